@@ -8,6 +8,7 @@ import pytest
 from chrome import Browser, Page
 from test_browser_dev import developing, says, sees
 from test_browser_order import kill
+from test_browser_travel import AXE, complaints
 from window import needs_browser
 
 pytest.importorskip("watchfiles", reason="watchfiles is not installed (the extra dev)")
@@ -252,3 +253,73 @@ async def test_where_new_code_parts_from_a_chat(browser: Browser, tmp_path: Path
         await page.push("button", "Look at it")
         await page.sees("The code parts from this chat here", within=".parting")
         await page.press("Escape")
+
+
+LANES = """\
+from triobot import Bot, Chat, Paid
+from triobot.filters import command, paid, text
+
+bot = Bot()
+
+
+@bot.conversation(command("start"))
+async def order(chat: Chat) -> None:
+    size = await chat.ask("Size?")
+    await chat.charge(5_000, "Tea", item=1, late="refund")
+    await chat.ask(f"Well, {size}?")
+
+
+@bot.aside(text("help"))
+async def tell(chat: Chat) -> None:
+    await chat.send("Ask.")
+
+
+@bot.aside(paid(int))
+async def give(chat: Chat[Paid[int]]) -> None:
+    pass
+
+
+@bot.interrupt(command("cancel"))
+async def cancel(chat: Chat) -> None:
+    await chat.send("Cancelled.")
+"""
+AT_NOTCH = "document.querySelector('.notch-words b')?.textContent.replace(/[\\u2068\\u2069]/g, '') ?? ''"
+
+
+@pytest.mark.slow
+async def test_the_whole_chat_on_one_time_line(browser: Browser, tmp_path: Path) -> None:
+    """A lane for each conversation, aside and interrupt; what nobody took, and what was paid."""
+    async with developing(browser, tmp_path, "echo", source=LANES) as page:
+        await says(page, "Hello?")  # as the join, it is nobody's
+        await says(page, "/start")
+        await sees(page, "Size?")
+        await says(page, "help")
+        await sees(page, "Ask.")
+        await says(page, "Large")
+        await page.click(".inline-button.pay")
+        await page.click(".payment [type=submit]")
+        await page.sees("Well, Large?", within=".bubble")
+        await says(page, "/cancel")
+        await sees(page, "Cancelled.")
+        await page.click(".row.mine .where-sent")
+        await page.has(".lanes li", times=5)
+        names = "[...document.querySelectorAll('.lanes li > :first-child')].map((one) => one.innerText)"
+        told = [name.replace("\u2068", "").replace("\u2069", "") for name in await page.run(names)]
+        assert [name.split()[0] for name in told] == ["order", "tell", "give", "cancel", "besides"]
+        await page.has(".lane-dot.loose", times=2)
+        await page.has(".lane-dot.money", times=1)
+        await page.has(".lanes li:nth-child(1) .lane-dot", times=2)  # /start, and its size
+        assert "Hello?" in await page.run("[...document.querySelectorAll('.loose')].at(-1).title")
+        if AXE.exists():
+            assert await complaints(page, "body") == []
+        # From each event to what took it,
+        await page.click(".lanes li:nth-child(2) .lane-dot")
+        await page.sees("Ask.", within=".line.lit")
+        await page.click(".lane-dot.money")
+        await page.wait(f"({AT_NOTCH}).includes('paid 5,000 rials')")
+        await page.sees("chat.charge(", within=".line.lit")
+        # and within one conversation to its notch.
+        await page.click(".lanes li:nth-child(1) .lane-dot", nth=1)
+        await page.wait(f"({AT_NOTCH}).includes('Large')")
+        await page.push("button", "cancel")
+        await page.sees("Cancelled.", within=".line.lit")

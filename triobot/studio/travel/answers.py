@@ -28,6 +28,7 @@ from ...wire.forms import Submit
 from ...wire.markup import CallbackButton
 from .branches import LiveBranch
 from .past import event_of, notices_in
+from .staging import ByPerson
 
 ALIKE: Final = 0.6
 """From here on two questions are the same one in other words; see `difflib.SequenceMatcher.ratio`."""
@@ -106,9 +107,7 @@ def given_at(stored: Stored, place: int, beside: Sequence[Stored] = ()) -> Given
     if record[0] == INTERRUPTED:
         # A conversation has the number of the event that began it.
         event = next((event_of(one.records[0]) for one in beside if one.row.id == record[2]), None)
-    if isinstance(event, Message | Press | Submission | Join | Leave):
-        return event
-    if is_signal(event):
+    if isinstance(event, ByPerson) or is_signal(event):
         return event
     if event is not None:  # a payment's news: what they were is found out next
         later = (notice for r in stored.records[place:] for notice in notices_in(r))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, cast, final
+from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
 
@@ -30,6 +30,8 @@ from ...wire.results import InvoiceCreated, Sent
 from .fence import Fence
 from .past import Past, captured_in, event_of, notices_in
 
+ByPerson: TypeAlias = Message | Press | Submission | Join | Leave
+"""What a person does in a chat."""
 PLENTY: Final = 100_000_000
 """What people have in their wallets, where nobody knows."""
 _TIDY: Final = "tidy "
@@ -97,7 +99,7 @@ class ChatStage:
         self._world.number_from(self._newest, self._world.invoices)
         for record in self._past.stored.records:
             at = time_of(record)
-            for event in _events_of(record) if is_chat(self._chat_id) else ():
+            for event in events_of(record) if is_chat(self._chat_id) else ():
                 self._happened(event, at)
             for file_id in _FILE.findall(encode_record(record)):
                 # Whatever was sent or received once can be sent on.
@@ -152,9 +154,7 @@ class ChatStage:
     # --- what people did
 
     def _happened(self, event: Event, at: int) -> None:
-        if getattr(event, "chat_id", None) != self._chat_id or not isinstance(
-            event, Message | Press | Submission | Join | Leave
-        ):
+        if getattr(event, "chat_id", None) != self._chat_id or not isinstance(event, ByPerson):
             return
         user = self.people.get(None if event.sender is None else event.sender.id)
         if user is None:
@@ -251,10 +251,10 @@ class ChatStage:
 
 def events_in(records: Sequence[Record]) -> Sequence[tuple[int, Event]]:
     """Return the events that records are about, each with its time."""
-    return [(time_of(record), event) for record in records for event in _events_of(record)]
+    return [(time_of(record), event) for record in records for event in events_of(record)]
 
 
-def _events_of(record: Record) -> Sequence[Event]:
+def events_of(record: Record) -> Sequence[Event]:
     """Return the events that a record is about."""
     if record[0] == NOTED and str(record[3]).startswith(_DRAIN):
         return [cast("Event", CODEC.value_of(node)) for node in record[4]]

@@ -13,7 +13,7 @@ import json
 import socket
 import subprocess
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol, cast, final
@@ -25,10 +25,12 @@ from ...base.frozen import guarded
 from ...cli.exported import Stretch, read_exported, stretches_of
 from ...emulator.exchange import TravelError
 from ...emulator.views import JsonObject
+from ...engine.records import time_of
 from ...errors import TriobotError
 from ...wire.rules import JsonValue
 from .outside import run_test, save_test
 from .parting import breaks, first_parting, reworded
+from .staging import ByPerson, events_of
 from .twin import KEPT
 
 SECONDS: Final = 20.0
@@ -457,8 +459,11 @@ class Twins:
     async def conversations(self, chat_id: int) -> JsonValue:
         """List a chat's conversations, the newest first."""
         rows = await self._journals.conversations(chat_id)
-        told = [row for row in rows if row["chat_id"] == chat_id]
-        return {"conversations": [told_row(row) for row in reversed(told)]}
+        told = [told_row(row) for row in reversed(rows) if row["chat_id"] == chat_id]
+        for one in told[:_BESIDE]:
+            with suppress(TriobotError):  # it has just ended
+                one["taken"] = [*_taken(await self._journals.journal(cast("int", one["conversation"])))]
+        return {"conversations": list[JsonValue](told)}
 
     async def open(self, chat_id: int, conversation: int) -> JsonValue:
         """Begin a pass over a conversation under the present code; `view` tells when it is ready."""
@@ -775,6 +780,14 @@ def _folder_of(bot: str) -> str:
 
 async def _trail(twin: _Process, lines: Sequence[JsonObject]) -> JsonObject:
     return cast("JsonObject", json.loads(gzip.decompress(await twin.ask("trail", lines=lines))))
+
+
+def _taken(lines: Sequence[JsonObject]) -> Iterator[JsonValue]:
+    """Yield when somebody did what a conversation took, by its journal."""
+    for record in read_exported(lines).records:
+        with suppress(TriobotError):  # what an author's own class began
+            done = [one for one in events_of(record) if isinstance(one, ByPerson)]
+            yield from [time_of(record)] * len(done)
 
 
 def told_row(row: JsonObject) -> JsonObject:

@@ -7,19 +7,42 @@ import { world } from "../world.js";
 const MOST = 1_000;
 // What a person wrote is taken by the bot within this time.
 const SAME_MOMENT = 3_000;
+// The clocks of the platform and of the bot's process differ by so much.
+const MOMENT = 50;
+// While the bot is busy, or away, events wait.
+const LONGEST = 60_000;
+const ACTS = new Set(["press", "form", "join", "leave"]);
+const isPayment = (line) => line.kind === "money" && line.what === "paid";
 
 export function sentThen() {
   /** Messages as they are shown, by their ids. @type {Map<number, any>} */
   let shown = new Map();
+  /** What stands between them. @type {any[]} */
+  let lines = [];
   return {
-    forget: () => (shown = new Map()),
+    forget: () => ((shown = new Map()), (lines = [])),
     /** Ask for them. @param {import("./state.js").Pass} pass @param {() => boolean} isWanted */
     async read(pass, isWanted) {
       if (!world.chats.has(pass.chat_id)) return false; // a room has no screen
       const told = await look(`history?chat=${pass.chat_id}&count=${MOST}`).catch(() => null);
       if (!told || !isWanted()) return false;
       shown = new Map(told.messages.map((message) => [message.id, message]));
+      lines = told.lines;
       return true;
+    },
+    /** What people did that none of these conversations took, and payments. @param {any[]} all */
+    beside(all) {
+      const known = all.filter((one) => one.taken);
+      const since = all.length === known.length ? 0 : Math.min(...known.map((one) => one.started_at));
+      const people = [...shown.values()].filter((one) => !one.from_bot);
+      const loose = [...people, ...lines.filter((line) => ACTS.has(line.kind))].sort((one, other) => one.at - other.at);
+      // What was taken is the newest that was there then.
+      for (const at of known.flatMap((one) => one.taken).sort((one, other) => one - other)) {
+        const place = loose.findLastIndex((one) => one.at <= at + MOMENT && one.at > at - LONGEST);
+        if (place >= 0) loose.splice(place, 1);
+      }
+      const told = (isLoose) => (line) => ({ at: line.at, line, isLoose });
+      return [...loose.filter(({ at }) => at >= since).map(told(true)), ...lines.filter(isPayment).map(told(false))];
     },
     /** What else was in the chat, a bubble each, among those of the conversation. @param {any[]} items @param {import("./state.js").Notch[]} ordered */
     withOthers(items, ordered) {

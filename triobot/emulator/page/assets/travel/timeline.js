@@ -124,7 +124,7 @@ class Strip extends Part {
  * The foot of the view.
  * @param {any} given
  */
-export function TimeLine({ journal, version, cur, shown, words, valueText, dot, go, tabs, parts, fresh, keys }) {
+export function TimeLine({ journal, version, cur, shown, words, valueText, dot, go, tabs, parts, fresh, keys, lanes }) {
   const { from, to } = shown;
   const notch = journal.notch(cur);
   const width = `${(100 * (cur - from)) / Math.max(1, to - from)}%`;
@@ -166,6 +166,7 @@ export function TimeLine({ journal, version, cur, shown, words, valueText, dot, 
         <${Notches} journal=${journal} version=${version} from=${from} to=${to} cur=${cur} />
         ${parts && html`<span class="gap" aria-hidden="true"><i></i><span>${t("codeNow")}</span></span>`}
       </div>
+      ${lanes}
     </footer>
   `;
 }

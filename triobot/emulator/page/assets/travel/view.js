@@ -9,7 +9,9 @@ import { Chat, Crash } from "./chat.js";
 import { Code } from "./code.js";
 import { finder } from "./find.js";
 import { Head, nameOf, Waiting } from "./head.js";
-import { closePass, isGone, offeredIn, openPass, readAll, sourceText, wholeValue } from "./passes.js";
+import { Lanes } from "./lanes.js";
+import { ofLine, ofMessage } from "./links.js";
+import { closePass, conversationsOf, isGone, offeredIn, openPass, readAll, sourceText, wholeValue } from "./passes.js";
 import { turnPath } from "./path.js";
 import { coloured } from "./python.js";
 import { moneyWords, notchWords, spoken, waitWords } from "./say.js";
@@ -156,6 +158,17 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     else draw();
   }
 
+  /** Go to the conversation, of these, that has what is wanted. @param {number[]} conversations @param {Wanted} what */
+  const seekThere = async (conversations, what) =>
+    place && (!branching || (await branching.mayClose())) && seekIn(place.chat, conversations, what);
+
+  /** Go to what a conversation took at a time, or to where it stands. @param {number} conversation @param {number} at */
+  function seekAt(conversation, at) {
+    const find = (all) => all.find((one) => one.t >= at) ?? all.at(-1);
+    if (conversation === place?.conversation) go(find(story().ordered)?.n);
+    else seekThere([conversation], { at, find });
+  }
+
   function answerDifferently() {
     const notch = journal?.notch(cur);
     if (journal && notch) branching?.at(journal.pass, notch);
@@ -191,6 +204,9 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
         readSources(pass, isWanted),
         offering.then(async () => {
           if (place?.crowd || !offered.includes("answers") || !(await sent.read(pass, isWanted))) return;
+          const all = await conversationsOf(pass.chat_id).catch(() => listed);
+          if (!isWanted()) return;
+          listed = all;
           told.version = -1;
           draw();
         }),
@@ -509,6 +525,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
         go=${go}
         fresh=${fresh}
         parts=${pass.divergence !== null}
+        lanes=${html`<${Lanes} all=${listed} conversation=${pass.conversation} now=${notch.t} beside=${sent.beside(listed)} seek=${seekAt} find=${(line) => seekThere(listed.map((one) => one.conversation), line.kind ? ofLine(line) : ofMessage(line))} />`}
         keys=${[...(pass.redacted ? [] : [["P", t("pathOfTurn")]]), ...(mayBranch() ? [["B", t("answerDifferently")]] : []), ...(mayAnswer() ? [["A", t("again")]] : []), ...(mayKeep() ? [["T", t("keepTest")]] : [])]}
         tabs=${html`
           <div class="travel-tabs" role="tablist" aria-label=${t("travel")}>
