@@ -43,7 +43,7 @@ from .revival.stored import write_out
 from .routes.declarations import RouteKind, Table
 from .routes.routing import Delivery
 from .shared import Shared
-from .timers import Jumps, Timers, Waking
+from .timers import Timers, Waking
 from .workload import CommitQueue, Workload
 
 CHANNEL: Final = 1024
@@ -79,8 +79,7 @@ class Dispatcher:
         # The newest row that was read, and the newest of those that know too little: a chat has left memory.
         self._read = self._outdated = 0
         self._evictions = self._evicted_at = 0
-        self._waking = Waking(services.store, services.clock, self.recall, self.commits.wait_written)
-        self._jumps = Jumps(services, self.commits, self._timers, self._waking)
+        self._waking = Waking(services, self.commits, self._timers, self.recall)
         self.tidying: Final = Tidying(services.outbox, self.work, services.store)
         self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event] | None](CHANNEL)
         # Others put events in, too, so all are read from the inbox; and how often there were any.
@@ -198,7 +197,7 @@ class Dispatcher:
                 with self._scope:
                     async with trio.open_nursery() as nursery:
                         self.work.nursery = nursery
-                        self._jumps.begin()
+                        self._waking.begin()
                         nursery.start_soon(self._or_cut, self.work.keep_tasks)
                         nursery.start_soon(self._or_cut, self.commits.keep_flushing)
                         await self._or_cut(self.write_out)
@@ -221,7 +220,7 @@ class Dispatcher:
                             await self._or_cut(self._from_backlog)
             finally:
                 self.work.stopping = self.work.cut = True
-                self._jumps.end()
+                self._waking.end()
                 await self.commits.flush_at_the_end()
             guard.cancel_scope.cancel()
 
@@ -416,7 +415,7 @@ class Dispatcher:
     def _jumped(self, by: int) -> None:
         for conversation in self._running:
             conversation.shift(by)
-        self._jumps.took(by)
+        self._waking.jumped(by)
 
     def known(self, event: Event | None) -> Event | None:
         """Return the event, a call with its route's present name; None if this bot has no such route."""

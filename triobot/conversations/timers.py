@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol, TypeAlias, final
 
@@ -122,24 +122,20 @@ class Timers:
 
 @final
 class Waking:
-    """Asks the store who has to be revived.
+    """Asks the store who has to be revived, and tells it and those in memory when the clock jumps.
 
     Args:
         revive: takes a chat back into memory, unless it is there.
-        wait_written: waits until what was handed to the store before is in it.
     """
 
     def __init__(
-        self,
-        store: Store,
-        clock: Timepiece,
-        revive: Callable[[ChatId], None],
-        wait_written: Callable[[], Awaitable[None]],
+        self, services: Services, commits: CommitQueue, timers: Timers, revive: Callable[[ChatId], None]
     ) -> None:
-        self._store = store
-        self._clock = clock
+        self._store: Store = services.store
+        self._clock = services.clock
+        self._commits = commits
+        self._timers = timers
         self._revive = revive
-        self._wait_written = wait_written
         self._stirred = trio.Event()
 
     def look_again(self) -> None:
@@ -158,7 +154,7 @@ class Waking:
         """Revive what has a deadline and isn't in memory, until cancelled."""
         while True:
             self._stirred = trio.Event()
-            await self._wait_written()
+            await self._commits.wait_written()
             now, after = self._clock.now(), (-1, -1)
             while rows := await await_store(partial(self._store.due, now, after=after, limit=_PAGE)):
                 for row in rows:
@@ -168,34 +164,24 @@ class Waking:
             left = math.inf if due is None else max(due - self._clock.now(), 0) / 1000
             await self._clock.wait(self._stirred, left)
 
-
-@final
-class Jumps:
-    """Tells of jumps."""
-
-    def __init__(self, services: Services, commits: CommitQueue, timers: Timers, waking: Waking) -> None:
-        self._services = services
-        self._commits = commits
-        self._timers = timers
-        self._waking = waking
+    # --- jumps of the time of day
 
     def begin(self) -> None:
         """Take up a jump from before conversations run, of which the store doesn't know."""
-        self.took(self._services.clock.jumped() - self._services.clock.before)
+        self.jumped(self._clock.jumped() - self._clock.before)
 
     def end(self) -> None:
         """Write down how late it is: the next run knows by that if the clock is set back meanwhile."""
         self._commits.add([self._written()])
 
-    def took(self, by: int) -> None:
+    def jumped(self, by: int) -> None:
         """Note that the time of day has jumped; the clock is read anywhere, and so nothing runs yet."""
         writes: list[Write] = [self._written()]
         if by < 0:
-            writes.append(WakeEarlier(self._services.store.lease, -by))
+            writes.append(WakeEarlier(self._store.lease, -by))
         self._commits.add(writes)
         self._timers.wake_all()
-        self._waking.look_again()
+        self.look_again()
 
     def _written(self) -> PutSetting:
-        clock = self._services.clock
-        return PutSetting(JUMPED, f"{clock.jumped()} {clock.now()}")
+        return PutSetting(JUMPED, f"{self._clock.jumped()} {self._clock.now()}")

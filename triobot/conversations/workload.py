@@ -115,6 +115,7 @@ class CommitQueue:
 
     Attributes:
         asked: what filters said of rows that are not consumed.
+        added: how many units were added so far.
     """
 
     def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
@@ -124,7 +125,7 @@ class CommitQueue:
         self._looks: dict[Callable[[], None], None] = {}
         self._told: list[Callable[[], None]] = []
         self._chats: Counter[ChatId] = Counter()
-        self._added = 0
+        self.added = 0
         self._written = 0
         # Tasks that wait, and for how many units; they are woken once these are durable.
         self._waiting: dict[trio.lowlevel.Task, int] = {}
@@ -148,10 +149,10 @@ class CommitQueue:
                     self._chats[write.chat_id] += 1
                 elif type(write) is Accept:
                     unit.accepts = True
-            self._added += 1
+            self.added += 1
             if not self._has_some:
                 self._stir()
-        return self._added
+        return self.added
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
         """Consume these inbox rows, which have been dealt with, and write what was kept meanwhile."""
@@ -183,7 +184,7 @@ class CommitQueue:
         What waits to be looked for may be what a row has led to: a kill must not leave the one without the
         other.
         """
-        behind = self._looks or self._written < self._added
+        behind = self._looks or self._written < self.added
         if behind or self._over or (writer is not None and writer.lost):
             return False
         return self._note_ends(writes)
@@ -202,14 +203,14 @@ class CommitQueue:
         """
         self._look()
         if chat_id is None or self.has_data(chat_id):
-            await self.wait_for(self._added)
+            await self.wait_for(self.added)
 
     async def wait_for(self, added: int | None = None) -> None:
         """Wait until so many units are durable, or all so far; what others add meanwhile is not waited for.
 
         Raises: as `wait_written`.
         """
-        added = self._added if added is None else added
+        added = self.added if added is None else added
         if self._written < added and not self._over:
             task = current_task()
             self._waiting[task] = added
@@ -221,11 +222,6 @@ class CommitQueue:
             await wait_task_rescheduled(abort)
         if self._written < added:
             raise trio.ClosedResourceError("the bot has stopped")
-
-    @property
-    def added(self) -> int:
-        """Return how many units were added so far."""
-        return self._added
 
     def is_written(self, added: int) -> bool:
         """Return whether so many units are durable."""

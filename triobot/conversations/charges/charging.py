@@ -528,7 +528,7 @@ async def charge(
         return InlineKeyboard(((pay,), *more))
 
     said = policy(otherwise, conversation.texts.want_payment)
-    with open_wait(conversation, look, said, question=True, token=token) as wait:
+    with open_wait(conversation, Wait(look, said, question=True, token=token)) as wait:
         opened = RunningCharge(conversation, wait, asked)
         async with opened:
             await opened.send(SendMessage(asked.chat_id, text, inline_keyboard=keyboard(opened.id)))
@@ -579,7 +579,7 @@ async def invoice(
     asked = _asked(conversation, "invoice", amount, text, item, "IRR", late, life)
     operation = CreateInvoice(asked.chat_id, amount, text, expire_time=expires)
     said = policy(otherwise, conversation.texts.want_payment)
-    with open_wait(conversation, lambda event, setting: None, said, question=True) as wait:
+    with open_wait(conversation, Wait(lambda event, setting: None, said, question=True)) as wait:
         opened = RunningCharge(conversation, wait, asked)
         async with opened:
             await opened.send(operation)

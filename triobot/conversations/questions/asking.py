@@ -68,19 +68,10 @@ _private: Final = lru_cache(256)(PrivateHint)
 # --- waits
 
 
-def begin_wait(
-    conversation: Conversation,
-    look: Callable[[Event, Setting], object | None],
-    otherwise: OtherwisePolicy | PrivateHint,
-    *,
-    question: bool = False,
-    token: str = "",
-    also: Callable[[Event, Setting], object | None] | None = None,
-    most: int = 1,
-) -> Wait:
+def begin_wait(conversation: Conversation, wait: Wait) -> Wait:
     """Begin to take events, before anything is sent; `end_wait` it however it ends."""
     conversation.check_task()
-    wait = Wait(look, otherwise, question, token, also, owner=conversation.owner, most=most)
+    wait.owner = conversation.owner
     conversation.waits.append(wait)
     conversation.life.offer_queued(conversation, wait)
     return wait
@@ -115,17 +106,9 @@ def _tell_resting(wait: Wait) -> None:
 
 
 @contextmanager
-def open_wait(
-    conversation: Conversation,
-    look: Callable[[Event, Setting], object | None],
-    otherwise: OtherwisePolicy | PrivateHint,
-    *,
-    question: bool = False,
-    token: str = "",
-    also: Callable[[Event, Setting], object | None] | None = None,
-) -> Generator[Wait]:
+def open_wait(conversation: Conversation, wait: Wait) -> Generator[Wait]:
     """Open a wait, and close it however the block ends."""
-    wait = begin_wait(conversation, look, otherwise, question=question, token=token, also=also)
+    begin_wait(conversation, wait)
     try:
         yield wait
     finally:
@@ -181,7 +164,7 @@ async def receive(conversation: Conversation, taken: Filter[T], otherwise: Other
     """Wait for the next event that the filter takes, and return what the filter makes of it."""
     check_filter(taken, "receive()")
     check_otherwise(otherwise)
-    with open_wait(conversation, taken.look, otherwise or Otherwise.DROP) as wait:
+    with open_wait(conversation, Wait(taken.look, otherwise or Otherwise.DROP)) as wait:
         return cast("T", await answered(conversation, wait))
 
 
@@ -205,7 +188,7 @@ async def ask(
     reply = None if keyboard is None else reply_of(keyboard)
     said = policy(otherwise, hint)
     # As `open_wait`, without its detour: this is what most turns are.
-    wait = begin_wait(conversation, look, said)
+    wait = begin_wait(conversation, Wait(look, said))
     try:
         await conversation.perform(
             SendMessage(conversation.life.chat_id, question, reply_keyboard=reply),
@@ -264,7 +247,7 @@ async def fill(
         return event if mine else None
 
     said = policy(otherwise, texts.want_form)
-    with open_wait(conversation, look, said, question=True) as wait:
+    with open_wait(conversation, Wait(look, said, question=True)) as wait:
         text, typed, fills_in = question or texts.want_form, None, True
         while True:
             form = shape.form(prefill, typed) if fills_in else shape.form()

@@ -69,15 +69,8 @@ class Board:
         self._wait: Wait | None = None
 
     def __enter__(self) -> Self:
-        self._wait = begin_wait(
-            self._conversation,
-            self._look,
-            self._said,
-            question=True,
-            token=self._token,
-            also=self._look_also,
-            most=self._taps,
-        )
+        wait = Wait(self._look, self._said, True, self._token, self._look_also, most=self._taps)
+        self._wait = begin_wait(self._conversation, wait)
         return self
 
     def __exit__(self, *_: object) -> None:
