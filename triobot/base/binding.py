@@ -26,7 +26,6 @@ from .frozen import guarded
 
 # systemd hands its sockets over from this number on (sd_listen_fds).
 _FIRST_INHERITED: Final = 3
-_TCP: Final = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")
 _log: Final = logging.getLogger("triobot.http")
 
 
@@ -72,23 +71,6 @@ class FdBind:
 
 
 Bind: TypeAlias = TcpBind | UnixBind | FdBind
-
-
-def parse_bind(text: str) -> Bind:
-    """Read ``127.0.0.1:8080``, ``[::1]:8080``, ``unix:/run/bot.sock`` or ``fd://3``.
-
-    Raises:
-        ConfigError: it is none of these.
-    """
-    if text.startswith("unix:") and len(text) > len("unix:"):
-        return UnixBind(text.removeprefix("unix:"))
-    number = text.removeprefix("fd://")
-    if number != text and re.fullmatch(r"[0-9]{1,6}", number):
-        return FdBind(int(number))
-    address = _TCP.fullmatch(text)
-    if address is not None and int(address["port"]) < 2**16:
-        return TcpBind(address["six"] or address["host"], int(address["port"]))
-    raise ConfigError(f"{text!r} is no address to listen on, such as 127.0.0.1:8080 or unix:/run/bot.sock")
 
 
 def inherited_binds(environ: Mapping[str, str], pid: int) -> tuple[FdBind, ...]:
