@@ -25,7 +25,8 @@ from tests.bot.rig import Chats, make_bot
 from tests.loopback import PATIENCE, Line
 from triobot import Alarm, Bot, Chat, Settings
 from triobot.alarms.bell import AlarmBell
-from triobot.alarms.targets import AlarmNews, ChatTarget, Courier, HttpTarget, NotYetError, Target
+from triobot.alarms.http_target import HttpTarget
+from triobot.alarms.targets import AlarmNews, ChatTarget, Courier, NotYetError, Target
 from triobot.base.alarm_kinds import AlarmKind
 from triobot.base.secrets import Secret
 from triobot.errors import ConfigError, StoreFullError

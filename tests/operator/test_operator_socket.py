@@ -27,7 +27,8 @@ from triobot.errors import (
 )
 from triobot.operator import calling, serving
 from triobot.operator.api import OperatorApi
-from triobot.operator.calling import ask, socket_path
+from triobot.operator.calling import ask
+from triobot.operator.loopback import socket_path
 from triobot.operator.requests import (
     AboutBroadcasts,
     AboutJobs,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from triobot.http.links import POLLIN, ByReading, PlainLink
-from triobot.operator import calling
+from triobot.operator import loopback
 from triobot.seams.writes import WORK_SLOTS
 from triobot.store import lock
 from triobot.store.notes import Notes
@@ -95,10 +95,10 @@ def test_notes_have_their_room_before_they_are_taken(monkeypatch: pytest.MonkeyP
 
 
 def test_a_long_path_has_no_socket_without_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(calling, "_DESCRIPTORS", tmp_path / "absent")
-    with calling.short_name(tmp_path / "a.sock") as name:
+    monkeypatch.setattr(loopback, "_DESCRIPTORS", tmp_path / "absent")
+    with loopback.short_name(tmp_path / "a.sock") as name:
         assert name == str(tmp_path / "a.sock")
-    with pytest.raises(OSError) as raised, calling.short_name(tmp_path / ("a" * 80) / "a.sock"):
+    with pytest.raises(OSError) as raised, loopback.short_name(tmp_path / ("a" * 80) / "a.sock"):
         pass
     assert raised.value.errno == errno.ENAMETOOLONG
 

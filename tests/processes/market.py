@@ -26,7 +26,8 @@ from tests.processes.process import (
     start_process,
 )
 from triobot.emulator.person import App, Person, connect
-from triobot.operator.calling import ask, socket_path
+from triobot.operator.calling import ask
+from triobot.operator.loopback import socket_path
 from triobot.operator.requests import AboutPayments, ListAlarms, Request, Status, Told
 
 SELLING = Path(__file__).parent / "selling.py"

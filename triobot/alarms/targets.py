@@ -1,4 +1,4 @@
-"""Brings alarms to people: by a signed HTTP POST, or into a chat of the bot itself.
+"""Brings alarms to people: by a signed HTTP POST (`http_target`), or into a chat of the bot itself.
 
 Each target has a task of its own, so that one that fails or is slow delays nothing else. The task compares
 the alarms that are open with those that its target has been told of, which is kept in the store: so each is
@@ -9,25 +9,20 @@ could not be noted before a kill is told again.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import logging
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, Protocol, TypeAlias, cast, final
 
-import attrs
-import httpx
 import trio
 
 from ..base.alarm_kinds import ABOUT, EVENTS, STATES, Alarm, AlarmKind, RaiseAlarm, text_of
 from ..base.clock import WallClock
 from ..base.frozen import guarded
-from ..base.secrets import Secret
-from ..errors import ConfigError, StoreError
+from ..errors import StoreError
 from ..seams.money import AlarmRow
 from ..seams.outbox import Outbox
-from ..seams.own_http import new_transport
 from ..seams.writes import PutSetting
 from ..store import Store
 from ..wire.ids import as_chat_id
@@ -35,7 +30,6 @@ from ..wire.operations import SendMessage
 
 log: Final = logging.getLogger("triobot.alarms")
 
-SIGNATURE: Final = "Triobot-Signature"
 UNTOLD: Final[AlarmKind] = "alarm_untold"
 TOLD: Final = "alarms_told "
 """What the names of the settings begin with that say what a target was told; the target's name follows."""
@@ -49,7 +43,6 @@ _AT_ONCE: Final = 20
 _MOST: Final = 1_000
 _LONGEST: Final = 2_000
 _HOUR: Final = 3_600_000
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 Happened: TypeAlias = Literal["raised", "repeated", "resolved"]
 What: TypeAlias = tuple[AlarmKind, str]
@@ -127,51 +120,6 @@ class Target(Protocol):
             Exception: it has not. Of anything but a `TargetError` only the class is logged.
         """
         ...
-
-
-@final
-class HttpTarget:
-    """An address that takes a POST of JSON, signed with a secret that it shares with us.
-
-    ``Triobot-Signature: t=SECONDS,v1=HEX`` holds the HMAC-SHA256 of ``SECONDS.BODY``: who checks the time,
-    too, takes no old request for a new one. Redirects are not followed. A user and a password in the address
-    are sent as HTTP's own (Basic).
-
-    Args:
-        url: https, or http to this machine; it may hold a secret.
-        secret: the key.
-
-    Raises:
-        ConfigError: the address is none.
-    """
-
-    name = "url"
-
-    def __init__(self, url: Secret, secret: Secret) -> None:
-        try:
-            self._url = httpx.URL(url.reveal())
-        except httpx.InvalidURL:
-            raise ConfigError("ALARM_URL is no address") from None
-        local = self._url.host in _LOOPBACK
-        if not self._url.host or self._url.scheme not in (("https", "http") if local else ("https",)):
-            raise ConfigError("ALARM_URL must be https://..., or http:// to this machine")
-        known = self._url.username or self._url.password
-        self._auth = httpx.BasicAuth(self._url.username, self._url.password) if known else httpx.Auth()
-        self._secret = secret
-
-    async def tell(self, news: AlarmNews) -> None:
-        """POST it."""
-        body = json.dumps({"id": news.id, **attrs.asdict(news)}).encode()
-        at = str(news.at // 1000)
-        digest = hmac.digest(self._secret.reveal().encode(), f"{at}.".encode() + body, "sha256").hex()
-        headers = {"content-type": "application/json", SIGNATURE: f"t={at},v1={digest}"}
-        request = httpx.Request("POST", self._url, headers=headers, content=body)
-        request = next(self._auth.auth_flow(request))
-        async with new_transport() as transport:
-            answer = await transport.handle_async_request(request)
-            await answer.aclose()  # its body is of no interest, however long it is
-        if not answer.is_success:
-            raise TargetError(f"it answered {answer.status_code}")
 
 
 @final

@@ -18,7 +18,8 @@ import trio
 from ..base.clock import SystemClock
 from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.api import OperatorApi, Tell
-from ..operator.calling import ask, file_of, is_on_server, socket_path
+from ..operator.calling import ask
+from ..operator.loopback import file_of, is_on_server, socket_path
 from ..operator.orders import ask_through
 from ..operator.requests import (
     AboutBroadcasts,

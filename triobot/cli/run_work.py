@@ -25,7 +25,6 @@ from ..webhook.secrets import webhook_address
 from .loading import load_bot
 from .run import FORMATS
 from .terminal import FAILED, is_terminal, one_line, set_up_logging
-from .webhook_url import current_secret
 
 log: Final = logging.getLogger("triobot")
 
@@ -119,6 +118,8 @@ def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
 
 def _show_address(settings: Settings) -> Settings:
     """Print the address to register, at a terminal only: a log would keep its secret for ever."""
+    from .webhook_url import current_secret
+
     secret, settings = trio.run(current_secret, settings)
     base = settings.public_url
     if base is None:

@@ -14,7 +14,7 @@ import trio
 
 from ..base.alarm_kinds import STOPPING
 from ..errors import StoreError
-from ..operator.calling import is_on_server
+from ..operator.loopback import is_on_server
 from ..operator.requests import Status, Told
 from ..runtime.settings import Settings
 from .arguments import add_bot_options, add_json

@@ -16,7 +16,8 @@ import trio
 
 from ..base.clock import SystemClock
 from ..errors import ConfigError, StoreError, StoreLockedError
-from ..operator.calling import ask, is_on_server, socket_path
+from ..operator.calling import ask
+from ..operator.loopback import is_on_server, socket_path
 from ..operator.requests import Backup
 from ..runtime.settings import Settings
 from ..store import (

@@ -18,7 +18,8 @@ import trio
 
 from ..errors import ConfigError, ConflictError, NotFoundError, StoreError
 from ..operator.api import STREAM_FORMAT
-from ..operator.calling import ask, is_on_server, socket_path
+from ..operator.calling import ask
+from ..operator.loopback import is_on_server, socket_path
 from ..operator.requests import StreamStore, Told
 from ..runtime.settings import Settings
 from ..seams.writes import Shipped

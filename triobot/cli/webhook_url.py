@@ -12,7 +12,7 @@ import trio
 from ..base.clock import SystemClock
 from ..base.secrets import Secret
 from ..errors import ConfigError, StoreLockedError
-from ..operator.calling import file_of, is_on_server
+from ..operator.loopback import file_of, is_on_server
 from ..runtime.settings import Settings
 from ..store import admission_at, is_made, open_store
 from ..webhook.kept_secrets import FORMER_SECRET, SECRET, renew_webhook_secret, webhook_secrets

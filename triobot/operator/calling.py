@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
-import os
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -14,26 +12,19 @@ from typing import Final, final
 import httpx
 import trio
 
-from ..errors import ConfigError, StoreError, TriobotError
+from ..errors import ConfigError, StoreError
 from ..seams.own_http import new_transport
 from ..store import file_of as file_of
-from .loopback import has_unix_sockets, read_door
+from .loopback import has_unix_sockets, read_door, short_name
 from .requests import Request, Told
-from .routes import encode_request, error_of
+from .routes import encode_request, error_in, read_line
 
-_LONGEST: Final = 100
-_DESCRIPTORS: Final = Path("/proc/self/fd")
-_LONGEST_NAME: Final = _LONGEST - len(f"{_DESCRIPTORS}/12345/")
 _NO_ANSWER: Final = (
     "the bot ended before it had answered, or it runs as another user, or is of another version than this "
     "command; ask again"
 )
-_OTHER_VERSION: Final = (
-    "the bot that runs is of another version than this command; restart it, or ask it with its own"
-)
 _SILENCE: Final = 5.0
 """How long a bot may take to say that it lives; as long as one in PostgreSQL may say nothing."""
-_FAILED: Final = "the bot failed to answer; its log names the mistake"
 # A socket's server has no name.
 _ANY_HOST: Final = "http://bot"
 
@@ -41,37 +32,6 @@ _ANY_HOST: Final = "http://bot"
 @final
 class SilentBotError(StoreError, trio.TooSlowError):
     """A bot runs and gives no answer; nothing was asked of it."""
-
-
-def is_on_server(store: str) -> bool:
-    """Return whether the store at this address is in a database server."""
-    return store.startswith("postgresql:")
-
-
-def socket_path(store: str) -> Path | None:
-    """Return the socket path of the bot with this store address; None if the store is no file."""
-    path = file_of(store)
-    return None if path is None else path.resolve().with_name(f"{path.name}.sock")
-
-
-@contextmanager
-def short_name(path: Path) -> Generator[str]:
-    """Yield a name of this path that is short enough for the kernel; it holds within the block.
-
-    Raises:
-        OSError: there is none (ENAMETOOLONG), or the folder can't be opened. Where the system has no
-            ``/proc``, none is made.
-    """
-    if len(os.fsencode(path)) <= _LONGEST:
-        yield str(path)
-        return
-    if len(os.fsencode(path.name)) > _LONGEST_NAME or not _DESCRIPTORS.is_dir():
-        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(path))
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"{_DESCRIPTORS}/{folder}/{path.name}"
-    finally:
-        os.close(folder)
 
 
 async def ask(path: Path, request: Request, tell: Callable[[Told], Awaitable[None]]) -> bool:
@@ -179,27 +139,6 @@ class _Lines:
         """Read a last line without an end."""
         if self._got:
             await self._tell(read_line(bytes(self._got)))
-
-
-def read_line(line: str | bytes) -> Told:
-    """Read one line of an answer.
-
-    Raises:
-        StoreError: it is none of this version's.
-    """
-    try:
-        told: Told = json.loads(line)
-    except ValueError:
-        raise StoreError(_OTHER_VERSION) from None
-    return told
-
-
-def error_in(status: int, body: bytes) -> TriobotError:
-    """Return the error that an answer says."""
-    try:
-        return error_of(status, str(json.loads(body)["error"]))
-    except (ValueError, TypeError, KeyError):
-        return StoreError(_FAILED if status == HTTPStatus.INTERNAL_SERVER_ERROR else _OTHER_VERSION)
 
 
 def _nobody(path: Path, why: BaseException | None) -> bool:

@@ -1,17 +1,20 @@
-"""The way to an operator's listener where the system has no Unix sockets: loopback, and a key.
+"""The way to an operator's listener: a Unix socket beside the store, or loopback and a key.
 
-The bot takes a free port of this machine, and writes its number and a new key into a file beside the store
-that only its owner can read, as far as the system keeps others out. Whoever can read it may ask.
+Where the system has no such sockets, the bot takes a free port of this machine, and writes its number and a
+new key into a file beside the store that only its owner can read, as far as the system keeps others out.
+Whoever can read it may ask.
 """
 
 from __future__ import annotations
 
+import errno
 import hmac
 import json
 import os
 import secrets
 import socket
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -19,11 +22,46 @@ from ..base.frozen import guarded
 from ..base.open_files import CAREFUL, OWNER_ONLY
 from ..base.secrets import Secret
 from ..errors import ConfigError
+from ..store import file_of as file_of
 
 HOST: Final = "127.0.0.1"
 HEADER: Final = "authorization"
 _SCHEME: Final = "Bearer "
 _LONGEST: Final = 4_096
+_LONGEST_PATH: Final = 100
+_DESCRIPTORS: Final = Path("/proc/self/fd")
+_LONGEST_NAME: Final = _LONGEST_PATH - len(f"{_DESCRIPTORS}/12345/")
+
+
+def is_on_server(store: str) -> bool:
+    """Return whether the store at this address is in a database server."""
+    return store.startswith("postgresql:")
+
+
+def socket_path(store: str) -> Path | None:
+    """Return the socket path of the bot with this store address; None if the store is no file."""
+    path = file_of(store)
+    return None if path is None else path.resolve().with_name(f"{path.name}.sock")
+
+
+@contextmanager
+def short_name(path: Path) -> Generator[str]:
+    """Yield a name of this path that is short enough for the kernel; it holds within the block.
+
+    Raises:
+        OSError: there is none (ENAMETOOLONG), or the folder can't be opened. Where the system has no
+            ``/proc``, none is made.
+    """
+    if len(os.fsencode(path)) <= _LONGEST_PATH:
+        yield str(path)
+        return
+    if len(os.fsencode(path.name)) > _LONGEST_NAME or not _DESCRIPTORS.is_dir():
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(path))
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"{_DESCRIPTORS}/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 @final

@@ -16,9 +16,8 @@ from ..errors import TriobotError
 from ..seams.writes import OperatorOrder
 from ..store import ask_owner
 from .api import OperatorApi, Tell
-from .calling import error_in, read_line
 from .requests import Request, Told
-from .routes import encode_request, request_at, status_of
+from .routes import encode_request, error_in, read_line, request_at, status_of
 
 _PIECE: Final = 256 * 1024
 _log: Final = logging.getLogger("triobot.operator")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast, final
 from urllib.parse import parse_qsl, quote, unquote, urlencode
@@ -56,6 +57,11 @@ Sort: TypeAlias = Literal["number", "flag", "text", "words"]
 """How a field is written in a path or a query: ``5``, ``true``, as it is, or ``one,two``."""
 
 LONGEST_BODY: Final = 64 * 1024
+
+_OTHER_VERSION: Final = (
+    "the bot that runs is of another version than this command; restart it, or ask it with its own"
+)
+_FAILED: Final = "the bot failed to answer; its log names the mistake"
 
 _PLACE: Final = re.compile(r"\{([a-z_]+)\}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
@@ -367,7 +373,24 @@ def status_of(error: TriobotError) -> int:
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 
-def error_of(status: int, text: str) -> TriobotError:
+def error_in(status: int, body: bytes) -> TriobotError:
     """Return the error that a bot has answered."""
+    try:
+        text = str(json.loads(body)["error"])
+    except (ValueError, TypeError, KeyError):
+        return StoreError(_FAILED if status == HTTPStatus.INTERNAL_SERVER_ERROR else _OTHER_VERSION)
     kind = next((kind for kind, one in _STATUSES if one == status and kind is not ProtocolError), StoreError)
     return kind(text)
+
+
+def read_line(line: str | bytes) -> Told:
+    """Read one line of an answer.
+
+    Raises:
+        StoreError: it is none of this version's.
+    """
+    try:
+        told: Told = json.loads(line)
+    except ValueError:
+        raise StoreError(_OTHER_VERSION) from None
+    return told

@@ -30,8 +30,7 @@ from ..base.limits import ServingLimits
 from ..errors import StoreError, TriobotError
 from ..seams import own_http
 from .api import OperatorApi
-from .calling import short_name
-from .loopback import HEADER, HOST, close_door, door_file, has_unix_sockets, open_door
+from .loopback import HEADER, HOST, close_door, door_file, has_unix_sockets, open_door, short_name
 from .metrics import CONTENT_TYPE, METRICS_PATH, exposition
 from .requests import Told
 from .routes import LONGEST_BODY, ROUTES, decode_request, routes_at, status_of

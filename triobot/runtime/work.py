@@ -16,18 +16,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, final
 
 import attrs
-import httpx
 import trio
 
 from ..alarms.bell import AlarmBell
-from ..alarms.targets import ChatTarget, Courier, HttpTarget, Target
+from ..alarms.targets import ChatTarget, Courier, Target
 from ..base.alarm_kinds import Alarm, AlarmKind, OnAlarm, RaiseAlarm, text_of
 from ..base.clock import JUMPED, Timepiece, WallClock
 from ..base.extras import needing
 from ..base.frozen import guarded
 from ..client import PlatformClient
 from ..client.address import own_hosts
-from ..client.successor import AnyTransport
 from ..conversations.charges.paid import deliver as deliver_money
 from ..conversations.charges.paid import goes_on
 from ..conversations.conversation import Services
@@ -46,7 +44,7 @@ from ..conversations.running.failures import OnFailure, tell_nobody
 from ..conversations.services import Announcing, Instead
 from ..errors import ConfigError, ConflictError, RefusedError, StoreError, TransportError
 from ..operator.api import OperatorApi
-from ..operator.calling import socket_path
+from ..operator.loopback import socket_path
 from ..operator.orders import carry_out
 from ..operator.requests import AboutJobs, Reach, Told
 from ..operator.serving import serve_api
@@ -78,6 +76,9 @@ from .logs import KEY, Speaker, Whose, new_key, registered, speaking
 from .settings import Settings
 
 if TYPE_CHECKING:
+    import httpx
+
+    from ..client.successor import AnyTransport
     from ..conversations.early import EarlyDoor
     from .tracing import Tracing
 
@@ -547,6 +548,8 @@ def _alarm_targets(intake: Intake) -> Sequence[Target]:
 def _made_targets(intake: Intake) -> Sequence[Target]:
     settings, targets = intake.settings, list[Target]()
     if settings.alarm_url is not None and settings.alarm_secret is not None:
+        from ..alarms.http_target import HttpTarget
+
         targets.append(HttpTarget(settings.alarm_url, settings.alarm_secret))
     if settings.alarm_chat is not None:
         targets.append(

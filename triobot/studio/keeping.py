@@ -19,7 +19,7 @@ from ..base.file_locks import try_lock
 from ..emulator.exchange import Exchange
 from ..emulator.remembering import UnreadableWorldError, dump_world, load_world
 from ..errors import ConfigError
-from ..operator.calling import file_of
+from ..operator.loopback import file_of
 
 # What is lost by a kill -9 of the platform itself; a chat of thousands of messages takes a while to write.
 _EVERY: Final = 2.0

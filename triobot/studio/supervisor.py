@@ -27,7 +27,8 @@ from ..cli.terminal import harmless
 from ..emulator.exchange import Exchange
 from ..emulator.world import ImpossibleActError
 from ..errors import TriobotError
-from ..operator.calling import ask, socket_path
+from ..operator.calling import ask
+from ..operator.loopback import socket_path
 from ..operator.requests import AboutPayments, ListChats, Request, ShowJournal, Status
 from ..operator.views import worded
 from ..seams.journals import ConversationId

@@ -35,7 +35,7 @@ from ...emulator.faults import Switches
 from ...emulator.pusher import PushSettings
 from ...emulator.server import Emulator, serve_emulator
 from ...errors import ConfigError
-from ...operator.calling import file_of
+from ...operator.loopback import file_of
 from ...runtime.settings import read_environment
 from ...wire.rules import JsonValue
 from ..keeping import SavedPlatform, path_beside

@@ -1,0 +1,63 @@
+"""An alarm's signed HTTP POST, by httpx: loaded for a bot whose settings name an address."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from typing import Final, final
+
+import attrs
+import httpx
+
+from ..base.secrets import Secret
+from ..errors import ConfigError
+from ..seams.own_http import new_transport
+from .targets import AlarmNews, TargetError
+
+SIGNATURE: Final = "Triobot-Signature"
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@final
+class HttpTarget:
+    """An address that takes a POST of JSON, signed with a secret that it shares with us.
+
+    ``Triobot-Signature: t=SECONDS,v1=HEX`` holds the HMAC-SHA256 of ``SECONDS.BODY``: who checks the time,
+    too, takes no old request for a new one. Redirects are not followed. A user and a password in the address
+    are sent as HTTP's own (Basic).
+
+    Args:
+        url: https, or http to this machine; it may hold a secret.
+        secret: the key.
+
+    Raises:
+        ConfigError: the address is none.
+    """
+
+    name = "url"
+
+    def __init__(self, url: Secret, secret: Secret) -> None:
+        try:
+            self._url = httpx.URL(url.reveal())
+        except httpx.InvalidURL:
+            raise ConfigError("ALARM_URL is no address") from None
+        local = self._url.host in _LOOPBACK
+        if not self._url.host or self._url.scheme not in (("https", "http") if local else ("https",)):
+            raise ConfigError("ALARM_URL must be https://..., or http:// to this machine")
+        known = self._url.username or self._url.password
+        self._auth = httpx.BasicAuth(self._url.username, self._url.password) if known else httpx.Auth()
+        self._secret = secret
+
+    async def tell(self, news: AlarmNews) -> None:
+        """POST it."""
+        body = json.dumps({"id": news.id, **attrs.asdict(news)}).encode()
+        at = str(news.at // 1000)
+        digest = hmac.digest(self._secret.reveal().encode(), f"{at}.".encode() + body, "sha256").hex()
+        headers = {"content-type": "application/json", SIGNATURE: f"t={at},v1={digest}"}
+        request = httpx.Request("POST", self._url, headers=headers, content=body)
+        request = next(self._auth.auth_flow(request))
+        async with new_transport() as transport:
+            answer = await transport.handle_async_request(request)
+            await answer.aclose()  # its body is of no interest, however long it is
+        if not answer.is_success:
+            raise TargetError(f"it answered {answer.status_code}")
