@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 
+import httpx
 import pytest
 
 from triobot.client.address import (
     allowed_domains,
     check_addresses,
-    check_media_url,
+    checked_hosts,
     is_public,
     parse_base_url,
     registrable_domain,
 )
+from triobot.client.media import check_media_url
 from triobot.errors import ConfigError, RemoteProtocolError
 
 BASE = "https://api.example.com"
@@ -28,10 +30,23 @@ BASE = "https://api.example.com"
         ("http://localhost:8000", "http://localhost:8000/invoice/verify"),
         ("http://[::1]:8000", "http://[::1]:8000/invoice/verify"),
         ("http://127.0.0.1", "http://127.0.0.1/invoice/verify"),
+        ("HTTPS://API.Example.COM:443", "https://api.example.com/invoice/verify"),
+        (
+            "https://api.example.com.:0443/a%2Fb/@c;d=1//",
+            "https://api.example.com/a%2Fb/@c;d=1/invoice/verify",
+        ),
+        ("https://xn--bcher-kva.example", "https://xn--bcher-kva.example/invoice/verify"),
+        ("https://[2001:DB8::1]:8443", "https://[2001:db8::1]:8443/invoice/verify"),
     ],
 )
 def test_operations_are_appended_to_the_base_url(base: str, expected: str) -> None:
-    assert str(parse_base_url(base, allow_insecure=False).operation("invoice/verify")) == expected
+    parsed = parse_base_url(base, allow_insecure=False)
+    theirs = httpx.URL(f"{parsed}/invoice/verify")
+
+    assert str(theirs) == expected
+    # Messages go where this says, files where httpx reads the same text.
+    assert (theirs.raw_host.decode(), theirs.netloc.decode()) == (parsed.host, parsed.netloc)
+    assert (theirs.raw_path.decode(), theirs.userinfo) == (f"{parsed.path}/invoice/verify", b"")
 
 
 @pytest.mark.parametrize(
@@ -50,9 +65,47 @@ def test_operations_are_appended_to_the_base_url(base: str, expected: str) -> No
         "http://127.0.0.1.example.com/swordfish",
         "http://localhost.example.com",
         "http://10.0.0.1",
+        "https://@api.example.com",
+        "https://swordfish@evil.test@api.example.com",
+        "https://evil.test\\@api.example.com",
+        "https://api.example.com\\.evil.test",
+        "https://api.example.com%2eevil.test",
+        "https://api.example.com,evil.test",
+        " https://api.example.com",
+        "https://api.example.com\n",
+        "https://api.exa\tmple.com",
+        "https://api.example.com:",
+        "https://api.example.com:0",
+        "https://api.example.com:+80",
+        "https://api.example.com: 80",
+        "https://api.example.com:\uff18\uff10",
+        "https://api.example.com:80:80",
+        "https://api.example.com/a/../b",
+        "https://api.example.com/./a",
+        "https://api.example.com/a b",
+        "https://api.example.com/%",
+        "https://api.example.com/a\\b",
+        "https:\\\\api.example.com",
+        "https:/api.example.com",
+        "https://b\u00fccher.example",
+        "https://127\u30020\u30020\u30021",
+        "https://127.1",
+        "https://2130706433",
+        "https://127.0.0.01",
+        "https://1.2.3.999",
+        "https://[::1",
+        "https://::1",
+        "https://[::1].evil.test",
+        "https://evil.test[::1]",
+        "https://[127.0.0.1]",
+        "https://[fe80::1%25eth0]",
+        "https://...",
+        "https://" + "a" * 254,
+        None,
+        b"https://api.example.com",
     ],
 )
-def test_a_base_url_that_could_leak_the_token_is_refused_unseen(base: str) -> None:
+def test_a_base_url_that_could_leak_the_token_is_refused_unseen(base: object) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_base_url(base, allow_insecure=False)
 
@@ -92,7 +145,7 @@ def test_the_registrable_domain(host: str, domain: str) -> None:
 
 def check(url: str, *, base: str = BASE, further: tuple[str, ...] = ()) -> str:
     parsed = parse_base_url(base, allow_insecure=False)
-    domains = allowed_domains(parsed, further)
+    domains = allowed_domains(parsed, checked_hosts(further))
     return str(check_media_url(url, domains=domains, trusted_network=parsed.trusted_network))
 
 
@@ -156,7 +209,7 @@ def test_media_hosts_are_plain_names(wrong: tuple[str, ...]) -> None:
 
 def test_one_string_is_no_collection_of_hosts() -> None:
     with pytest.raises(ConfigError):
-        allowed_domains(parse_base_url(BASE, allow_insecure=False), "files.test")
+        checked_hosts("files.test")
 
 
 def test_a_platform_on_this_machine_may_serve_media_from_this_machine() -> None:

@@ -19,6 +19,8 @@ from triobot.client import PlatformClient
 from triobot.client.posted import PostedForm
 from triobot.errors import DeliveryUnknownError, NotDeliveredError
 from triobot.http import TrioTransport
+from triobot.http.connections import ClientConnection, NoConnectionError
+from triobot.http.request import MalformedError
 from triobot.outbox import open_outbox
 from triobot.seams.outbox import OnUnknown
 from triobot.wire.content import Blob, Image
@@ -51,7 +53,7 @@ async def test_a_cancellation_at_any_step_leaves_every_place_free(operation: Sen
             if step % 2:
                 pool.close_idle()
             over = await cancelled_at(step, partial(platform.perform, operation))  # type: ignore[arg-type]
-            assert (pool.taken, pool.waiting) == (pool.resting, 0)
+            assert (pool.taken, len(pool._line)) == (len(pool._idle), 0)
             if over and step % 2:
                 break
         assert 3 < step < 299
@@ -218,3 +220,55 @@ async def test_a_begun_request_can_be_expired() -> None:
                 with pytest.raises(error, match="no answer within 3 seconds"):
                     await request.result()
             assert transport.connections.taken == 0
+
+
+NEVER_SENT = [NoConnectionError("refused")]
+LOST = [
+    MalformedError("no answer"),
+    trio.BrokenResourceError("reset"),
+    trio.ClosedResourceError("closed"),
+    ConnectionResetError(104, "reset"),
+]
+
+
+@pytest.mark.parametrize("error", [*NEVER_SENT, *LOST], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("left", [False, True])
+async def test_what_ends_a_form_says_whether_it_may_have_left(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, left: bool
+) -> None:
+    """As httpx's errors do: no connection always means never sent, anything else goes by what was written."""
+
+    async def answer(connection: ClientConnection, most: int) -> bytes:
+        connection.may_have_left = left
+        raise error
+
+    async with serving(answer_all) as server, PlatformClient(server.url, TOKEN) as platform:
+        monkeypatch.setattr(ClientConnection, "answer", answer)
+        unknown = left and error in LOST
+        with pytest.raises(DeliveryUnknownError if unknown else NotDeliveredError) as caught:
+            await platform.perform(HELLO)
+    assert caught.value.__cause__ is error
+
+
+async def test_a_bug_on_the_straight_way_stays_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(connection: ClientConnection, most: int) -> bytes:
+        raise ZeroDivisionError
+
+    async with serving(answer_all) as server, PlatformClient(server.url, TOKEN) as platform:
+        monkeypatch.setattr(ClientConnection, "answer", answer)
+        with pytest.raises(ZeroDivisionError):
+            await platform.perform(HELLO)
+
+
+async def test_forms_and_files_share_the_connections() -> None:
+    """Also where httpx's part is made for the first file only: never more than the client may have."""
+
+    async def answer(peer: Peer) -> None:
+        while await peer.read_request() is not None:
+            await peer.answer(b'{"type":"image","path":"https://cdn.test/1.jpg","SID":"s1","id":7}')
+
+    async with serving(answer) as server, PlatformClient(server.url, TOKEN, connections=1) as platform:
+        await platform.perform(HELLO)
+        await platform.perform(FILE)
+        await platform.perform(HELLO)
+        assert len(server.peers) == 1

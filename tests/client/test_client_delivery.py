@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from triobot.client.exchange import Delivery
+from triobot.client.terms import stalled
 from triobot.errors import DeliveryUnknownError, NotDeliveredError
 
 BEFORE = [
@@ -42,8 +43,8 @@ def test_any_other_error_goes_by_how_far_the_request_got(error: Exception) -> No
 
 
 def test_running_out_of_patience_goes_by_how_far_the_request_got() -> None:
-    assert isinstance(Delivery(may_have_left=True).stalled("sendMessage", 30), DeliveryUnknownError)
-    assert isinstance(Delivery(may_have_left=False).stalled("sendMessage", 30), NotDeliveredError)
+    assert isinstance(stalled("sendMessage", 30, may_have_left=True), DeliveryUnknownError)
+    assert isinstance(stalled("sendMessage", 30, may_have_left=False), NotDeliveredError)
 
 
 def test_a_request_may_have_left_once_its_headers_are_being_written() -> None:

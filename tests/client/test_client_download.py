@@ -202,7 +202,7 @@ async def test_the_certificate_is_checked_for_the_name_and_not_the_address() -> 
     async with PlatformClient("https://api.example.com", TOKEN) as platform:
         url = httpx.URL("https://cdn.example.com/1")
         for address in ("93.184.216.34", "2606:2800::1"):
-            request = platform._media._pinned(url, address)
+            request = platform._carried().media._pinned(url, address)
             assert request.url.host == address
             assert request.headers["host"] == "cdn.example.com"
             assert request.extensions["sni_hostname"] == "cdn.example.com"

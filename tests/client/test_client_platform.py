@@ -505,7 +505,7 @@ async def test_what_is_for_its_result_is_unknown_when_the_answer_breaks_off(
     async with serving(half_an_answer) as server, client(server, on_unreadable=tell) as platform:
         with pytest.raises(DeliveryUnknownError) as caught:
             await platform.perform(operation)
-    assert isinstance(caught.value.__cause__, httpx.RemoteProtocolError)
+    assert type(caught.value.__cause__).__name__ in ("MalformedError", "RemoteProtocolError")
     assert told == []
 
 

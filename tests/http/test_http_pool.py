@@ -113,8 +113,8 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost(self) -> None:
         assert self.pool.taken == len(self.used) + len(self.opening) + len(self.idle) <= MOST
-        assert self.pool.resting == len(self.idle) <= MOST_IDLE
-        assert self.pool.waiting == len(self.line)
+        assert len(self.pool._idle) == len(self.idle) <= MOST_IDLE
+        assert len(self.pool._line) == len(self.line)
         assert not any(fake.closed for fake, _ in self.idle)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import errno
 import ssl
 
-import httpx
 import pytest
 import trio
 
-from triobot.http.connections import Origin, dial
+from triobot.http.connections import NoConnectionError, Origin, dial
 
 
 async def test_certificates_that_can_t_be_read_are_a_connection_that_was_not_made() -> None:
@@ -21,5 +20,5 @@ async def test_certificates_that_can_t_be_read_are_a_connection_that_was_not_mad
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with listener:
         origin = Origin("https", "127.0.0.1", listener.socket.getsockname()[1])
-        with pytest.raises(httpx.ConnectError, match="Too many open files"):
-            await dial(origin, none_left, None)
+        with pytest.raises(NoConnectionError, match="Too many open files"):
+            await dial(origin, none_left)

@@ -15,6 +15,7 @@ from tests.loopback import PATIENCE
 from tests.steps import cancelled_at
 from triobot.http import TrioTransport
 from triobot.http.connections import ClientConnection, Origin
+from triobot.http.request import MalformedError
 
 
 def origin_of(port: int) -> Origin:
@@ -43,7 +44,7 @@ async def test_one_request_after_another_on_one_connection() -> None:
 
 async def post(transport: TrioTransport, port: int, message: bytes = MESSAGE) -> ClientConnection:
     """Take a connection for a request that is written out already; `answered` sends it."""
-    connection, _ = await transport.connections.get(origin_of(port), {}, None)
+    connection, _ = await transport.connections.get(origin_of(port))
     connection.post(message)
     return connection
 
@@ -107,7 +108,7 @@ async def test_a_request_that_is_cut_in_its_middle_ends_its_connection() -> None
             await connection.answer(10)
         assert scope.cancelled_caught
         assert connection.may_have_left
-        with pytest.raises(httpx.ReadError):
+        with pytest.raises(trio.ClosedResourceError):
             await answered(transport, connection)
         assert transport.connections.taken == 0
 
@@ -240,11 +241,36 @@ async def test_a_connection_that_spoke_unasked_is_not_used() -> None:
 async def test_a_connection_that_ends_unanswered_is_an_error() -> None:
     async with answering(b"") as server, TrioTransport() as transport:
         connection = await post(transport, server.port)
-        with pytest.raises(httpx.RemoteProtocolError):
+        with pytest.raises(MalformedError):
             await answered(transport, connection)
 
     assert connection.may_have_left
     assert server.requests == [MESSAGE]
+
+
+@pytest.mark.parametrize(
+    ("error", "broken", "theirs"),
+    [
+        (trio.BrokenResourceError("reset"), False, httpx.ReadError),
+        (trio.ClosedResourceError("closed"), False, httpx.ReadError),
+        (trio.BrokenResourceError("reset"), True, httpx.WriteError),
+        (MalformedError("no answer"), False, httpx.RemoteProtocolError),
+    ],
+)
+async def test_who_uses_it_by_httpx_gets_httpxs_errors(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, broken: bool, theirs: type[Exception]
+) -> None:
+    async def receive(connection: ClientConnection) -> None:
+        connection.broken = broken
+        raise error
+
+    monkeypatch.setattr(ClientConnection, "receive", receive)
+    async with answering(b"") as server, client(TrioTransport()) as http:
+        with pytest.raises(theirs, match=str(error)) as caught:
+            await http.get(server.url)
+        with pytest.raises(theirs):
+            await http.post(server.url, content=b"x", headers={"Expect": "100-continue"})
+    assert caught.value.__cause__ is error or caught.value.__cause__.__cause__ is error  # type: ignore[union-attr]
 
 
 async def test_an_early_refusal_of_a_long_body_is_heard() -> None:
@@ -355,7 +381,7 @@ class TestTimeouts:
             await trio.testing.wait_all_tasks_blocked()
             with pytest.raises(httpx.PoolTimeout):
                 await http.get("http://x/", timeout=httpx.Timeout(5, pool=0.02))
-            assert (transport.connections.taken, transport.connections.waiting) == (1, 0)
+            assert (transport.connections.taken, len(transport.connections._line)) == (1, 0)
             nursery.cancel_scope.cancel()
 
 
@@ -474,8 +500,8 @@ class TestCancellation:
                     if not warm:
                         pool.close_idle()
                     over = await cancelled_at(step, partial(work, http, server.url))
-                    assert pool.taken == pool.resting
-                    assert pool.waiting == 0
+                    assert pool.taken == len(pool._idle)
+                    assert len(pool._line) == 0
                     if over:
                         break
                 else:
@@ -511,7 +537,7 @@ class TestCancellation:
                     nursery.start_soon(walk)
                     await trio.testing.wait_all_tasks_blocked(0.001)
                     release.set()
-                assert (pool.taken, pool.waiting) == (pool.resting, 0)
+                assert (pool.taken, len(pool._line)) == (len(pool._idle), 0)
                 if over:
                     break
             assert 3 < step < 99

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias, final
 from urllib.parse import urlsplit
-
-import httpx
-from publicsuffixlist import PSLFILE, PublicSuffixList
 
 from ..base.frozen import guarded
 from ..errors import ConfigError, RemoteProtocolError
@@ -30,72 +27,75 @@ _HOST: Final = re.compile(r"[a-z0-9_.\-]{1,253}", re.ASCII)
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
+# What httpx, or another server's library, would mend or read in its own way is refused here.
+_BASE: Final = re.compile(
+    r"(?P<scheme>https?)://(?P<user>[^/?#]*@)?"
+    r"(?P<host>[a-z0-9_.\-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<path>(?:/(?!\.{1,2}(?:/|$))(?:[a-z0-9._~!$&'()*+,;=:@\-]|%[0-9a-f]{2})*)*)(?P<further>[?#].*)?",
+    re.ASCII | re.IGNORECASE,
+)
+_PORTS: Final = {"https": 443, "http": 80}
+
+
 @final
 @guarded
 class BaseUrl:
     """The platform's address, checked.
 
     Attributes:
-        root: scheme, host, port and path prefix, without a slash at the end.
-        host: the host in lower-case ASCII.
+        host: in lower-case ASCII, without a dot at the end.
+        path: put before the path of each operation; without a slash at the end.
         trusted_network: cleartext and addresses that are not public are all right: the platform is on this
             machine, or the operator said so.
     """
 
-    root: httpx.URL
+    scheme: str
     host: str
+    port: int
+    path: str
     trusted_network: bool
 
-    def operation(self, path: str) -> httpx.URL:
-        """Return the URL of an operation such as ``invoice/verify``; never on another origin."""
-        return self.root.copy_with(raw_path=self.root.raw_path.rstrip(b"/") + b"/" + path.encode("ascii"))
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.netloc}{self.path}"
+
+    @property
+    def netloc(self) -> str:
+        """Return host and port as a Host header has them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
-def parse_base_url(text: str, *, allow_insecure: bool) -> BaseUrl:
-    """Check the platform's base URL.
+def parse_base_url(text: object, *, allow_insecure: bool) -> BaseUrl:
+    """Check the platform's base URL; an unset variable's None is none, either.
 
     Raises:
         ConfigError: it is not one, or it is cleartext to another machine without `allow_insecure`. The text
             itself is not repeated, since a password may be in it.
     """
-    try:
-        url, host = _parse(text)
-    except ValueError:
-        raise ConfigError("base_url is not a URL; give one such as https://api.example.com") from None
-    if url.scheme not in ("http", "https"):
-        raise ConfigError("base_url must begin with https://")
-    if url.userinfo:
+    found = _BASE.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise ConfigError("base_url is not a URL; give one such as https://api.example.com")
+    scheme, host = found["scheme"].lower(), found["host"].lower().strip("[]").rstrip(".")
+    if found["user"] is not None:
         raise ConfigError("base_url must hold no user name or password; the token is a setting of its own")
-    if url.query or url.fragment or "?" in text or "#" in text:
+    if found["further"] is not None:
         raise ConfigError("base_url must hold no query and no fragment; operations are appended to it")
+    port = int(found["port"] or _PORTS[scheme])
+    if not is_host(host) or (found["host"][0] == "[") != (":" in host) or not 1 <= port <= 65535:
+        raise ConfigError("base_url is not a URL; give one such as https://api.example.com")
     loopback = is_loopback_host(host)
-    if url.scheme == "http" and not loopback and not allow_insecure:
+    if scheme == "http" and not loopback and not allow_insecure:
         raise ConfigError(
             "base_url is cleartext http:// to another machine, where anybody on the way can read the token; "
             "use https://, or set allow_insecure=True on a network that you trust"
         )
-    return BaseUrl(url, host, loopback or url.scheme == "http")
+    return BaseUrl(scheme, host, port, found["path"].rstrip("/"), loopback or scheme == "http")
 
 
-def _parse(text: str) -> tuple[httpx.URL, str]:
-    """Parse a URL and its host, more strictly than httpx, which accepts what no resolver should see.
-
-    Raises:
-        ValueError: it is no URL with a host that a name server or a socket understands.
-    """
-    try:
-        url = httpx.URL(text)
-        host = host_of(url)
-    except (httpx.InvalidURL, TypeError) as error:
-        raise ValueError("not a URL") from error
-    if not (_HOST.fullmatch(host) or _literal(host)) or not 1 <= (url.port or 443) <= 65535:
-        raise ValueError("not a host, or not a port")
-    return url, host
-
-
-def host_of(url: httpx.URL) -> str:
-    """Return the host as it would be looked up: lower-case ASCII, without a dot at the end."""
-    return url.raw_host.decode("ascii").lower().rstrip(".")
+def is_host(host: str) -> bool:
+    """Return whether a name server or a socket understands this; of digits alone only whole addresses."""
+    named = _HOST.fullmatch(host) is not None and not host.rpartition(".")[2].isdecimal()
+    return named or _literal(host) is not None
 
 
 def is_loopback_host(host: str) -> bool:
@@ -112,6 +112,8 @@ def registrable_domain(host: str) -> str:
     """
     if _literal(host) is not None or "." not in host:
         return host
+    from publicsuffixlist import PSLFILE, PublicSuffixList  # for who asks only: it is large
+
     end = host.rpartition(".")[2]
     with Path(PSLFILE).open(encoding="utf-8") as lines:
         # Of ten thousand suffixes those that can matter: all of them take twenty times as long, and 4 MB.
@@ -129,44 +131,24 @@ def own_hosts(base_url: str) -> tuple[str, ...]:
     return () if "." not in host or _literal(host) is not None else (registrable_domain(host),)
 
 
-def allowed_domains(base: BaseUrl, further: Collection[str]) -> frozenset[str]:
-    """Return the domains that files may be fetched from.
+def checked_hosts(further: Collection[str]) -> Sequence[str]:
+    """Return the domains that an operator names.
 
     Raises:
         ConfigError: an entry is no plain host name.
     """
     if isinstance(further, str):
         raise ConfigError("media_hosts must be a collection of host names, not one string")
-    domains = {registrable_domain(base.host)}
-    if is_loopback_host(base.host):
-        domains |= _LOOPBACK_HOSTS
-    for name in further:
-        domain = name.lower().strip(".")
-        if not domain or not domain.isascii() or any(sign in domain for sign in "/:@?#* \t\r\n"):
-            raise ConfigError("media_hosts must hold plain host names, such as files.example.com")
-        domains.add(domain)
-    return frozenset(domains)
+    domains = [name.lower().strip(".") for name in further]
+    if any(not one or not one.isascii() or any(sign in one for sign in "/:@?#* \t\r\n") for one in domains):
+        raise ConfigError("media_hosts must hold plain host names, such as files.example.com")
+    return domains
 
 
-def check_media_url(text: str, *, domains: Collection[str], trusted_network: bool) -> httpx.URL:
-    """Check where a file is said to be, before anything is looked up.
-
-    Raises:
-        RemoteProtocolError: this address is not one that we follow. Sender's fault; repeating never helps.
-    """
-    try:
-        url, host = _parse(text)
-    except ValueError:
-        raise RemoteProtocolError("path", "must be a URL") from None
-    if url.scheme != "https" and not (url.scheme == "http" and trusted_network):
-        raise RemoteProtocolError("path", "must be an https URL")
-    if url.userinfo:
-        raise RemoteProtocolError("path", "must hold no user name or password")
-    if not any(host == domain or host.endswith("." + domain) for domain in domains):
-        raise RemoteProtocolError(
-            "path", "must be on the platform's own domain, or on one that media_hosts names"
-        )
-    return url.copy_with(fragment=None)
+def allowed_domains(base: BaseUrl, further: Iterable[str]) -> frozenset[str]:
+    """Return the domains that files may be fetched from: the platform's own, and those that are named."""
+    own = _LOOPBACK_HOSTS if is_loopback_host(base.host) else ()
+    return frozenset({registrable_domain(base.host), *own, *further})
 
 
 def check_addresses(addresses: Iterable[str], *, trusted_network: bool) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""One request through one transport: under a deadline, with a bounded answer, and failures as ours.
+"""One request through one transport of httpx: under a deadline, with a bounded answer, and failures as ours.
 
 Requests go to the transport itself and not through `httpx.AsyncClient`: no redirects, no cookies, no
 environment, no second opinion on the headers.
@@ -10,11 +10,8 @@ this machine, repeating is safe; if one may have, the platform may have acted. I
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Final, final
 
 import attrs
@@ -22,22 +19,25 @@ import httpx
 import trio
 
 from ..base.authors import contained_in_task
-from ..errors import DeliveryUnknownError, NotDeliveredError
+from ..errors import NotDeliveredError
 from ..seams.own_http import connections_of
-from ..wire.decode import is_taken
 from .successor import AdaptedTransport
-
-LARGEST_ANSWER: Final = 1024 * 1024
+from .terms import (
+    LARGEST_ANSWER,
+    Answer,
+    Failure,
+    broken_off,
+    cut_off,
+    not_connected,
+    retry_after_of,
+    stalled,
+)
 
 # What transports raise when the other side or the way to it fails; a bug in one is not among these.
 FAILURES: Final = (httpx.TransportError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 # Long enough to say goodbye to a socket; nothing is waited for from the other side.
 _CLOSING_SECONDS: Final = 2
-
-
-_SECONDS: Final = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
-_LONGEST_REST: Final = 3600.0
 
 # Raised while there is no connection to the platform yet, or for a request that can't be written at all.
 _BEFORE: Final = (
@@ -78,89 +78,13 @@ class Delivery:
                 self.before()
             self.may_have_left = True
 
-    def failed(self, operation: str, error: Exception) -> NotDeliveredError | DeliveryUnknownError:
+    def failed(self, operation: str, error: Exception) -> Failure:
         """Return what an error of the transport means for the operation, as an error of ours."""
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-            return NotDeliveredError(operation, f"could not connect: {cause_of(error)}")
+            return not_connected(operation, error)
         if isinstance(error, _BEFORE):
             return NotDeliveredError(operation, f"could not be sent ({type(error).__name__})")
-        return self._verdict(operation, f"the connection failed ({type(error).__name__})")
-
-    def stalled(self, operation: str, patience: float) -> NotDeliveredError | DeliveryUnknownError:
-        """Return what running out of patience means for the operation, as an error of ours."""
-        return self._verdict(operation, f"no answer within {patience:g} seconds")
-
-    def _verdict(self, operation: str, what: str) -> NotDeliveredError | DeliveryUnknownError:
-        if self.may_have_left:
-            return DeliveryUnknownError(operation, f"{what}; it may have taken effect")
-        return NotDeliveredError(operation, f"{what}; nothing was sent")
-
-
-def cause_of(error: BaseException) -> str:
-    """Return why a connection was not made, in the words of the resolver, the socket or TLS.
-
-    Those know nothing of the request. The libraries between wrap their error, some without its text: then
-    the text of a cause is returned.
-    """
-    within: BaseException | None = error
-    while within is not None:
-        if text := str(within):
-            return text[:200]
-        within = within.__cause__
-    return type(error).__name__
-
-
-@final
-@attrs.define
-class Answer:
-    """A status and its body.
-
-    Attributes:
-        too_large: there was more of the body than is read, and it is empty.
-        broken: why the body is empty, if the connection failed or stood still behind a 200's head.
-        retry_after: see `retry_after_of`.
-    """
-
-    status: int
-    body: bytes = attrs.field(repr=False)
-    retry_after: float | None = None
-    too_large: bool = False
-    broken: NotDeliveredError | DeliveryUnknownError | None = None
-
-
-def retry_after_of(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
-    """Return for how many seconds the platform asks not to be asked again; None if it names no such time.
-
-    `Retry-After` is a number of seconds, or a date; a date is measured from the answer's own, since the two
-    machines' clocks may differ. An hour is the most that is believed.
-
-    Platform: RFC 9110, section 10.2.3.
-    """
-    told: dict[bytes, str] = {}
-    for name, value in headers:
-        told.setdefault(name.lower(), value.decode("latin-1").strip())
-    said = told.get(b"retry-after", "")
-    if _SECONDS.fullmatch(said):
-        seconds = float(said)
-    else:
-        until = _date(said)
-        if until is None:
-            return None
-        seconds = (until - (_date(told.get(b"date", "")) or datetime.now(UTC))).total_seconds()
-    return min(seconds, _LONGEST_REST) if seconds > 0 else None
-
-
-def _date(said: str) -> datetime | None:
-    try:
-        date = parsedate_to_datetime(said)
-    except (ValueError, OverflowError):
-        return None
-    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
-
-
-@final
-class _TooLargeError(Exception):
-    """An answer's body is longer than is read."""
+        return cut_off(operation, error, may_have_left=self.may_have_left)
 
 
 @final
@@ -229,43 +153,26 @@ async def exchange(
     the pool is free again.
     """
     # These report each step; what another one does is unknown until it says.
-    own = connections_of(transport) is not None
-    told = (
-        own
-        or isinstance(transport, httpx.AsyncHTTPTransport)
-        or (isinstance(transport, AdaptedTransport) and transport.reports)
-    )
+    told = connections_of(transport) is not None or isinstance(transport, httpx.AsyncHTTPTransport)
+    if isinstance(transport, AdaptedTransport):
+        told = transport.reports
     delivery = Delivery(may_have_left=not told, before=before)
     head: httpx.Response | None = None
     patience.renew()
     try:
         with patience.scope:
             head = await send(transport, request, delivery)
-            return Answer(head.status_code, await _body(head), retry_after_of(head.headers.raw))
+            body = await _body(head)
+            retry_after = retry_after_of(head.headers.raw)
+            return Answer(head.status_code, body or b"", retry_after, too_large=body is None)
     except FAILURES as error:
-        return broken_off(operation, head.status_code if head else 0, delivery, patience.seconds, error)
-    except _TooLargeError:
-        assert head is not None
-        return Answer(head.status_code, b"", too_large=True)
+        return broken_off(head.status_code if head else 0, delivery.failed(operation, error), error)
     except Exception:
         raise
     except BaseException as error:
         raise contained_in_task(error) from error  # a transport is somebody else's code
-    return broken_off(operation, head.status_code if head else 0, delivery, patience.seconds, None)
-
-
-def broken_off(
-    operation: str, status: int, delivery: Delivery, seconds: float, error: Exception | None
-) -> Answer:
-    """Say what is known of a request that has failed, or stood still if there is no error.
-
-    The status, 0 if none came, is the platform's word: losing the text behind it takes nothing of that back.
-    """
-    failure = delivery.stalled(operation, seconds) if error is None else delivery.failed(operation, error)
-    failure.__cause__ = error
-    if not status:
-        raise failure
-    return Answer(status, b"", broken=failure if is_taken(status) else None)
+    failure = stalled(operation, patience.seconds, may_have_left=delivery.may_have_left)
+    return broken_off(head.status_code if head else 0, failure)
 
 
 async def send(
@@ -314,17 +221,11 @@ async def reading(response: httpx.Response) -> AsyncGenerator[AsyncIterator[byte
                 await response.aclose()
 
 
-async def _body(response: httpx.Response) -> bytes:
+async def _body(response: httpx.Response) -> bytes | None:
     body = bytearray()
     async with reading(response) as pieces:
         async for piece in pieces:
             body += piece
             if len(body) > LARGEST_ANSWER:
-                raise _TooLargeError
+                return None  # more than is read
     return bytes(body)
-
-
-def check_certain(operation: str, certain: Callable[[], float] | None) -> None:
-    """Refuse what must not leave any more; to be called right before it does."""
-    if certain is not None and not certain():
-        raise NotDeliveredError(operation, "the process may have lost its store meanwhile; nothing was sent")

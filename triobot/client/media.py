@@ -2,7 +2,7 @@
 
 An event can be forged by whoever knows the webhook's address, so everything here distrusts it: where a file
 is said to be, how large it is, what it is called. The token is unknown to this module. The rules for
-addresses are in `address`.
+domains and IP addresses are in `address`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Final, TypeAlias, final
+from typing import BinaryIO, Final, final
 
 import httpx
 import trio
@@ -22,10 +22,9 @@ from ..errors import NotDeliveredError, RefusedError, RemoteProtocolError
 from ..seams.own_http import new_transport
 from ..wire.content import Media
 from ..wire.rules import is_digits
-from .address import check_addresses, check_media_url, host_of
-from .exchange import FAILURES, Delivery, Patience, cause_of, reading, send
-
-DownloadProgress: TypeAlias = Callable[[int, int | None], None]
+from .address import allowed_domains, check_addresses, is_host
+from .exchange import FAILURES, Delivery, Patience, reading, send
+from .terms import USER_AGENT, DownloadProgress, Terms, cause_of
 
 OPERATION: Final = "download"
 
@@ -50,24 +49,16 @@ _SUFFIXES: Final = frozenset(
 class MediaFetcher:
     """Fetches files by the rules, over a transport of its own."""
 
-    def __init__(
-        self,
-        *,
-        domains: Collection[str],
-        trusted_network: bool,
-        transport: httpx.AsyncBaseTransport | None,
-        user_agent: str,
-        patience: float,
-    ) -> None:
-        self._domains = domains
-        self._trusted_network = trusted_network
+    def __init__(self, terms: Terms, transport: httpx.AsyncBaseTransport | None) -> None:
+        self._domains = allowed_domains(terms.base, terms.hosts)
+        self._trusted_network = terms.base.trusted_network
         self._resolves = transport is None
         # Nothing is kept alive: connections go by address here, and one that was made for one name must not
         # serve another that leads to the same address.
         self.transport = transport or new_transport(_AT_ONCE, idle=0)
         self._slots = trio.CapacityLimiter(_AT_ONCE)
-        self._headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
-        self._patience = patience
+        self._headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
+        self._patience = terms.patience
 
     async def fetch(
         self, source: Media | str, to: Path, *, limit: int, on_progress: DownloadProgress | None
@@ -133,6 +124,35 @@ class MediaFetcher:
         headers = {"Host": url.netloc.decode("ascii"), **self._headers}
         extensions = {"sni_hostname": host_of(url), "timeout": {"connect": _CONNECT_SECONDS}}
         return httpx.Request("GET", url.copy_with(host=address), headers=headers, extensions=extensions)
+
+
+def check_media_url(text: str, *, domains: Collection[str], trusted_network: bool) -> httpx.URL:
+    """Check where a file is said to be, before anything is looked up; more strictly than httpx.
+
+    Raises:
+        RemoteProtocolError: this address is not one that we follow. Sender's fault; repeating never helps.
+    """
+    try:
+        url = httpx.URL(text)
+        host = host_of(url)
+    except (httpx.InvalidURL, TypeError, ValueError):
+        url, host = httpx.URL(), ""
+    if not is_host(host) or not 1 <= (url.port or 443) <= 65535:
+        raise RemoteProtocolError("path", "must be a URL")
+    if url.scheme != "https" and not (url.scheme == "http" and trusted_network):
+        raise RemoteProtocolError("path", "must be an https URL")
+    if url.userinfo:
+        raise RemoteProtocolError("path", "must hold no user name or password")
+    if not any(host == domain or host.endswith("." + domain) for domain in domains):
+        raise RemoteProtocolError(
+            "path", "must be on the platform's own domain, or on one that media_hosts names"
+        )
+    return url.copy_with(fragment=None)
+
+
+def host_of(url: httpx.URL) -> str:
+    """Return the host as it would be looked up: lower-case ASCII, without a dot at the end."""
+    return url.raw_host.decode("ascii").lower().rstrip(".")
 
 
 async def _resolve(url: httpx.URL) -> tuple[str, ...]:

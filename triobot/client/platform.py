@@ -4,56 +4,35 @@ from __future__ import annotations
 
 import math
 import re
-import secrets
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, final
 
-import httpx
 import trio
 from typing_extensions import TypeVar
 
 from ..base.secrets import Secret
-from ..base.version import __version__
-from ..errors import (
-    ConfigError,
-    DeliveryUnknownError,
-    LocalProtocolError,
-    RemoteProtocolError,
-)
-from ..seams.own_http import connections_of, new_transport
+from ..errors import ConfigError, DeliveryUnknownError, RemoteProtocolError
+from ..seams.own_http import connections_of, new_connections
 from ..wire.content import Media
 from ..wire.decode import decode_result, is_taken, shape_of, take_unread
-from ..wire.encode import FilePart, Request, encode_operation, encode_operation_form
 from ..wire.operations import Operation, Upload
 from ..wire.results import Sent
-from .address import BaseUrl, allowed_domains, parse_base_url
-from .exchange import (
-    LARGEST_ANSWER,
-    Answer,
-    Patience,
-    WholeBody,
-    check_certain,
-    exchange,
-)
-from .media import DownloadProgress, MediaFetcher
-from .successor import AnyTransport, adapted
-from .upload import UploadBody, Uploaded, UploadProgress, frame, open_source
+from .address import checked_hosts, parse_base_url
+from .terms import LARGEST_ANSWER, Answer, DownloadProgress, Terms, Uploaded, UploadProgress
 
 if TYPE_CHECKING:
+    from .carried import Carrier
     from .posted import Forms, PostedForm
+    from .successor import AnyTransport
 
 R = TypeVar("R")
 
 _HEADER_SAFE: Final = re.compile(r"[\x21-\x7e]+", re.ASCII)
 
 _CLOSING_SECONDS: Final = 2
-
-_SHORTEST_TOKEN: Final = 16
-FORM: Final = "application/x-www-form-urlencoded"
 
 
 @asynccontextmanager
@@ -62,6 +41,8 @@ async def opened_transports(*transports: AnyTransport | None) -> AsyncGenerator[
     async with AsyncExitStack() as opening:
         for one in transports:
             if one is not None:
+                from .successor import adapted
+
                 await opening.enter_async_context(adapted(one))
         stack = opening.pop_all()
     try:
@@ -133,49 +114,43 @@ class PlatformClient:
         on_unreadable: Callable[[str, str], None] | None = None,
         certain: Callable[[], float] | None = None,
     ) -> None:
-        self._base = parse_base_url(base_url, allow_insecure=allow_insecure)
-        checked = _check_token(token)
+        base = parse_base_url(base_url, allow_insecure=allow_insecure)
         if not patience > 0 or math.isnan(patience):
             raise ConfigError("patience must be more than 0 seconds")
         if connections < 1:
             raise ConfigError("connections must be at least 1")
-        self._patience = patience
+        slots, hosts = trio.Semaphore(connections), checked_hosts(media_hosts)
+        terms = self._terms = Terms(base, _check_token(token), hosts, slots, patience, certain)
         self._on_unreadable = on_unreadable
-        self._certain = certain
-        user_agent = f"triobot/{__version__}"
-        self._headers = {
-            "User-Agent": user_agent,
-            "Accept": "application/json",
-            "Accept-Encoding": "identity",
-        }
-        self._transport = new_transport(connections) if transport is None else adapted(transport)
-        self._heads = FormHeads(self._base, checked, self._headers)
+        # Our own, which files share: httpx's part is made for the first of those, or for a transport given.
+        own = self._own = new_connections(connections) if transport is None else None
+
+        def carrier() -> Carrier:
+            from .carried import Carrier
+
+            return Carrier(terms, transport, media_transport, connections if own is None else own, lent=lent)
+
+        self._make_carrier = carrier
+        self._carrier = carrier() if own is None or media_transport is not None else None
+        straight = own if self._carrier is None else connections_of(self._carrier.transport)
         self._forms: Forms | None = None
-        if (own := connections_of(self._transport)) is not None:
+        if straight is not None:
             from .posted import Forms
 
-            self._forms = Forms(own, self._base, self._heads.headers, patience, self._result, certain)
-        self._slots = trio.Semaphore(connections)
-        self._media = MediaFetcher(
-            domains=allowed_domains(self._base, media_hosts),
-            trusted_network=self._base.trusted_network,
-            transport=None if media_transport is None else adapted(media_transport),
-            user_agent=user_agent,
-            patience=patience,
-        )
-        both = (self._transport, transport), (self._media.transport, media_transport)
-        self._own = [one for one, given in both if given is None or not lent]
+            self._forms = Forms(straight, terms, self._result)
         self._open: AsyncExitStack | None = None
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"PlatformClient({str(self._base.root)!r})"
+        return f"PlatformClient({str(self._terms.base)!r})"
 
     async def __aenter__(self) -> Self:
         if self._open is not None or self._closed:
             raise RuntimeError("a PlatformClient can be entered once; make another one")
         async with AsyncExitStack() as stack:
-            for one in self._own:
+            if self._own is not None:
+                stack.callback(self._own.close)
+            for one in () if self._carrier is None else self._carrier.closes:
                 await stack.enter_async_context(one)
             self._open = stack.pop_all()
         return self
@@ -217,21 +192,15 @@ class PlatformClient:
         """
         posted = self.begin(operation)
         if posted is not None:
-            async with self._slots:
+            async with self._terms.slots:
                 try:
-                    with trio.CancelScope(deadline=trio.current_time() + self._patience):
+                    with trio.CancelScope(deadline=trio.current_time() + self._terms.patience):
                         return await posted.result()
-                    posted.expire(self._patience)
+                    posted.expire(self._terms.patience)
                     return await posted.result()
                 finally:
                     posted.close()
-        request = encode_operation(operation)
-        if request.file is not None:
-            answer, _ = await self._post_file(request, request.file, None)
-        else:
-            body, patience = WholeBody(encode_operation_form(operation)), Patience(self._patience)
-            answer = await self._post(request.path, FORM, body, patience)
-        return self._result(operation, answer)
+        return self._result(operation, await self._carried().carry(operation))
 
     def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> PostedForm[R] | None:
         """Write an operation out for whichever task awaits its result; None if only `perform` can carry it.
@@ -248,8 +217,7 @@ class PlatformClient:
         """
         if self._forms is None or isinstance(operation, Upload):
             return None
-        if self._open is None:
-            self._check_open()
+        self._check_open()
         return self._forms.write_out(operation, fresh=fresh)
 
     async def upload(self, operation: Upload, on_progress: UploadProgress | None = None) -> Uploaded:
@@ -265,10 +233,7 @@ class PlatformClient:
 
         Cancellation: *ambiguous*, and harmless: uploads may be repeated.
         """
-        request = encode_operation(operation)
-        if request.file is None:
-            raise LocalProtocolError("source", "must be a file")
-        answer, (digest, size) = await self._post_file(request, request.file, on_progress)
+        answer, digest, size = await self._carried().upload(operation, on_progress)
         return Uploaded(self._result(operation, answer), digest, size)
 
     async def download(
@@ -305,46 +270,10 @@ class PlatformClient:
 
         Cancellation: *atomic*: nothing is left behind.
         """
-        self._check_open()
-        return await self._media.fetch(source, to, limit=limit, on_progress=on_progress)
-
-    async def _post_file(
-        self, request: Request, file: FilePart, on_progress: UploadProgress | None
-    ) -> tuple[Answer, tuple[str, int]]:
-        edges = frame(
-            boundary=secrets.token_hex(16),
-            fields=request.fields,
-            name=file.name,
-            filename=file.source.filename,
-        )
-        patience = Patience(self._patience)
-        async with open_source(file.source) as reader:
-            body = UploadBody(edges, reader, patience=patience, on_progress=on_progress)
-            try:
-                answer = await self._post(request.path, edges.content_type, body, patience)
-            except Exception:
-                # A transport may have wrapped it.
-                if body.failure is not None:
-                    raise body.failure from None
-                raise
-            if body.failure is not None:
-                raise body.failure
-            if is_taken(answer.status) and not body.whole:
-                raise DeliveryUnknownError(request.path, "it was answered before the file was sent")
-            return answer, (body.digest, reader.size)
-
-    async def _post(
-        self, path: str, content_type: str, body: WholeBody | UploadBody, patience: Patience
-    ) -> Answer:
-        self._check_open()
-        headers = self._heads.headers(content_type, body.length)
-        request = httpx.Request("POST", self._base.operation(path), headers=headers, stream=body)
-        async with self._slots:
-            before = partial(check_certain, path, self._certain)
-            return await exchange(self._transport, request, operation=path, patience=patience, before=before)
+        return await self._carried().media.fetch(source, to, limit=limit, on_progress=on_progress)
 
     def _result(self, operation: Operation[R], answer: Answer) -> R:
-        body = self._heads.without_token(answer.body)
+        body = self._terms.without_token(answer.body)
         try:
             if (answer.too_large or answer.broken is not None) and is_taken(answer.status):
                 result = take_unread(operation)
@@ -370,9 +299,18 @@ class PlatformClient:
                 shape = f"{shape}, with status {answer.status}"
             self._on_unreadable(operation.path, shape)
 
-    def _check_open(self) -> None:
+    def _carried(self) -> Carrier:
+        opened = self._check_open()
+        if self._carrier is None:
+            self._carrier = self._make_carrier()
+            for one in self._carrier.closes:
+                opened.push_async_exit(one)  # ours, which need no opening
+        return self._carrier
+
+    def _check_open(self) -> AsyncExitStack:
         if self._open is None:
             raise trio.ClosedResourceError("use a PlatformClient inside its `async with`")
+        return self._open
 
 
 def _check_token(token: str | Secret) -> Secret:
@@ -387,36 +325,3 @@ def _check_token(token: str | Secret) -> Secret:
 def _fits_header(token: object) -> bool:
     # An unset environment variable comes as None, whatever the types say.
     return isinstance(token, str) and _HEADER_SAFE.fullmatch(token) is not None
-
-
-@final
-class FormHeads:
-    """The heads of requests to the platform; the token is in them, and in nothing that can be shown."""
-
-    def __init__(self, base: BaseUrl, token: Secret, further: Mapping[str, str]) -> None:
-        self._base = base
-        self._token = token
-        self._token_bytes = token.reveal().encode("ascii")
-        self._further = dict(further)
-
-    def headers(self, content_type: str, length: int) -> dict[str, str]:
-        """Return the headers of a request whose body has this type and length."""
-        return {
-            "Host": self._base.root.netloc.decode("ascii"),
-            **self._further,
-            "token": self._token.reveal(),
-            "Content-Type": content_type,
-            "Content-Length": str(length),
-        }
-
-    def without_token(self, body: bytes) -> bytes:
-        """Return an answer's body without the token, since what it says goes into our errors.
-
-        An error page may show the request. A token that is shorter than usual is some test's, and could stand
-        in any word.
-        """
-        token = self._token_bytes
-        # `in` takes bytes for a number first, and raises and drops an error: that costs more than looking.
-        if body.find(token) < 0 or len(token) < _SHORTEST_TOKEN:
-            return body
-        return body.replace(token, b"***")

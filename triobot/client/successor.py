@@ -10,7 +10,6 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
-from types import TracebackType
 from typing import Any, Final, Protocol, TypeAlias, final
 
 import httpx
@@ -64,15 +63,6 @@ class AdaptedTransport(httpx.AsyncBaseTransport):
         # It is loaded, since its transport is there.
         self._own: Any = sys.modules[_NAME]
         self.reports = isinstance(transport, self._own.AsyncHTTPTransport)
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        """Close all connections."""
-        await self.aclose()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request, and return its answer's head."""

@@ -11,11 +11,11 @@ import hashlib
 import mimetypes
 import os
 import stat
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import cache
 from io import FileIO
-from typing import Final, Protocol, Self, TypeAlias, final
+from typing import Final, Self, TypeAlias, final
 
 import attrs
 import httpx
@@ -23,8 +23,9 @@ import trio
 
 from ..base.frozen import guarded
 from ..errors import LocalProtocolError
-from ..wire.content import Blob, Descriptor, LocalFile
+from ..wire.content import Blob, LocalFile
 from .exchange import Patience
+from .terms import UploadProgress
 
 _PACKED: Final = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
 
@@ -103,42 +104,6 @@ def media_type(filename: str) -> str:
     if packed is not None:
         return _PACKED.get(packed, "application/octet-stream")
     return guess or "application/octet-stream"
-
-
-UploadProgress: TypeAlias = Callable[[int, int], None]
-
-
-@final
-@guarded
-class Uploaded:
-    """What an upload gave.
-
-    Attributes:
-        descriptor: the platform's, which may be sent often.
-        digest: SHA-256 of the bytes that were sent, in hexadecimal.
-        size: how many those were.
-    """
-
-    descriptor: Descriptor
-    digest: str
-    size: int
-
-
-class Reader(Protocol):
-    """A file's bytes from the start, once."""
-
-    @property
-    def size(self) -> int:
-        """Return how many bytes there are."""
-        ...
-
-    async def read(self) -> bytes:
-        """Read the next piece; empty at the end.
-
-        Raises:
-            LocalProtocolError: the file can't be read, or isn't the one that was opened any more.
-        """
-        ...
 
 
 @asynccontextmanager
@@ -228,6 +193,10 @@ def _state(file: FileIO) -> tuple[int, int]:
 
 def _unreadable(error: OSError) -> LocalProtocolError:
     return LocalProtocolError("source", f"can't be read: {error.strerror or type(error).__name__}")
+
+
+Reader: TypeAlias = _BlobReader | _FileReader
+"""A file's bytes from the start, once: `read` returns the next piece, and an empty one at the end."""
 
 
 @final

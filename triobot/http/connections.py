@@ -15,26 +15,29 @@ from __future__ import annotations
 import functools
 import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
-from typing import Final, NamedTuple, TypeAlias, cast, final
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, NamedTuple, cast, final
 
 import attrs
-import httpx
 import outcome
 import trio
 
-from .links import ByteLink, PlainLink, TlsLink, detached
-from .request import MalformedError
+from .links import LOST, ByteLink, PlainLink, TlsLink, detached
 from .response import ResponseReader
 
 # curl waits so long for a 100 before it sends the body anyway, since old servers never say it.
 _CONTINUE_SECONDS: Final = 1.0
 _CLOSED: Final = "this transport was closed"
+_UNLIMITED: Final = nullcontext()
 
 
 class NothingSentError(Exception):
     """The connection had ended before a byte was written: another one may be used instead."""
+
+
+class NoConnectionError(Exception):
+    """There is no connection: nothing listens, or TLS was not agreed on. No byte of a request has left."""
 
 
 @final
@@ -51,18 +54,6 @@ class Origin(NamedTuple):
     host: str
     port: int
     name: str | None = None
-
-
-@contextmanager
-def within(seconds: float | None, error: type[httpx.TimeoutException]) -> Generator[None]:
-    """Raise `error` if the block takes longer than `seconds`; no bound if None."""
-    if seconds is None:
-        yield
-        return
-    with trio.move_on_after(seconds) as limit:
-        yield
-    if limit.cancelled_caught:
-        raise error(f"nothing happened for {seconds:g} seconds")
 
 
 @final
@@ -99,7 +90,7 @@ class ClientConnection:
         """
         try:
             await self._link.send(data)
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+        except LOST as error:
             if not self._link.wrote:
                 raise NothingSentError from error
             self.broken = True
@@ -122,7 +113,7 @@ class ClientConnection:
 
         Raises:
             NothingSentError: as `send`.
-            httpx.ReadError, httpx.RemoteProtocolError, httpx.WriteError: as `receive`.
+            trio.BrokenResourceError, trio.ClosedResourceError, MalformedError: as `receive`.
 
         Cancellation: nothing is lost while it waits for the response: another task may await this again. Cut
         in the middle of the request, it ends the connection.
@@ -157,22 +148,14 @@ class ClientConnection:
         """Read the next bytes of the response.
 
         Raises:
-            httpx.ReadError: the connection failed.
-            httpx.RemoteProtocolError: what came is no response, or ended in its middle.
+            trio.BrokenResourceError: the connection failed, now or while the request was written.
+            trio.ClosedResourceError: `cut` was called.
+            MalformedError: what came is no response, or ended in its middle.
         """
-        try:
-            data = await self._link.receive()
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            if self.broken:
-                raise httpx.WriteError("the connection failed while the request was being written") from error
-            raise httpx.ReadError(str(error)) from error
-        try:
-            if data:
-                self.reader.feed(data)
-            else:
-                self.reader.feed_eof()
-        except MalformedError as error:
-            raise httpx.RemoteProtocolError(str(error)) from error
+        if data := await self._link.receive():
+            self.reader.feed(data)
+        else:
+            self.reader.feed_eof()
 
     def cut(self) -> None:
         """End it at once: the task that is on it gets an error, and is to close it."""
@@ -184,21 +167,17 @@ class ClientConnection:
         self.reader.close()
 
 
-Report: TypeAlias = Callable[[str], Awaitable[None]]
-"""Called with the name of each step, such as ``connection.connect_tcp.started``, as httpx names them."""
-
-
 @functools.cache
 def default_context() -> ssl.SSLContext:
-    """Return a TLS context that verifies certificates by httpx's list, checks names, offers HTTP/1.1."""
-    context = httpx.create_ssl_context(trust_env=False)
+    """Return a TLS context that verifies certificates by Mozilla's list, checks names, offers HTTP/1.1."""
+    import certifi  # for connections that need it only
+
+    context = ssl.create_default_context(cafile=certifi.where())
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
-async def dial(
-    origin: Origin, context: Callable[[], ssl.SSLContext], report: Report | None, uds: str | None = None
-) -> ByteLink:
+async def dial(origin: Origin, context: Callable[[], ssl.SSLContext], uds: str | None = None) -> ByteLink:
     """Connect to an origin.
 
     Args:
@@ -206,46 +185,34 @@ async def dial(
         uds: the path of a Unix socket that leads there.
 
     Raises:
-        httpx.ConnectError: nothing listens there, or TLS was not agreed on. No request byte has been sent.
+        NoConnectionError: nothing listens there, or TLS was not agreed on.
 
     Cancellation: *atomic*: the connection is closed.
     """
-    if report is not None:
-        await report("connection.connect_tcp.started")
     try:
         if uds is None:
             stream = await trio.open_tcp_stream(origin.host, origin.port)
         else:
             stream = await trio.open_unix_socket(uds)
     except (OSError, ValueError) as error:
-        raise httpx.ConnectError(_reason(error)) from error
+        raise NoConnectionError(_reason(error)) from error
     try:
-        if report is not None:
-            await report("connection.connect_tcp.complete")
         if origin.scheme == "http":
             return PlainLink(detached(stream.socket))
-        if report is not None:
-            await report("connection.start_tls.started")
         try:
             rules = context()
         except OSError as error:  # no descriptor is left to read the certificates with
-            raise httpx.ConnectError(_reason(error)) from error
-        link = await _agree(stream, origin.name or origin.host, rules)
-        if report is not None:
-            await report("connection.start_tls.complete")
+            raise NoConnectionError(_reason(error)) from error
+        name = origin.name or origin.host
+        secured = trio.SSLStream(stream, rules, server_hostname=name, https_compatible=True)
+        try:
+            await secured.do_handshake()
+        except (trio.BrokenResourceError, ssl.SSLError, ValueError) as error:
+            raise NoConnectionError(_reason(error.__cause__ or error)) from error
+        return TlsLink(secured)
     except BaseException:
         stream.socket.close()
         raise
-    return link
-
-
-async def _agree(stream: trio.SocketStream, name: str, context: ssl.SSLContext) -> TlsLink:
-    secured = trio.SSLStream(stream, context, server_hostname=name, https_compatible=True)
-    try:
-        await secured.do_handshake()
-    except (trio.BrokenResourceError, ssl.SSLError, ValueError) as error:
-        raise httpx.ConnectError(_reason(error.__cause__ or error)) from error
-    return TlsLink(secured)
 
 
 def _reason(error: BaseException) -> str:
@@ -269,10 +236,14 @@ class Waiter:
 class Connections:
     """The connections of one transport, in use and idle, its places, and the requests in line for one.
 
+    Attributes:
+        taken: how many are open or being opened, the idle ones included.
+
     Args:
         most: connections at once.
-        most_idle: how many of them may be idle; beyond it the oldest is closed.
-        keep_seconds: after so long an idle one is not used again.
+        most_idle: how many of them may be idle, beyond which the oldest is closed; None: all.
+        keep_seconds: after so long an idle one is not used again. Common servers wait for 5 s at least, and a
+            request that meets the closing has an unknown outcome: so ours goes first.
         context: for TLS; None: `default_context`.
         uds: the path of a Unix socket that all of them go to; None: each goes to its origin.
     """
@@ -281,20 +252,20 @@ class Connections:
         self,
         *,
         most: int,
-        most_idle: int,
-        keep_seconds: float,
+        most_idle: int | None = None,
+        keep_seconds: float = 4.0,
         context: ssl.SSLContext | None = None,
         uds: str | None = None,
     ) -> None:
         self._uds: Final = uds
-        self._given_context = context
+        self._context: Final = default_context if context is None else lambda: context
         self._closed = False
         # Of the loop in which a connection was opened last: asked only while there is one.
         self._time = trio.current_time
         self._most: Final = most
-        self._most_idle: Final = most_idle
+        self._most_idle: Final = most if most_idle is None else most_idle
         self._keep_seconds: Final = keep_seconds
-        self._taken = 0
+        self.taken = 0
         # Before this time none of the idle ones is too old.
         self._look_at = 0.0
         # All idle ones, the oldest first; and the same by origin, where the youngest is used first.
@@ -318,15 +289,18 @@ class Connections:
     async def get(
         self,
         origin: Origin,
-        timeouts: Mapping[str, float | None],
-        report: Report | None,
         *,
         fresh: bool = False,
+        line: AbstractContextManager[None] = _UNLIMITED,
+        dialing: AbstractContextManager[None] = _UNLIMITED,
     ) -> tuple[ClientConnection, bool]:
         """Return a connection, idle or newly opened, and whether it is new; with `fresh` a new one.
 
+        Args:
+            line, dialing: limit how long it waits in line, and for a new connection.
+
         Raises:
-            httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout: none could be opened, or became free.
+            NoConnectionError: none could be opened.
             trio.ClosedResourceError: `close` was called.
 
         Cancellation: *atomic*.
@@ -336,7 +310,7 @@ class Connections:
         if not fresh and (connection := self.idle(origin)) is not None:
             return connection, False
         if not self.claim():
-            with within(timeouts.get("pool"), httpx.PoolTimeout):
+            with line:
                 handed = await self._wait_in_line(origin)
             if handed is not None and not fresh and handed.is_quiet() and not self._closed:
                 return handed, False
@@ -346,8 +320,8 @@ class Connections:
                 self.free()
                 raise trio.ClosedResourceError(_CLOSED)
         try:
-            with within(timeouts.get("connect"), httpx.ConnectTimeout):
-                link = await dial(origin, self._context, report, self._uds)
+            with dialing:
+                link = await dial(origin, self._context, self._uds)
         except BaseException:
             self.free()
             raise
@@ -387,25 +361,7 @@ class Connections:
         connection.close()
         self.free()
 
-    def _context(self) -> ssl.SSLContext:
-        return default_context() if self._given_context is None else self._given_context
-
     # --- the count: none of these waits, and none looks at all connections
-
-    @property
-    def taken(self) -> int:
-        """Return the number of connections that are open or being opened, the idle ones included."""
-        return self._taken
-
-    @property
-    def resting(self) -> int:
-        """Return the number of connections that wait for a request."""
-        return len(self._idle)
-
-    @property
-    def waiting(self) -> int:
-        """Return the number of requests in line."""
-        return len(self._line)
 
     def take(self, origin: Origin, now: float) -> ClientConnection | None:
         """Take the idle connection that was used last; None if there is none."""
@@ -422,8 +378,8 @@ class Connections:
 
     def claim(self) -> bool:
         """Take a place for a new connection, closing an idle one if need be; False if there is none."""
-        if self._taken < self._most:
-            self._taken += 1
+        if self.taken < self._most:
+            self.taken += 1
             return True
         if self._idle:
             self._forget_oldest().close()
@@ -455,7 +411,7 @@ class Connections:
         ours[connection] = None
         if len(self._idle) > self._most_idle:
             self._forget_oldest().close()
-            self._taken -= 1
+            self.taken -= 1
 
     def free(self) -> None:
         """Free the place of a connection that was closed or never opened; the first in line gets it."""
@@ -463,18 +419,18 @@ class Connections:
             waiter, _ = self._line.popitem(last=False)
             waiter.wake(None)
         else:
-            self._taken -= 1
+            self.taken -= 1
 
     def close_idle(self) -> None:
         """Close every idle connection."""
         while self._idle:
             self._forget_oldest().close()
-            self._taken -= 1
+            self.taken -= 1
 
     def _close_expired(self, now: float) -> None:
         while self._idle and now - next(iter(self._idle.values())) > self._keep_seconds:
             self._forget_oldest().close()
-            self._taken -= 1
+            self.taken -= 1
         self._look_at = next(iter(self._idle.values()), now) + self._keep_seconds
 
     def _forget_oldest(self) -> ClientConnection:

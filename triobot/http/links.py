@@ -26,6 +26,8 @@ POLLIN: Final[int] = getattr(select, "POLLIN", 1)
 # Linux tells that the other side has closed its half even while bytes from it wait to be read.
 _GONE: Final[int] = getattr(select, "POLLRDHUP", 0)
 
+LOST: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
+"""What a link raises whose connection has failed, or was closed here."""
 _CLOSED: Final = "this connection was closed here"
 
 

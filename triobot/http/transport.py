@@ -1,4 +1,4 @@
-"""`TrioTransport`: HTTP/1.1 for httpx on Trio's own streams.
+"""`TrioTransport`: HTTP/1.1 for httpx on Trio's own streams. The one module here that knows httpx.
 
 httpx's transport looks at every connection of its pool for every request, twice; with fifty of them that is
 most of what a request costs. Here each request costs the same.
@@ -6,20 +6,45 @@ most of what a request costs. Here each request costs the same.
 
 from __future__ import annotations
 
+import math
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Final, cast, final
 
 import httpx
 import trio
 
-from .connections import ClientConnection, Connections, NothingSentError, Origin, Report, within
+from .connections import ClientConnection, Connections, NoConnectionError, NothingSentError, Origin
+from .links import LOST
 from .outgoing import LAST_CHUNK, Framing, UnsendableError, encode_chunk, encode_head, framing_of
+from .request import MalformedError
 
 _CLOSING_SECONDS: Final = 2
 _TOO_LONG: Final = "the body is longer than its headers say"
 _TOO_SHORT: Final = "the body is shorter than its headers say"
 _PORTS: Final = {"http": 80, "https": 443}
+
+
+@contextmanager
+def within(seconds: float | None, error: type[httpx.TimeoutException]) -> Generator[None]:
+    """Raise `error` if the block takes longer than `seconds`; no bound if None."""
+    with trio.move_on_after(math.inf if seconds is None else seconds) as limit:
+        yield
+    if limit.cancelled_caught:
+        raise error(f"nothing happened for {seconds} seconds")
+
+
+@contextmanager
+def _receiving(connection: ClientConnection, seconds: float | None = None) -> Generator[None]:
+    """Raise httpx's error for a response that does not come, or not within `seconds`."""
+    try:
+        with within(seconds, httpx.ReadTimeout):
+            yield
+    except LOST as error:
+        raise (httpx.WriteError if connection.broken else httpx.ReadError)(str(error)) from error
+    except MalformedError as error:
+        raise httpx.RemoteProtocolError(str(error)) from error
 
 
 async def body_of(request: httpx.Request, framing: Framing) -> bytes | None:
@@ -66,10 +91,13 @@ async def send_request(
         await connection.send(head + whole)
         return
     await connection.send(head)
-    if framing.expects and not await connection.wait_continue():
-        # It has answered without the body, which is never sent then: no other request can follow on this one.
-        connection.broken = True
-        return
+    if framing.expects:
+        with _receiving(connection):
+            answered = not await connection.wait_continue()
+        if answered:
+            # Without the body, which is never sent then: no other request can follow on this one.
+            connection.broken = True
+            return
     assert isinstance(request.stream, httpx.AsyncByteStream)
     pieces = aiter(request.stream)
     sent = 0
@@ -113,8 +141,8 @@ class TrioTransport(httpx.AsyncBaseTransport):
 
     An idle connection is used again unless the other side has closed it meanwhile; when it closes just then,
     and not a byte of the request had been written, another connection is taken. Nothing else is repeated.
-    Requests beyond `connections` wait in line, in order. httpx's timeouts hold, and so does its ``trace``
-    extension for the steps of a connection and the begin of the request's head.
+    Requests beyond `connections` wait in line, in order. httpx's timeouts hold; its ``trace`` is told of
+    one step, ``http11.send_request_headers.started``.
 
     Proxies are not supported, neither as an argument nor from the environment; a `httpx.AsyncHTTPTransport`
     knows them. HTTP/2 is not either. Must be used on Trio.
@@ -124,10 +152,9 @@ class TrioTransport(httpx.AsyncBaseTransport):
 
     Args:
         ssl_context: for TLS; None: certificates and names are verified, by httpx's own list.
-        connections: at once, to all hosts together.
+        connections: at once, to all hosts together; or another transport's, which both use then, as they are.
         idle: how many of them may wait for the next request; None: all.
-        idle_seconds: after so long an idle one is not used again. Common servers wait for 5 s at least, and a
-            request that meets the closing has an unknown outcome: so ours goes first.
+        idle_seconds: after so long an idle one is not used again.
         uds: the path of a Unix socket that all requests go to, whatever host they name.
 
     Raises:
@@ -148,16 +175,19 @@ class TrioTransport(httpx.AsyncBaseTransport):
         self,
         *,
         ssl_context: ssl.SSLContext | None = None,
-        connections: int = 100,
+        connections: int | Connections = 100,
         idle: int | None = None,
         idle_seconds: float = 4.0,
         uds: str | None = None,
     ) -> None:
+        if isinstance(connections, Connections):
+            self.connections = connections
+            return
         if connections < 1:
             raise ValueError("a transport needs at least one connection")
         self.connections = Connections(
             most=connections,
-            most_idle=connections if idle is None else idle,
+            most_idle=idle,
             keep_seconds=idle_seconds,
             context=ssl_context,
             uds=uds,
@@ -168,23 +198,29 @@ class TrioTransport(httpx.AsyncBaseTransport):
         head, origin, framing = _prepare(request)
         timeouts = cast("Mapping[str, float | None]", request.extensions.get("timeout", {}))
         trace = request.extensions.get("trace")
-        report = None if trace is None else _reporter(cast("_Trace", trace), request)
         whole = await body_of(request, framing)
         while True:
-            connection, fresh = await self.connections.get(origin, timeouts, report)
+            try:
+                connection, fresh = await self.connections.get(
+                    origin,
+                    line=within(timeouts.get("pool"), httpx.PoolTimeout),
+                    dialing=within(timeouts.get("connect"), httpx.ConnectTimeout),
+                )
+            except NoConnectionError as error:
+                raise httpx.ConnectError(str(error)) from error.__cause__
             try:
                 connection.begin(request.method.encode("ascii"))
-                if report is not None:
-                    await report("http11.send_request_headers.started")
+                if trace is not None:
+                    await trace("http11.send_request_headers.started", {"request": request})
                 with within(timeouts.get("write"), httpx.WriteTimeout):
                     await send_request(connection, head, whole, framing, request)
                 while not connection.reader.head_done:
-                    with within(timeouts.get("read"), httpx.ReadTimeout):
+                    with _receiving(connection, timeouts.get("read")):
                         await connection.receive()
             except NothingSentError as error:
                 self.connections.discard(connection)
                 if fresh:
-                    raise _never_sent(error) from error.__cause__
+                    raise httpx.ConnectError(f"it ended at once: {error.__cause__}") from error.__cause__
             except BaseException:
                 self.connections.discard(connection)
                 raise
@@ -204,9 +240,6 @@ class TrioTransport(httpx.AsyncBaseTransport):
         await trio.lowlevel.checkpoint()
 
 
-_Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
-
-
 def _prepare(request: httpx.Request) -> tuple[bytes, Origin, Framing]:
     url = request.url
     port = _PORTS.get(url.scheme)
@@ -220,17 +253,6 @@ def _prepare(request: httpx.Request) -> tuple[bytes, Origin, Framing]:
         raise httpx.LocalProtocolError(str(error)) from error
     name = cast("str | None", request.extensions.get("sni_hostname"))
     return head, Origin(url.scheme, url.raw_host.decode("ascii"), url.port or port, name), framing
-
-
-def _never_sent(error: NothingSentError) -> httpx.ConnectError:
-    return httpx.ConnectError(f"it ended before the request was written: {error.__cause__}")
-
-
-def _reporter(trace: _Trace, request: httpx.Request) -> Report:
-    async def report(event: str) -> None:
-        await trace(event, {"request": request})
-
-    return report
 
 
 @final
@@ -261,7 +283,7 @@ class ResponseBody(httpx.AsyncByteStream):
         reader = connection.reader
         try:
             while not reader.pieces and not reader.done:
-                with within(self._read_seconds, httpx.ReadTimeout):
+                with _receiving(connection, self._read_seconds):
                     await connection.receive()
         except BaseException:
             self._end()

@@ -9,10 +9,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import httpx
-
 if TYPE_CHECKING:
-    from ..http.connections import Connections
+    import httpx
+
+    from ..http.connections import Connections as Connections
 
 
 def is_here() -> bool:
@@ -20,14 +20,26 @@ def is_here() -> bool:
     return find_spec("triobot.http") is not None
 
 
+def new_connections(most: int) -> Connections | None:
+    """Return so many connections of our own HTTP; None where it is not here."""
+    if not is_here():
+        return None
+    from ..http.connections import Connections
+
+    return Connections(most=most)
+
+
 def new_transport(
-    connections: int = 100, *, idle: int | None = None, uds: str | None = None
+    connections: int | Connections = 100, *, idle: int | None = None, uds: str | None = None
 ) -> httpx.AsyncBaseTransport:
-    """Return a transport with so many connections; see `triobot.http.TrioTransport`."""
+    """Return a transport with so many connections, or over these; see `triobot.http.TrioTransport`."""
     if is_here():
         from ..http.transport import TrioTransport
 
         return TrioTransport(connections=connections, idle=idle, uds=uds)
+    import httpx
+
+    assert isinstance(connections, int)  # there are none without our own HTTP
     kept = connections if idle is None else idle
     limits = httpx.Limits(max_connections=connections, max_keepalive_connections=kept, keepalive_expiry=4.0)
     return httpx.AsyncHTTPTransport(limits=limits, uds=uds, trust_env=False)

@@ -1,0 +1,105 @@
+"""The client's part that is httpx's: files, and whatever goes over a transport of somebody else's.
+
+It is loaded when one of them comes. Without either, forms go out by `posted`, and no httpx is loaded.
+"""
+
+from __future__ import annotations
+
+import secrets
+from functools import partial
+from typing import TYPE_CHECKING, Any, final
+
+import httpx
+
+from ..errors import DeliveryUnknownError, LocalProtocolError
+from ..seams.own_http import new_transport
+from ..wire.decode import is_taken
+from ..wire.encode import FORM_TYPE, encode_operation, encode_operation_form
+from ..wire.operations import Operation
+from .exchange import Patience, WholeBody, exchange
+from .media import MediaFetcher
+from .successor import AnyTransport, adapted
+from .terms import Answer, Terms, UploadProgress
+from .upload import UploadBody, frame, open_source
+
+if TYPE_CHECKING:
+    from ..seams.own_http import Connections
+
+
+@final
+class Carrier:
+    """Sends operations as requests of httpx, and fetches files.
+
+    Args:
+        transport, media_transport, lent: see `PlatformClient`.
+        connections: those that the client has already, or how many there may be.
+
+    Attributes:
+        transport: carries the operations.
+        media: fetches files.
+        closes: the transports that end with the client.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        transport: AnyTransport | None,
+        media_transport: AnyTransport | None,
+        connections: int | Connections,
+        *,
+        lent: bool,
+    ) -> None:
+        self.transport = new_transport(connections) if transport is None else adapted(transport)
+        self.media = MediaFetcher(terms, None if media_transport is None else adapted(media_transport))
+        both = (self.transport, transport), (self.media.transport, media_transport)
+        self.closes = [one for one, given in both if given is None or not lent]
+        self._terms = terms
+
+    async def carry(self, operation: Operation[Any]) -> Answer:
+        """Send an operation, with its file if it has one."""
+        if encode_operation(operation).file is not None:
+            return (await self.upload(operation, None))[0]
+        body = WholeBody(encode_operation_form(operation))
+        return await self._post(operation.path, FORM_TYPE, body, Patience(self._terms.patience))
+
+    async def upload(
+        self, operation: Operation[Any], on_progress: UploadProgress | None
+    ) -> tuple[Answer, str, int]:
+        """Send an operation's file; return the answer, and the digest and size of what was sent.
+
+        Raises:
+            LocalProtocolError: the operation has no file, or one that can't be read.
+        """
+        request = encode_operation(operation)
+        if request.file is None:
+            raise LocalProtocolError("source", "must be a file")
+        edges = frame(
+            boundary=secrets.token_hex(16),
+            fields=request.fields,
+            name=request.file.name,
+            filename=request.file.source.filename,
+        )
+        patience = Patience(self._terms.patience)
+        async with open_source(request.file.source) as reader:
+            body = UploadBody(edges, reader, patience=patience, on_progress=on_progress)
+            try:
+                answer = await self._post(request.path, edges.content_type, body, patience)
+            except Exception:
+                # A transport may have wrapped it.
+                if body.failure is not None:
+                    raise body.failure from None
+                raise
+            if body.failure is not None:
+                raise body.failure
+            if is_taken(answer.status) and not body.whole:
+                raise DeliveryUnknownError(request.path, "it was answered before the file was sent")
+            return answer, body.digest, reader.size
+
+    async def _post(
+        self, path: str, content_type: str, body: WholeBody | UploadBody, patience: Patience
+    ) -> Answer:
+        headers = self._terms.headers(content_type, body.length)
+        request = httpx.Request("POST", f"{self._terms.base}/{path}", headers=headers, stream=body)
+        async with self._terms.slots:
+            before = partial(self._terms.check_certain, path)
+            return await exchange(self.transport, request, operation=path, patience=patience, before=before)
