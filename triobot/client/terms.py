@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Final, TypeAlias, final
 
 import attrs
@@ -161,6 +160,8 @@ def retry_after_of(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
 
 
 def _date(said: str) -> datetime | None:
+    from email.utils import parsedate_to_datetime  # servers name seconds, nearly always
+
     try:
         date = parsedate_to_datetime(said)
     except (ValueError, OverflowError):
