@@ -24,11 +24,14 @@ from tests.bot.rig import FORM, SECRET, say
 from triobot import Alarm, Bot, Chat, Paid, Settings, Tick
 from triobot.base.alarm_kinds import AlarmKind
 from triobot.base.secrets import Secret
+from triobot.errors import StoreAwayError
 from triobot.filters import command, paid, text
+from triobot.payments.cashier import Cashier
 from triobot.runtime.work import Intake
 from triobot.seams.inbox import Quota
 from triobot.testing import DrivenWorld, EventFault, Fault, Person, drive
 from triobot.testing.virtual import VirtualWallClock
+from triobot.wire.ids import RefId
 
 MINUTE, HOUR = 60.0, 3600.0
 Told: TypeAlias = list[tuple[AlarmKind, str]]
@@ -280,6 +283,23 @@ async def killed(world: DrivenWorld, sara: Person) -> None:
     await world.crashes()
 
 
+async def away_at_the_goods(world: DrivenWorld, sara: Person) -> None:
+    may_give, times = Cashier.may_give, 0
+
+    async def away_at_first(cashier: Cashier, id_: RefId, *, uncertain: bool = False) -> bool:
+        nonlocal times
+        times += 1
+        if times < 4:
+            raise StoreAwayError("the store is away")
+        return await may_give(cashier, id_, uncertain=uncertain)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Cashier, "may_give", away_at_first)
+        await sara.pays()
+        await world.waits(seconds=10)
+    assert times == 4
+
+
 BAKES: Final = list[Exception]()
 MONEY: Final[dict[str, tuple[Callable[[DrivenWorld, Person], Awaitable[None]], Told]]] = {
     "nothing": (sold, []),
@@ -287,6 +307,7 @@ MONEY: Final[dict[str, tuple[Callable[[DrivenWorld, Person], Awaitable[None]], T
     "a callback that is lost": (lost_callback, []),
     "an answer to verify that is lost": (answer_lost, []),
     "a process that dies": (killed, []),
+    "a store that is away when goods are to be given": (away_at_the_goods, []),
     "a payment that can't be verified until its hour is nearly over": (
         not_verified,
         [("sweep_blind", "payments list"), ("paid_maybe_unverified", "payments verify")],

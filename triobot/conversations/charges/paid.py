@@ -50,6 +50,7 @@ log: Final = logging.getLogger("triobot.conversations")
 
 MISPLACED: Final = ABOUT["goods_misplaced"]
 NOTED: Final = Gift("", frozenset())
+_AGAIN: Final = 1.0
 """Something was done; what it was can't be told from what others do, or nobody asks."""
 
 for _cls in (Captured, PaymentNotice):
@@ -298,11 +299,20 @@ class Giving:
     async def _check(self) -> None:
         """Ask the ledger whether this may still be given here; in the body of a step, which records it.
 
+        While the store is away the answer isn't known, and the step hasn't failed.
+
         Raises:
             PaymentHandedOverError: an operator, or another aside, has it by now.
         """
         paid, payments = self.paid, payments_of(self._conversation)
-        if not await payments.may_give(paid.id, uncertain=paid.uncertain):
+        while True:
+            try:
+                may = await payments.may_give(paid.id, uncertain=paid.uncertain)
+            except StoreError:
+                await trio.sleep(_AGAIN)
+            else:
+                break
+        if not may:
             raise PaymentHandedOverError
 
     @property
