@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +17,17 @@ PRICE: Final = 1_000
 OVEN: Final = Path(os.environ.get("OVEN", "oven"))
 
 bot = Bot()
+_time_ns: Final = time.time_ns
+
+
+def time_ns() -> int:
+    """What this machine's clock says, as far off as a file has it."""
+    with suppress(OSError, KeyError, ValueError):
+        return _time_ns() + int(Path(os.environ["CLOCK"]).read_text()) * 1_000_000_000
+    return _time_ns()
+
+
+time.time_ns = time_ns
 
 
 @attrs.frozen

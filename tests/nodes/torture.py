@@ -41,11 +41,15 @@ PATIENCE: Final = 90.0
 """Seconds after which an event counts as stuck."""
 _MODULE: Final = Path(__file__).with_name("counting.py")
 _PROXY_SECONDS: Final = 6.0
+_SHORT: Final = 300
+"""Bytes that a process says to look, and not to commit."""
 _REST: Final = 3.0
 # What is written of a fault, and of what the server or a process that comes back says of it.
 _EXPECTED: Final = (
     *("ALARM crash_loop: ", "ALARM store_unwritable: ", "alarms can't be stored: "),
     *("every chat has waited", "was taken over by another process", "ALARM unwatched: "),
+    "ALARM clock_differs: ",
+    "ALARM maybe_paid_again: ",  # a proxy brings what it has heard no answer to, and no key tells it
 )
 
 
@@ -63,6 +67,7 @@ class Cable:
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._listening.getsockname()[1]
         self._open = {"up": threading.Event(), "down": threading.Event()}
+        self._halves = False
         self._sides: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self.join()
@@ -73,8 +78,13 @@ class Cable:
         for way in ways:
             self._open[way].clear()
 
+    def stall(self) -> None:
+        """Hand on half of what the process says next, and nothing behind it."""
+        self._halves = True
+
     def join(self) -> None:
         """Hand on again, also what has waited."""
+        self._halves = False
         for way in self._open.values():
             way.set()
 
@@ -114,6 +124,10 @@ class Cable:
     def _hand_on(self, one: socket.socket, other: socket.socket, way: str) -> None:
         with suppress(OSError):
             while said := one.recv(65536):
+                if way == "up" and self._halves and len(said) > _SHORT:
+                    self._open[way].clear()
+                    other.sendall(said[: len(said) // 2])
+                    said = said[len(said) // 2 :]
                 self._open[way].wait()
                 other.sendall(said)
         # That a connection has ended doesn't pass a cut, either.
@@ -166,7 +180,11 @@ class World:
             store=url,
             log=self.folder / f"log{number}",
             ready=b" 200 ",
-            environ={"OVEN": str(self.folder / "oven"), "TRIOBOT_LOG_TRACEBACKS": "1"},
+            environ={
+                "OVEN": str(self.folder / "oven"),
+                "CLOCK": str(self.folder / f"clock{number}"),
+                "TRIOBOT_LOG_TRACEBACKS": "1",
+            },
         )
 
     def process(self, number: int) -> BotProcess:
@@ -285,6 +303,22 @@ class World:
         )
         found["refused"] = self.tries["refused by a process"]
         return found
+
+    def lines(self) -> Sequence[str]:
+        """What the processes have said, in its order."""
+        lines = [line for n in range(NODES) for line in (self.folder / f"log{n}").read_text().splitlines()]
+        return sorted(line for line in lines if line.startswith("20"))  # a traceback's lines have no time
+
+    def server_time(self) -> int:
+        """The time of day by which alarms are noted, in milliseconds."""
+        ((now,),) = self.server.ask("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+        return int(str(now))
+
+    def alarms(self, since: int) -> Sequence[str]:
+        """The texts of alarms that the store has of this time."""
+        return [
+            str(text) for (text,) in self.server.ask(f"SELECT text FROM torture.alarms WHERE last >= {since}")
+        ]
 
     def complaints(self) -> Sequence[str]:
         """What the processes have said that nobody expects."""
@@ -444,6 +478,40 @@ async def standby_cut(world: World, number: int) -> None:
     await cut(world, (number + 1) % NODES)
 
 
+async def half_a_pipeline(world: World, number: int) -> None:
+    """The network stops in the middle of what the process commits, or takes in."""
+    world.cables[number].stall()
+    await trio.sleep(8)
+    world.cables[number].join()
+
+
+async def clock_jumps(world: World, number: int) -> None:
+    """The clock of its machine is an hour ahead, and then an hour behind."""
+    for off in (3_600, -3_600):
+        (world.folder / f"clock{number}").write_text(str(off))
+        await trio.sleep(7)
+    (world.folder / f"clock{number}").write_text("0")
+
+
+async def clock_of_a_standby(world: World, number: int) -> None:
+    """That of one that stands by."""
+    await clock_jumps(world, (number + 1) % NODES)
+
+
+async def disk_full(world: World, number: int) -> None:
+    """The server can't write any row."""
+    tables = "inbox", "deliveries", "conversations", "journal", "payments", "commits", "alarms"
+    words = "could not extend file: No space left on device"
+    before = "BEFORE INSERT OR UPDATE ON torture."
+    world.server.ask(
+        "CREATE OR REPLACE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN RAISE EXCEPTION '{words}' USING ERRCODE = 'disk_full'; END $$",
+        *(f"CREATE TRIGGER no_room {before}{one} FOR EACH ROW EXECUTE FUNCTION no_room()" for one in tables),
+    )
+    await trio.sleep(4)
+    world.server.ask(*(f"DROP TRIGGER no_room ON torture.{one}" for one in tables))
+
+
 async def locked(world: World, number: int) -> None:
     """Somebody holds rows that it writes."""
 
@@ -474,6 +542,14 @@ async def standby_gone(world: World, number: int) -> None:
     world.spare.thaw()
 
 
+async def standby_missing(world: World, number: int) -> None:
+    """The server's only standby is gone for longer than an event may wait at one process."""
+    assert world.spare is not None
+    await trio.to_thread.run_sync(world.spare.end)
+    await trio.sleep(7)
+    world.spare.start()
+
+
 async def failover(world: World, number: int) -> None:
     """The server's machine dies, and its standby is made the primary; the address leads there."""
     spare = world.spare
@@ -485,13 +561,31 @@ async def failover(world: World, number: int) -> None:
     world.server, world.spare = spare, None
 
 
-PAIRED: Final[Sequence[Fault]] = (standby_gone, failover)
+PAIRED: Final[Sequence[Fault]] = (standby_gone, standby_missing, failover)
 """What befalls a server with a synchronous standby; the last one once."""
 FAULTS: Final[Sequence[Fault]] = (
     *(calm, kill, stop, deploy, kill_all, freeze, blink, freeze_long, freeze_and_kill),
     *(terminate, restart, away, crash, die, server_freezes),
-    *(cut, cut_short, answers_lost, asks_lost, standby_cut, locked, locked_and_killed),
+    *(cut, cut_short, answers_lost, asks_lost, standby_cut, half_a_pipeline, locked, locked_and_killed),
+    *(clock_jumps, clock_of_a_standby, disk_full),
 )
+
+
+_TAKEN: Final = "this process has the store now, and works"
+_LOST: Final = "another process has taken the store over; the work here was cut, and goes on there"
+_AWAY: Final = "look at the database's server, and at the network between"
+_CLOCK: Final = "this machine's clock is 3600.0 s ahead of the database server's"
+TOLD: Final[Mapping[Fault, Sequence[str]]] = {
+    **dict.fromkeys((kill, stop, deploy, freeze_and_kill, locked_and_killed), (_TAKEN,)),
+    **dict.fromkeys((cut, answers_lost, asks_lost, half_a_pipeline), (_TAKEN,)),
+    **dict.fromkeys((freeze, freeze_long), (_TAKEN, _LOST)),
+    away: (_AWAY,),
+    disk_full: ("free some space on the database's server",),
+    clock_jumps: (_CLOCK,),
+    clock_of_a_standby: (f", which stands by: {_CLOCK}",),
+    standby_missing: (_AWAY,),
+}
+"""What some process says of a fault, so that an operator can tell what has happened."""
 
 
 @attrs.frozen
@@ -502,6 +596,7 @@ class Suffered:
         found: how often what must not be was found.
         waits: by fault, the longest waits of each time.
         complaints: what the processes have said that nobody expects.
+        untold: by fault, the words that no process has said of it.
     """
 
     events: int
@@ -510,6 +605,7 @@ class Suffered:
     complaints: Sequence[str]
     tries: Mapping[str, int]
     repeated: int
+    untold: Sequence[str]
 
     def tell(self) -> bool:
         """Print it; return whether nothing was found."""
@@ -521,9 +617,9 @@ class Suffered:
         found = ", ".join(f"{times} {what}" for what, times in self.found.items())
         print(f"\n{self.events} events; {found}")
         print(f"{dict(self.tries)}; sends repeated: {self.repeated}")
-        for line in self.complaints:
+        for line in (*self.complaints, *(f"nobody said of {one}" for one in self.untold)):
             print(line)
-        return not (any(self.found.values()) or self.complaints)
+        return not (any(self.found.values()) or self.complaints or self.untold)
 
 
 @asynccontextmanager
@@ -566,6 +662,7 @@ async def suffer(
 ) -> Suffered:
     """Have chats talk while these faults happen, one after the other."""
     waits = defaultdict[str, list[tuple[float, float]]](list)
+    untold = list[str]()
     async with _world(folder, server, spare, seed) as world:
         async with trio.open_nursery() as nursery:
             for chat in range(1000, 1000 + chats):
@@ -573,18 +670,21 @@ async def suffer(
             await trio.sleep(_REST)
             for fault in faults:
                 began = trio.current_time()
+                heard, now = len(world.lines()), world.server_time()
                 await fault(world, await world.working())
                 await world.working()
                 await trio.sleep(_REST)
                 most = world.waits.most(began)
                 waits[fault.__name__].append(most)
+                said = "\n".join([*world.lines()[heard:], *world.alarms(now)])
+                untold += [f"{fault.__name__}: {words}" for words in TOLD.get(fault, ()) if words not in said]
                 tell(f"{fault.__name__:18} longest wait {most[0]:5.2f} s, behind its 200 {most[1]:5.2f} s")
             world.over = True
         await trio.sleep(1)
         events = sum(map(len, world.said.values()))
         await world.settle()
         return Suffered(
-            events, world.check(), dict(waits), world.complaints(), dict(world.tries), world.repeated
+            events, world.check(), dict(waits), world.complaints(), dict(world.tries), world.repeated, untold
         )
 
 
