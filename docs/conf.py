@@ -69,7 +69,7 @@ intersphinx_mapping = {
     "attrs": ("https://www.attrs.org/en/stable", "inventories/attrs.inv"),
 }
 nitpick_ignore_regex = [
-    ("py:.*", r"(trio|quart_trio|typing_extensions)\..*|re\.Pattern|QuartTrio"),  # in no inventory
+    ("py:.*", r"(trio|quart_trio|typing_extensions)\..*|re\.Pattern|QuartTrio|AnyTransport"),  # in no inventory
     ("py:exc", "AppError"),  # an author's own
 ]
 
