@@ -696,3 +696,10 @@ case(
     "PPP",
     ["a", "b"],
 )
+case(
+    "v82 a helper's words reworded, and a message behind",
+    WORDS,
+    swap(WORDS, ("City?", "Which city?"), ("ok?", "All right?")) + '    await chat.send("Thanks.")\n',
+    "SRR",
+    ["a", "b"],
+)

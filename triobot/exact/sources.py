@@ -27,6 +27,7 @@ _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.Generator
 _KEYED: Final = frozenset({"get", "set", "update", "clear"})
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While, *_COMPREHENSIONS)
 _NAMED: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_BINDING: Final = (*_NAMED, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 _PARTS: Final = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -124,27 +125,21 @@ class Source:
                     pass
         left: list[ast.AST] = [*self.tree.body]
         for statement in left:
-            match statement:
-                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            if isinstance(statement, _BINDING):
+                for name in _names_set_by(statement):
                     found[name].append(statement)
-                case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
-                    for name in _names_set_by(statement):
-                        found[name].append(statement)
-                case ast.Expr():  # it may change what a name stands for
-                    for name in {one.id for one in names_in(statement)}:
-                        found[name].append(statement)
-                case _:
-                    left += [one for one in ast.iter_child_nodes(statement) if isinstance(one, _PARTS)]
+            else:
+                left += [one for one in ast.iter_child_nodes(statement) if isinstance(one, _PARTS)]
         return found
 
     @cached_property
     def texts(self) -> dict[str, set[Address]]:
         """Return the literal texts, and where these stand."""
         found: dict[str, set[Address]] = {}
-        for statement in self.tree.body:
-            named = getattr(statement, "name", "") or " ".join(_names_set_by(statement))
-            values = [one.value for one in ast.walk(statement) if isinstance(one, ast.Constant)]
-            texts = [value for value in values if type(value) is str]
+        for statement in (one for one in ast.walk(self.tree) if isinstance(one, ast.stmt)):
+            named = " ".join(sorted(_names_set_by(statement)))
+            inside = [one for part in parts_of(statement) for one in ast.walk(part)]
+            texts = [one.value for one in inside if isinstance(one, ast.Constant) and type(one.value) is str]
             for place, text in enumerate(texts):
                 found.setdefault(text, set()).add((self.name, named, place, len(texts)))
         return found
@@ -431,7 +426,11 @@ def words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
 
 
 def _names_set_by(statement: ast.stmt) -> set[str]:
-    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+    """Return the names to which a statement gives a value, or of whose value it may change something."""
+    if name := getattr(statement, "name", ""):
+        return {name}
+    target = statement if isinstance(statement, ast.Expr) else getattr(statement, "target", None)
+    targets = getattr(statement, "targets", [target])
     return {one.id for target in targets if target is not None for one in names_in(target)}
 
 
