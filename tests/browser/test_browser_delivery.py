@@ -68,10 +68,10 @@ async def test_a_bot_that_is_not_there_is_missed(browser: Browser) -> None:
         await page.click(".call-head")
         await page.push("button", "Post it again")
         await page.has(".call", times=2)
-        await page.sees("again", within=".call:first-child")
-        await page.sees("refused", within=".call:first-child")
+        await page.sees("again", within=".call:last-child")
+        await page.sees("refused", within=".call:last-child")
         bot.status = b"200 OK"
-        await page.click(".call:last-child .chip", "Post again, changed")
+        await page.click(".call:first-child .chip", "Post again, changed")
         await page.has(".sheet textarea")
         await page.run("document.querySelector('.sheet input').value = 'wave'")
         await page.run("document.querySelector('.sheet textarea').value = '<b>'")
@@ -80,7 +80,8 @@ async def test_a_bot_that_is_not_there_is_missed(browser: Browser) -> None:
         await page.wait("!document.querySelector('.call .status.waits')")
         assert [event["type"] for event in bot.events] == [["join"], ["wave"]]
         assert bot.events[-1]["data"] == ["<b>"]
-        assert "refused" not in await page.run("document.querySelector('.call').textContent")
+        newest = "document.querySelector('.call:last-child').textContent"
+        assert "refused" not in await page.run(newest)
         bots.cancel_scope.cancel()
 
 

@@ -321,5 +321,15 @@ async def test_the_whole_chat_on_one_time_line(browser: Browser, tmp_path: Path)
         # and within one conversation to its notch.
         await page.click(".lanes li:nth-child(1) .lane-dot", nth=1)
         await page.wait(f"({AT_NOTCH}).includes('Large')")
+        # Before anybody paid, a charge is no more than a button.
+        await page.press("ArrowRight")
+        await page.wait(f"({AT_NOTCH}) === 'The charge was written down, and its button was sent'")
+        # Words of the house have a hint beside them.
+        for place, hint in (
+            (".notch-words .faint[title]", "A notch is one turn"),
+            (".lanes li:nth-child(2) button", "An aside runs beside"),
+            (".lanes li:nth-child(4) button", "An interrupt ends the conversation"),
+        ):
+            assert (await page.run(f"document.querySelector('{place}').title")).startswith(hint)
         await page.push("button", "cancel")
         await page.sees("Cancelled.", within=".line.lit")

@@ -1,7 +1,7 @@
 // What a request says: its fields, whose it is, what it sent; and how it is taken elsewhere, as curl and as HAR.
 
 import { idOf } from "./link.js";
-import { botName, ownerOf, world } from "./world.js";
+import { ownerOf, world } from "./world.js";
 
 export const failed = (call) => call.took !== null && (call.status === null || call.status >= 400);
 
@@ -79,6 +79,9 @@ const readable = (call) =>
     .map(([, value]) => (typeof value === "string" ? value : JSON.stringify(value)))
     .join("\n");
 
+/** What a message or an event says, where that is a text. */
+export const saidIn = (call) => decoded(call).find(([name, value]) => name === "data" && typeof value === "string")?.[1] ?? "";
+
 const texts = new WeakMap();
 
 /** All that is looked through in a search; made once, since ten thousand are asked at each letter. */
@@ -111,66 +114,4 @@ function quoted(text) {
     (sign) => `\\u${sign.codePointAt(0).toString(16).padStart(4, "0")}`,
   );
   return `$'${escaped}'`;
-}
-
-/**
- * Requests as an HTTP Archive 1.2, the oldest first. The token, and the path that only platform and bot know, are
- * not in it: no request holds the one, and of the bot's address its beginning is taken.
- */
-export function asHar(calls) {
-  const entries = calls.filter((call) => call.took !== null).map(entry);
-  return { log: { version: "1.2", creator: { name: "triobot", version: "1" }, comment: botName(), entries } };
-}
-
-const NOT_KNOWN = -1;
-
-function entry(call) {
-  const isAnswered = call.status !== null;
-  const comment = [call.note, !isAnswered && "no answer", ...call.liberties.map(({ field, rule }) => `${field} ${rule}`)];
-  return {
-    startedDateTime: new Date(call.at).toISOString(),
-    time: call.took,
-    request: {
-      method: "POST",
-      url: call.way === "operation" ? `${world.baseUrl}/${encodeURI(call.name)}` : botOrigin(),
-      httpVersion: "HTTP/1.1",
-      cookies: [],
-      headers: call.content_type ? [{ name: "Content-Type", value: call.content_type }] : [],
-      queryString: [],
-      ...(call.size > 0 && {
-        postData: { mimeType: call.content_type, text: call.body, ...(!isWhole(call) && { comment: "its beginning" }) },
-      }),
-      headersSize: NOT_KNOWN,
-      bodySize: call.size,
-    },
-    response: {
-      // What never came has the status 0, as browsers write it.
-      status: call.status ?? 0,
-      statusText: "",
-      httpVersion: "HTTP/1.1",
-      cookies: [],
-      headers: [],
-      content: {
-        size: new TextEncoder().encode(call.answer).length,
-        mimeType: structure(call.answer) === null ? "text/plain" : "application/json",
-        text: call.answer,
-      },
-      redirectURL: "",
-      headersSize: NOT_KNOWN,
-      bodySize: NOT_KNOWN,
-    },
-    cache: {},
-    timings: { send: 0, wait: call.took, receive: 0 },
-    comment: comment.filter(Boolean).join("; "),
-    _way: call.way,
-    _name: call.name,
-  };
-}
-
-const isWhole = (call) => new TextEncoder().encode(call.body).length >= call.size;
-
-/** Where events go, without the path. */
-function botOrigin() {
-  const { address } = world.address ?? {};
-  return address && URL.canParse(address) ? `${new URL(address).origin}/` : "bot:/";
 }

@@ -1,9 +1,8 @@
 // Every request in both directions, as it happens: what the bot asks for, and what is posted to it.
 
-import { asCurl, asHar, chatOf, decoded, failed, nameOf, searchable, structure, whoOf } from "./calls.js";
+import { asCurl, chatOf, decoded, failed, nameOf, saidIn, searchable, structure, whoOf } from "./calls.js";
 import { exactClock, bytes, number } from "./format.js";
 import { act, look } from "./link.js";
-import { save } from "./saving.js";
 import { copy, sheet, tried } from "./sheet.js";
 import { Asking, draw as put, Field, html, Icon, IconButton, Part, root } from "./ui.js";
 import { ofCall } from "./travel/links.js";
@@ -15,6 +14,8 @@ const SHOWN = 200;
 // Asked for at once.
 const PIECE = 1_000;
 const ROW = 37;
+// Letters of a text in one line.
+const LONGEST = 100;
 
 const inOrder = (pieces) => [...pieces].sort(([one], [other]) => one - other);
 
@@ -129,6 +130,8 @@ export function inspectorPanel({ made }) {
   }
 
   function show() {
+    // Who reads what is further up stays there.
+    const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < ROW;
     put(
       html`
         <div class="filters" role="search" aria-label=${t("inspector")}>
@@ -145,7 +148,6 @@ export function inspectorPanel({ made }) {
             onclick=${turnPause}
           />
           <${IconButton} name="close" title=${t("clear")} onclick=${clear} />
-          <${IconButton} name="save" title=${t("saveHar")} onclick=${saveHar} />
           <select aria-label=${t("direction")} value=${way} onchange=${(event) => ((way = event.target.value), begin())}>
             <option value="">${t("bothWays")}</option>
             <option value="operation">${t("fromBot")}</option>
@@ -156,7 +158,8 @@ export function inspectorPanel({ made }) {
         </div>
         ${pausedAt !== null && html`<p class="paused" role="status">${pausedWords()}</p>`}
         <div class="calls" role="region" aria-label=${t("inspector")}>
-          ${inOrder(pieces).reverse().map(
+          ${isMore && html`<button type="button" class="older" onclick=${() => ((most += SHOWN), draw())}>${t("olderCalls")}</button>`}
+          ${inOrder(pieces).map(
             ([place, { numbers, version }]) => html`<${Piece}
               key=${place}
               numbers=${numbers}
@@ -167,11 +170,11 @@ export function inspectorPanel({ made }) {
             />`,
           )}
           ${!count && !isMore && html`<p class="hint">${t("noCalls")}</p>`}
-          ${isMore && html`<button type="button" class="older" onclick=${() => ((most += SHOWN), draw())}>${t("olderCalls")}</button>`}
         </div>
       `,
       element,
     );
+    if (isAtEnd) element.scrollTop = element.scrollHeight;
   }
 
   const chooseChat = (chosen) => {
@@ -188,19 +191,6 @@ export function inspectorPanel({ made }) {
     if (!unfolded.delete(call.number)) unfolded.add(call.number);
     add(call);
     show();
-  }
-
-  /** Save what the filters leave, back to the first that the emulator has. */
-  async function saveHar() {
-    await tried(async () => {
-      while (world.olderCalls) {
-        const [oldest] = world.calls.keys();
-        if (oldest <= hidden + 1 || !(await older(oldest))) break;
-      }
-      const calls = fitting();
-      save(`triobot-${calls.length}.har`, JSON.stringify(asHar(calls), null, 1), "application/json");
-    }, element);
-    draw();
   }
 
   /** The drawn calls that are attempts of these deliveries, whose marks may be others now. */
@@ -264,10 +254,10 @@ class Chats extends Part {
   }
 }
 
-/** Requests whose numbers are near one another, the newest first. */
+/** Requests whose numbers are near one another, the newest last. */
 class Piece extends Part {
   render({ numbers, unfolded, turn, made }) {
-    const calls = [...numbers].sort((one, other) => other - one).flatMap((one) => world.calls.get(one) ?? []);
+    const calls = [...numbers].sort((one, other) => one - other).flatMap((one) => world.calls.get(one) ?? []);
     return html`
       <div class="calls-piece" style=${{ containIntrinsicBlockSize: `auto ${calls.length * ROW}px` }}>
         ${calls.map(
@@ -286,7 +276,7 @@ class Piece extends Part {
   }
 }
 
-/** One request: who, what, how long, and how it was answered. */
+/** One request: when, what, who, its text, how long, and how it was answered. */
 class Call extends Part {
   render({ call, posted, isOpen, who, turn, made }) {
     const isOver = call.took !== null;
@@ -299,9 +289,11 @@ class Call extends Part {
           <span class="way" title=${t(call.way === "operation" ? "fromBot" : "toBot")}>
             <${Icon} name=${call.way === "operation" ? "up" : "down"} size=${15} />
           </span>
+          <span class="call-facts digits">${exactClock(call.at)}</span>
           <span class="call-name">${call.name}</span>
           <span class="call-who"><bdi>${who}</bdi></span>
           ${marks(call, posted).map((mark) => html`<span class="chip note">${mark}</span>`)}
+          <span class="call-text"><bdi>${saidIn(call).slice(0, LONGEST)}</bdi></span>
           <span class="call-facts digits">${isOver && `${number(call.took)} ms`}</span>
           <span class=${`status digits ${!isOver ? "waits" : failed(call) ? "bad" : "good"}`}>
             ${isOver ? (call.status ?? "—") : "…"}

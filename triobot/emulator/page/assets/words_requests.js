@@ -34,7 +34,6 @@ export const ENGLISH = {
   resumeCalls: "Go on",
   pausedCalls: "Paused.",
   pausedCallsNew: "Paused: {count} new",
-  saveHar: "Save as HAR",
   eventChat: "Chat's number",
 };
 
@@ -72,6 +71,5 @@ export const PERSIAN = {
   resumeCalls: "ادامه",
   pausedCalls: "در مکث.",
   pausedCallsNew: "در مکث: {count} تازه",
-  saveHar: "ذخیره به‌صورت HAR",
   eventChat: "شمارهٔ گفتگو",
 };

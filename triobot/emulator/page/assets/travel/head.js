@@ -65,7 +65,7 @@ export function Head({ chat, crowd, pass, cur, conversation, all, choose, field,
         ${pass && html`<small>${isOnly ? t("travelOf", { route: shortRoute(pass.route), number: number(pass.conversation), name }) : name}</small>`}
       </h1>
       ${!isOnly && html`<${Switcher} all=${all} conversation=${conversation} choose=${choose} />`}
-      ${pass && html`<span class=${`tag ${KINDS[stateOf(pass)] ?? "bad"}`}>${t(`state_${stateOf(pass)}`)}</span>`}
+      ${pass && html`<span class=${`tag ${KINDS[stateOf(pass)] ?? "bad"}`} title=${stateOf(pass) === "diverged" ? t("hint_diverged") : undefined}>${t(`state_${stateOf(pass)}`)}</span>`}
       ${buildAt(pass, cur) && html`<span class="tag">${builtAt(pass, cur)}</span>`}
       <span class="tag read-only">${t(pass?.hidden ? "valuesHidden" : "nothingSent")}</span>
       <span class="spring"></span>

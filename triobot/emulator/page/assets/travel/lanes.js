@@ -9,6 +9,7 @@ import { shortRoute } from "./choose.js";
 
 // The newest moments have room.
 const SHOWN = 200;
+const HINTED = new Set(["aside", "interrupt"]);
 
 /** Moments stand side by side, however long it was between them. @param {{all: any[], conversation: number, now: number, beside: {at: number, line: any, isLoose: boolean}[], seek: (conversation: number, at: number) => void, find: (line: any) => void}} given `beside`: what nobody took, and payments */
 export function Lanes({ all, conversation, now, beside, seek, find }) {
@@ -26,7 +27,7 @@ export function Lanes({ all, conversation, now, beside, seek, find }) {
       ${lanes.map(
         (one) => html`
           <li key=${one.conversation} class=${one.conversation === conversation ? "here" : ""}>
-            <button type="button" aria-pressed=${String(one.conversation === conversation)} onclick=${() => seek(one.conversation, Infinity)}>
+            <button type="button" title=${HINTED.has(one.kind) ? t(`hint_${one.kind}`) : undefined} aria-pressed=${String(one.conversation === conversation)} onclick=${() => seek(one.conversation, Infinity)}>
               <bdi>${shortRoute(one.route)}</bdi> ${`${t(`kind_${one.kind}`)} ${number(one.conversation)}`}
             </button>
             <span class=${`lane ${one.state}`} aria-hidden="true">

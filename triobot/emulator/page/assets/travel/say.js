@@ -77,6 +77,7 @@ export function cameWords(came, kind) {
     case "timeout":
       return t("cameTimeout");
     case "result":
+      if (kind === "charge") return t("chargeMade");
       return text ? t("cameResult", { what: kindWords(kind), text }) : t("cameResultNothing", { what: kindWords(kind) });
     case "error":
       return t("cameError", { what: kindWords(kind), text });

@@ -137,7 +137,7 @@ export function TimeLine({ journal, version, cur, shown, words, valueText, dot, 
         <${IconButton} name="last" title=${t("lastNotch")} onclick=${() => go(journal.last)} />
         <p class="notch-words" role="status">
           <span class=${`notch-dot ${dot}`} aria-hidden="true"></span>
-          <span class="faint">${t("notchOf", { n: number(cur), last: number(journal.last) })}</span>
+          <span class="faint" title=${t("notchHint")}>${t("notchOf", { n: number(cur), last: number(journal.last) })}</span>
           <b>${words}</b>
           <span class="faint digits">${notch ? exactClock(notch.t) : ""}</span>
         </p>
