@@ -1,7 +1,7 @@
-// Where a person is: made up.
+// Where a person is: made up, or where this browser is, if it may say.
 
-import { sheet } from "./sheet.js";
-import { Asking, Field, html } from "./ui.js";
+import { sheet, toast } from "./sheet.js";
+import { Asking, Field, html, Icon } from "./ui.js";
 import { Component } from "./vendor/preact.mjs";
 import { language, t } from "./words.js";
 
@@ -23,6 +23,7 @@ class PlaceFields extends Component {
     return html`
       <div class="chips">
         ${PLACES.map((place) => html`<button type="button" class="chip" onclick=${() => this.setState(place)}>${place.desc}</button>`)}
+        ${navigator.geolocation && html`<button type="button" class="chip" onclick=${this.takeOwn}><${Icon} name="pin" size=${15} />${t("here")}</button>`}
       </div>
       <div class="pair">
         <${Field} label=${t("latitude")}>${field("lat", digits)}<//>
@@ -31,6 +32,12 @@ class PlaceFields extends Component {
       <${Field} label=${t("description")}>${field("desc", { dir: "auto" })}<//>
     `;
   }
+
+  takeOwn = () =>
+    navigator.geolocation.getCurrentPosition(
+      ({ coords }) => this.setState({ lat: coords.latitude.toFixed(6), long: coords.longitude.toFixed(6), desc: "" }),
+      () => toast(t("noPosition"), { kind: "problem" }),
+    );
 }
 
 /** Ask where one is; resolves to {lat, long, desc} or undefined. */
