@@ -18,7 +18,7 @@ from tests.store.contract import SettableClock
 from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
 from tests.wire_proxy import Cut, proxying
 from triobot.base.clock import steady_time
-from triobot.errors import StoreAwayError, StoreFullError
+from triobot.errors import StoreAwayError
 from triobot.seams.inbox import InboxRow, OverQuota, Quota, Redelivered
 from triobot.seams.money import RaiseAlarm
 from triobot.seams.writes import Consume, KeepRaw, OperatorOrder, PutSetting
@@ -328,9 +328,9 @@ async def test_a_disk_that_is_full_is_named(postgres: Server) -> None:
             )
         try:
             came = steady_time() - round(ADMITTED_WITHIN * 1000) + 300
-            with pytest.raises(StoreFullError, match="No space left") as admitted:
+            with pytest.raises(StoreAwayError, match="No space left") as admitted:
                 await way.accept(attrs.evolve(arrival(1, key="a"), came=came), quota=ROOMY)
-            with pytest.raises(StoreFullError, match="No space left") as committed:
+            with pytest.raises(StoreAwayError, match="No space left") as committed:
                 await store.commit(PutSetting("a", "b"))
         finally:
             for table in ("inbox", "commits"):

@@ -21,7 +21,7 @@ from ..base.authors import run_contained
 from ..base.clock import SystemClock, WallClock
 from ..conversations.data import Speech
 from ..conversations.routes.router import Table
-from ..errors import StoreAwayError, StoreFullError, StoreLockedError
+from ..errors import StoreAwayError, StoreLockedError
 from ..operator.api import OperatorApi
 from ..seams.inbox import Quota
 from ..seams.money import RaiseAlarm
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("triobot")
 Opens = Callable[..., AbstractAsyncContextManager[Runtime]]
 # What ends the work on a store that others share, and not the process.
-_PASSING: Final = (LeaseLostError, StoreFullError, StoreLockedError)
+_PASSING: Final = (LeaseLostError, StoreAwayError, StoreLockedError)
 _PAUSE: Final = 1.0
 _AGAIN: Final = 0.1
 _LOOK_EVERY: Final = 5.0
@@ -113,7 +113,7 @@ class Standby:
             now = trio.current_time()
             for kind, left in list(self._left.items()):
                 if now >= put_at.get(kind, now) and not self.inbox.failing:
-                    with suppress(StoreFullError):
+                    with suppress(StoreAwayError):
                         await self._way.commit(left)
                         put_at[kind] = now + _PUT_EVERY
                         if self._left[kind] is left:
@@ -299,7 +299,7 @@ async def _kept(settings: Settings, clock: WallClock, way: Admission, *, made: b
                 return kept
         except StoreLockedError:
             made = True  # another process makes it
-        except StoreFullError as error:
+        except StoreAwayError as error:
             _log.warning("%s; it begins anew", error)
             await trio.sleep(_PAUSE)
         await trio.sleep(_AGAIN)

@@ -22,6 +22,7 @@ from ...base.frozen import guarded
 from ...engine.core import continue_in
 from ...errors import ConfigError, PaymentHandedOverError, StoreError, UnrecordableError
 from ...seams.money import Captured, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice
+from ...seams.patience import await_store
 from ...seams.values import decode_value, encode_value, expect, register
 from ...seams.writes import StaleRowError, Write
 from ...wire.events import Event, InvoiceCallback, PayCallback, Sender
@@ -50,7 +51,6 @@ log: Final = logging.getLogger("triobot.conversations")
 
 MISPLACED: Final = ABOUT["goods_misplaced"]
 NOTED: Final = Gift("", frozenset())
-_AGAIN: Final = 1.0
 """Something was done; what it was can't be told from what others do, or nobody asks."""
 
 for _cls in (Captured, PaymentNotice):
@@ -305,14 +305,7 @@ class Giving:
             PaymentHandedOverError: an operator, or another aside, has it by now.
         """
         paid, payments = self.paid, payments_of(self._conversation)
-        while True:
-            try:
-                may = await payments.may_give(paid.id, uncertain=paid.uncertain)
-            except StoreError:
-                await trio.sleep(_AGAIN)
-            else:
-                break
-        if not may:
+        if not await await_store(partial(payments.may_give, paid.id, uncertain=paid.uncertain)):
             raise PaymentHandedOverError
 
     @property

@@ -27,7 +27,7 @@ import psycopg
 import trio
 
 from ...base.clock import steady_time
-from ...errors import StoreAwayError, StoreError, StoreFullError, TriobotError
+from ...errors import StoreAwayError, StoreError, TriobotError
 from ...seams.inbox import Acceptance, Arrival, InboxRow, OverQuota, Quota, Redelivered
 from ...seams.money import RaiseAlarm
 from ...seams.writes import CarryOut, KeepRaw, OperatorOrder, StoreStatistics
@@ -305,7 +305,7 @@ class Admission:
     async def _admit(self, batch: list[_ToAdmit]) -> None:
         """Take a batch in, as often as it takes; refuse what has waited for too long."""
         answered = dict(self._answered)
-        why: StoreFullError = StoreAwayError("it took too long to take the event in")
+        why = StoreAwayError("it took too long to take the event in")
         while True:
             try:
                 answers = await ask(partial(self._send, batch, answered), self._connection)
@@ -333,10 +333,10 @@ class Admission:
                 self.news()
             return
 
-    def _away(self, error: Exception) -> StoreFullError:
+    def _away(self, error: Exception) -> StoreAwayError:
         """Return the error that says why nothing can be stored now."""
         found = for_the_caller(error, named(self._address))
-        if isinstance(found, StoreFullError):
+        if isinstance(found, StoreAwayError):
             return found
         return StoreAwayError(f"the store {named(self._address)} is away: {first_line(error)}")
 

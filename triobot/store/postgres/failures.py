@@ -22,7 +22,6 @@ from ...errors import (
     LocalProtocolError,
     StoreAwayError,
     StoreCorruptError,
-    StoreFullError,
     TriobotError,
 )
 
@@ -99,9 +98,9 @@ def for_the_caller(error: Exception, name: str) -> Exception:
     return error
 
 
-def _full(error: Exception, name: str) -> StoreFullError:
+def _full(error: Exception, name: str) -> StoreAwayError:
     remedy = next(words for kind, words in _NO_ROOM.items() if isinstance(error, kind))
-    return StoreFullError(f"the store {name} could not be written: {first_line(error)}", remedy=remedy)
+    return StoreAwayError(f"the store {name} could not be written: {first_line(error)}", remedy=remedy)
 
 
 def _caused(failure: TriobotError, error: Exception) -> TriobotError:

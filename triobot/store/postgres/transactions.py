@@ -27,7 +27,7 @@ from typing import Any, Final, NoReturn, final
 import psycopg
 
 from ...base.clock import steady_time
-from ...errors import StoreAwayError, StoreCorruptError, StoreError, StoreFullError, TriobotError
+from ...errors import StoreAwayError, StoreCorruptError, StoreError, TriobotError
 from ...seams.writes import LeaseLostError
 from ..writer import Job, Noted, each_behind_noted
 from .failures import ends_the_store, first_line, for_the_caller
@@ -139,7 +139,7 @@ class PostgresTransactions:
             return self._run(batch)
         except _LostError as lost:
             self._tables.undo()
-            if isinstance(full := lost.__cause__, StoreFullError):
+            if isinstance(full := lost.__cause__, StoreAwayError):
                 return [full for _ in batch]
             why = str(lost) or "the connection was lost"
             return [StoreAwayError(f"the store {self._name} is away: {why}") for _ in batch]
