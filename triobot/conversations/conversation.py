@@ -491,8 +491,8 @@ class Conversation:
 
     @property
     def at_rest(self) -> bool:
-        """Whether it can be brought back as it stands, or is stuck."""
-        return self.route.durable and self.quiescent
+        """Whether it waits, and can be brought back as it is stored."""
+        return not self.stuck and self.quiescent and self.route.durable
 
     def give(self, taker: Wait | Watch, answer: Answer) -> None:
         """Close one of its waits, or end a block, with this; the run takes the event once the wait rests."""

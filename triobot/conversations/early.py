@@ -58,7 +58,8 @@ LATELY: Final = 4096
 _CONVERSATION: Final = RouteKind.CONVERSATION.value
 _BEGINNERS: Final = frozenset({Message, Join})
 _HAS_NO_NUMBER: Final = -1
-_STUCK: Final = attrgetter("stuck")
+# Not as a generator: it is asked for each answer.
+_AT_REST: Final = attrgetter("at_rest")
 
 
 class Queued:
@@ -332,6 +333,8 @@ def _may_take(life: ChatLife, sender: SenderId | None) -> bool:
     """
     if not (life.group or sender is None or sender == life.sender):
         return False
-    if len(life.places.live) >= MANY or not life.may_leave:
+    places = life.places
+    waiting = life.mailbox or life.behind or life.loading or places.next or places.asides_due
+    if waiting or len(places.live) >= MANY:
         return False
-    return not any(map(_STUCK, life.places.all()))
+    return bool(places.live or places.asides) and all(map(_AT_REST, places.all()))

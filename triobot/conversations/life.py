@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import inf
-from operator import attrgetter
 from typing import Final, final
 
 import attrs
@@ -76,8 +75,6 @@ MAILBOX: Final = 16
 ASIDES: Final = 64
 # A second command that comes sooner was sent before its user could read the offer.
 READ_IN: Final = 1_000
-# Not as generators: they are asked for each answer.
-_AT_REST: Final = attrgetter("at_rest")
 
 
 @final
@@ -188,7 +185,7 @@ class ChatLife:
     def may_come_back(self) -> bool:
         """Whether all that goes on and waits here would be there again if it came from the store."""
         works = self.loading or self.places.next or self.places.asides_due
-        return not works and all(map(_AT_REST, self.places.all()))
+        return not works and all(one.quiescent and one.route.durable for one in self.places.all())
 
     @cached_property
     def refusals(self) -> Refusals:
