@@ -69,7 +69,8 @@ intersphinx_mapping = {
     "attrs": ("https://www.attrs.org/en/stable", "inventories/attrs.inv"),
 }
 nitpick_ignore_regex = [
-    ("py:.*", r"(trio|quart_trio|typing_extensions)\..*|re\.Pattern|QuartTrio|AnyTransport"),  # in no inventory
+    # In no inventory.
+    ("py:.*", r"(trio|quart_trio|typing_extensions)\..*|re\.Pattern|QuartTrio|AnyTransport"),
     ("py:exc", "AppError"),  # an author's own
 ]
 

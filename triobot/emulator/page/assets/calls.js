@@ -1,4 +1,4 @@
-// What a request says: its fields, whose it is, what it sent; and how it is taken elsewhere, as curl and as HAR.
+// What a request says: its fields, whose it is, what it sent; and how it is taken elsewhere, as curl.
 
 import { idOf } from "./link.js";
 import { ownerOf, world } from "./world.js";
