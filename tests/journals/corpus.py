@@ -40,7 +40,9 @@ NUMBERS: Final = 7_000_000
 BEGAN: Final = 1_798_880_400_000
 """When each scene begins, in wall milliseconds: a Saturday morning."""
 
-_NOT_KEPT: Final = frozenset({"meta", "alarms", "raw"})
+CODE: Final = frozenset({"sources", "sites", "deployed"})
+"""Tables of the bot's own code, which is not what a file of the corpus holds."""
+_NOT_KEPT: Final = CODE | {"meta", "alarms", "raw"}
 """Tables of what nobody notices who talks to a bot."""
 _NO_CUT: Final = frozenset({"deliveries", "settings", "payments", "payment_moves"})
 """What is noted beside the conversations: a cut behind it alone is the one before it."""

@@ -1,7 +1,8 @@
 """Plays scenes on the emulated platform, and writes down all that went in and out of the bot.
 
 ``python -m tests.journals.record`` adds the scenes that the corpus of this version has not got, and leaves
-those that it has. Names of scenes behind it have these recorded anew; that breaks their journals.
+those that it has; where the store's tables have changed since, in a further file. Names of scenes behind it
+have these recorded anew; that breaks their journals.
 """
 
 from __future__ import annotations
@@ -311,7 +312,8 @@ def base_of(sql: sqlite3.Connection) -> Release:
     """Return the store before anybody has said anything, with no scenes."""
     made = sql.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     tables = [name for (name,) in sql.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    base = {table: sorted(sql.execute(f'SELECT * FROM "{table}"').fetchall()) for table in tables}
+    kept = [table for table in tables if table not in corpus.CODE]
+    base = {table: sorted(sql.execute(f'SELECT * FROM "{table}"').fetchall()) for table in kept}
     drawn = {table: [row for row in rows if row[0] not in _DRAWN] for table, rows in base.items()}
     schema = [statement for name, statement in made if not name.startswith("sqlite_")]
     return Release(schema, {table: rows for table, rows in drawn.items() if rows}, {}, [])
@@ -353,26 +355,43 @@ def code() -> Mapping[str, str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Record the scenes that the corpus of this version has not got, and those that are named.
+    """Record the scenes that no file of the corpus has, and those that are named.
 
-    What went as in an earlier release is not written again.
+    They go into the file of this version whose store has today's tables, or into a further one. What went as
+    in an earlier file is not written again.
     """
-    path = corpus.FOLDER / f"{triobot.__version__}.txt"
-    release = corpus.read_release(path.read_text("ascii")) if path.exists() else Release([], {}, {}, [])
-    earlier = [corpus.read_release(other.read_text("ascii")) for other in corpus.releases() if other != path]
-    before = {take.name: take for other in earlier for take in other.takes}
-    takes = {take.name: take for take in release.takes if take.name not in arguments}
-    for name, scene in operations.SCENES.items():
-        if name not in takes:
-            take, base = trio.run(play, scene, clock=MockClock(autojump_threshold=0))
-            release = release if release.schema else base
-            if take != before.get(name):
-                takes[name] = take
-                print(name)
+    given = {path: corpus.read_release(path.read_text("ascii")) for path in corpus.releases()}
+    own = {path: one for path, one in given.items() if path.stem.partition("_")[0] == triobot.__version__}
+    had = {take.name for one in own.values() for take in one.takes if take.name not in arguments}
+    played = {
+        name: trio.run(play, scene, clock=MockClock(autojump_threshold=0))
+        for name, scene in operations.SCENES.items()
+        if name not in had
+    }
+    if not played:
+        return
+    base = next(iter(played.values()))[1]
+    further = f"{triobot.__version__}_{len(own) + 1}" if own else triobot.__version__
+    path = next(
+        (path for path, one in own.items() if one.schema == base.schema), corpus.FOLDER / f"{further}.txt"
+    )
+    release = own.get(path, base)
+    takes = {take.name: take for take in release.takes}
+    before = {take.name: take for other, one in given.items() if other != path for take in one.takes}
+    for name, (take, _) in played.items():
+        if take != before.get(name):
+            takes[name] = take
+            print(path.name, name)
     known = {} if arguments else release.code
     ordered = [takes[name] for name in operations.SCENES if name in takes]
-    release = attrs.evolve(release, code={**code(), **known}, takes=ordered)
     path.parent.mkdir(exist_ok=True)
+    _write(path, attrs.evolve(release, code={**code(), **known}, takes=ordered))
+    for other, one in own.items():
+        if other != path and any(take.name in arguments for take in one.takes):
+            _write(other, attrs.evolve(one, takes=[take for take in one.takes if take.name not in arguments]))
+
+
+def _write(path: Path, release: Release) -> None:
     path.write_text("\n".join(corpus.write_release(release)) + "\n", "ascii")
 
 
