@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -184,3 +185,25 @@ async def test_a_redacted_one_says_why_there_is_no_code(browser: Browser) -> Non
         await page.sees("تنها خط زمان در آن هست", within=".column-code")
         if AXE.exists():
             assert await complaints(page) == []
+
+
+async def test_what_is_looked_at_is_saved_as_one_page(browser: Browser, tmp_path: Path) -> None:
+    """It opens from a file, with no server; what was hidden is hidden there."""
+    keep = "(blob) => (blob.text().then((text) => (window.saved = text)), 'blob:saved')"
+    async with inspected(browser, outlined(pizza())) as page:
+        await page.click(".conversation-choice", nth=0)
+        await page.finds("slider", "Time line")
+        await page.run(f"(URL.createObjectURL = {keep}, HTMLAnchorElement.prototype.click = () => {{}}, 1)")
+        await page.push("button", "Save as a page")
+        await page.wait("window.saved")
+        saved = await page.run("window.saved")
+    (tmp_path / "conversation.html").write_text(saved, encoding="utf-8")
+    assert [said for said in SAID[:2] if f'"{said}"' in saved] == []
+    async with browser.page((tmp_path / "conversation.html").as_uri(), size=WIDE) as page:
+        await page.finds("slider", "Time line")
+        await page.press("Home")
+        await page.press("Shift+ArrowRight")
+        await page.sees("4 letters", within=".notch-words")
+        await page.has(".line.lit")
+        assert not page.errors, page.errors
+        assert {one.partition(":")[0] for one in page.requested} <= {"file", "data", "blob"}

@@ -59,6 +59,7 @@ const list = root("section", { class: "inspected" });
 const travel = travelView({
   back: "backToList",
   onRequest: null,
+  saves: location.protocol !== "file:",
   onClose: () => {
     app.classList.remove("travelling");
     draw();

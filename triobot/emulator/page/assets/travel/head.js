@@ -53,7 +53,7 @@ const Switcher = ({ all, conversation, choose }) => html`
 `;
 
 /** @param {any} given */
-export function Head({ chat, crowd, pass, cur, conversation, all, choose, field, back, leave, copyLink, keep, branch, again, saved }) {
+export function Head({ chat, crowd, pass, cur, conversation, all, choose, field, back, leave, copyLink, keep, branch, again, saved, savePage }) {
   const isOnly = all.length < 2;
   const banner = pass && bannerOf(pass);
   // A chat of the crowd's may have the number of one that is here.
@@ -71,6 +71,7 @@ export function Head({ chat, crowd, pass, cur, conversation, all, choose, field,
       <span class="spring"></span>
       ${field}
       ${copyLink && html`<${Button} picture="link" words=${t("copyLink")} onclick=${copyLink} />`}
+      ${savePage && html`<${Button} picture="save" words=${t("savePage")} onclick=${savePage} />`}
       ${keep && html`<${Button} picture="save" words=${t("keepTest")} title=${t("keepTestHere")} onclick=${keep} />`}
       ${again && html`<${Button} picture="replay" words=${t("again")} title=${t("againHere")} label=${t("againWhy")} onclick=${again} />`}
       ${branch &&

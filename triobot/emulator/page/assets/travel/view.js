@@ -31,8 +31,8 @@ const TABS = ["chat", "branch", "code", "values"];
 /** @typedef {import("./links.js").Wanted} Wanted */
 const GOES_ON = new Set(["waits", "works"]);
 
-/** @param {{onClose: () => void, onRequest: ((choose: import("./links.js").Choose) => void) | null, back?: string}} hooks */
-export function travelView({ onClose, onRequest, back = "backToNow" }) {
+/** @param {{onClose: () => void, onRequest: ((choose: import("./links.js").Choose) => void) | null, back?: string, saves?: boolean}} hooks */
+export function travelView({ onClose, onRequest, back = "backToNow", saves = false }) {
   const element = root("section", { class: "travel", "aria-label": t("travel") });
   element.hidden = true;
   // Wherever the focus is: what had it may be gone with its notch.
@@ -183,6 +183,8 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     const notch = journal?.notch(cur);
     if (journal && notch) branching?.test(journal.pass, notch, document.activeElement);
   }
+
+  const saveIt = () => tried(async () => (await import("./saved.js")).savePage(/** @type {Journal} */ (journal), listed.find((one) => one.conversation === place?.conversation), sources));
 
   const focusSlider = () =>
     /** @type {HTMLElement | null} */ (element.querySelector("input[type=range]"))?.focus({ preventScroll: true });
@@ -419,6 +421,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       branch=${journal && mayBranch() && answerDifferently}
       again=${journal && mayAnswer() && answerAgain}
       saved=${saved}
+      savePage=${saves && journal?.isWhole && sources.size === journal.pass.sources.length && listed.length > 0 && saveIt}
     />`;
     put(html`${head}${journal ? body() : html`<${Waiting} problem=${problem} tryAgain=${tryAgain} />`}`, element);
     centre(".then", ".now") || centre(".then", ":scope > :not(.later)");
