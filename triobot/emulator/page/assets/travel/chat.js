@@ -191,3 +191,13 @@ export function Chat({ items, cur, go, crash, others, says }) {
     </section>
   `;
 }
+
+export function centre(element, holder, wanted) {
+  const box = element.querySelector(holder);
+  const one = [...(box?.querySelectorAll(wanted) ?? [])].at(-1);
+  if (!box || !one) return false;
+  const [outer, inner] = [box.getBoundingClientRect(), one.getBoundingClientRect()];
+  if (inner.top < outer.top + 40 || inner.bottom > outer.bottom - 40)
+    box.scrollTop += inner.top - outer.top - (outer.height - inner.height) / 2;
+  return true;
+}

@@ -5,7 +5,7 @@ import { Refused, writePlace } from "../link.js";
 import { copy, sheet, toast, tried } from "../sheet.js";
 import { draw as put, html, root } from "../ui.js";
 import { t } from "../words.js";
-import { Chat, Crash } from "./chat.js";
+import { centre, Chat, Crash } from "./chat.js";
 import { Code } from "./code.js";
 import { finder } from "./find.js";
 import { Head, nameOf, Waiting } from "./head.js";
@@ -424,18 +424,8 @@ export function travelView({ onClose, onRequest, back = "backToNow", saves = fal
       savePage=${saves && journal?.isWhole && sources.size === journal.pass.sources.length && listed.length > 0 && saveIt}
     />`;
     put(html`${head}${journal ? body() : html`<${Waiting} problem=${problem} tryAgain=${tryAgain} />`}`, element);
-    centre(".then", ".now") || centre(".then", ":scope > :not(.later)");
-    centre(".code", ".line.lit");
-  }
-
-  function centre(holder, wanted) {
-    const box = element.querySelector(holder);
-    const one = [...(box?.querySelectorAll(wanted) ?? [])].at(-1);
-    if (!box || !one) return false;
-    const [outer, inner] = [box.getBoundingClientRect(), one.getBoundingClientRect()];
-    if (inner.top < outer.top + 40 || inner.bottom > outer.bottom - 40)
-      box.scrollTop += inner.top - outer.top - (outer.height - inner.height) / 2;
-    return true;
+    centre(element, ".then", ".now") || centre(element, ".then", ":scope > :not(.later)");
+    centre(element, ".code", ".line.lit");
   }
 
   const tryAgain = () => place && open(place.chat, place.conversation, null, false, place.crowd);
