@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import trio
 
 from ..base.alarm_kinds import Alarm, OnAlarm, text_of
-from ..base.authors import run_contained
+from ..base.authors import leaves, run_contained
 from ..base.clock import SystemClock, WallClock
 from ..conversations.data import Speech
 from ..conversations.routes.router import Table
@@ -203,9 +203,7 @@ class Standby:
                         "another process has taken the store over; the work here was cut, and goes on there"
                     )
                 else:
-                    cause: BaseException = error
-                    while isinstance(cause, BaseExceptionGroup):
-                        cause = cause.exceptions[0]
+                    cause: BaseException = next(leaves(why))
                     if self._worked:
                         _log.warning("%s; work that needs the store was cut, and begins anew", cause)
                     elif not away:
