@@ -302,6 +302,23 @@ async def test_the_time_in_which_it_may_be_taken_begins_with_its_request(postgre
         assert list(await store.backlog(after=0, limit=9)) == []
 
 
+async def test_the_clock_is_heard_however_many_events_come(
+    postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admitting, "_ASK_CLOCK_EVERY", 100)
+    heard = list[int]()
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()),
+        open_admission(postgres.url()) as way,
+    ):
+        way.heard = lambda asked, server, at: heard.append(asked)
+        number = 0
+        while len(heard) < 3:
+            number += 1
+            await way.accept(arrival(1, key=f"{number}", once=True), quota=Quota(events_per_chat=9_999))
+    assert heard[2] - heard[0] >= 200
+
+
 async def test_an_alarm_of_who_stands_by_is_in_the_store(postgres: Server) -> None:
     async with (
         open_store(postgres.url(), stamp=STAMP, clock=SettableClock()) as store,

@@ -52,7 +52,7 @@ MOST_BYTES: Final = 1024 * 1024
 _MOST_KNOWN: Final = 10_000
 _AGAIN_SECONDS: Final = 0.05
 _LOOK_EVERY: Final = 0.5
-_ASK_CLOCK_EVERY: Final = 5.0
+_ASK_CLOCK_EVERY: Final = 5_000
 _LAST_SECONDS: Final = 0.5
 _NOTED_WITHIN: Final = 0.02
 """How soon it is written that a 200 was fully written, if no event comes that it could go with."""
@@ -147,6 +147,7 @@ class Admission:
         self._connection: Connection | None = None
         # How far the server's clock is ahead of ours, in milliseconds; None: to be asked.
         self._ahead: int | None = None
+        self._ask_clock_at = 0
         self._waiting: list[_ToAdmit] = []
         # When those came that may be said again, until their 200 is written; and of which it is.
         self._came: dict[str, int] = {}
@@ -278,7 +279,7 @@ class Admission:
         """Take in what comes, until cancelled; what is on its way then may be in the inbox."""
         try:
             while True:
-                with trio.move_on_after(_ASK_CLOCK_EVERY):
+                with trio.move_on_after(_ASK_CLOCK_EVERY / 1000):
                     await self._some.wait()
                 self._some = trio.Event()
                 if self._answered and not self._waiting:
@@ -357,7 +358,8 @@ class Admission:
             self._connection = connect(self._address)
             self._connection.execute(_NAME, prepare=False)
         connection = self._connection
-        if self._ahead is None or not (batch or answered):
+        # However many events come.
+        if self._ahead is None or steady_time() >= self._ask_clock_at:
             self._hear_clock(connection)
         if not (batch or answered):
             return []
@@ -379,6 +381,7 @@ class Admission:
         asked = steady_time()
         ((now,),) = connection.execute(_CLOCK).fetchall()
         self._ahead = int(now) - steady_time()
+        self._ask_clock_at = asked + _ASK_CLOCK_EVERY
         self.heard(asked, int(now), steady_time())
 
     def _values(self, batch: Sequence[_ToAdmit]) -> tuple[object, ...]:
