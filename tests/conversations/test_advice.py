@@ -241,6 +241,7 @@ async def test_a_start_right_behind_the_end_says_that_it_begins_nothing(
             assert await start(key=key, once=key)
             assert not await start(key=key, once=key)
             assert len(said()) == told
+            await trio.testing.wait_all_tasks_blocked()
             over.append(trio.Event())
             if ended:
                 await over[-1].wait()

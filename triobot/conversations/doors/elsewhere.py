@@ -117,7 +117,8 @@ class Elsewhere:
             started = False
         else:
             started = await self._accept(arrival, also=await also() if also else (), own=own)
-        if not (started or run is None or self._runs(run)) and self._services.notice is not None:
+        unknown = started or run is None or self._runs(run) or self._is_behind(chat_id)
+        if run is not None and not unknown and self._services.notice is not None:
             self._services.notice(KnownKey(name, run.key))
         return started
 
