@@ -201,21 +201,21 @@ def test_every_setting_refuses_what_is_of_another_type(cls: type) -> None:
         if type(value) is float:
             wrong.append("3")
         for one in wrong:
-            with pytest.raises(
-                ConfigError, match=rf"{cls.__name__}\({field.name}=\) must be (a |True |Limits)"
-            ):
+            with pytest.raises(ConfigError, match=rf"{cls.__name__}\({field.name}=\) must be of type"):
                 cls(**{field.name: one})
 
 
 def test_a_wrong_setting_is_named_with_both_types() -> None:
     """A whole number is a number, too."""
     assert Settings(grace=3, rate=2).grace == 3
-    with pytest.raises(ConfigError, match=r"^Settings\(retention_days=\) must be a whole number, not str$"):
+    with pytest.raises(ConfigError, match=r"^Settings\(retention_days=\) must be of type int, not str$"):
         Settings(retention_days="3")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"Settings\(token=\) must be a text or None, not bytes") as refused:
+    with pytest.raises(
+        ConfigError, match=r"Settings\(token=\) must be of type Secret \| None, not bytes"
+    ) as refused:
         Settings(token=b"secret")  # type: ignore[arg-type]
     assert "secret" not in str(refused.value)
-    with pytest.raises(ConfigError, match=r"media_hosts=\) must be a tuple of texts, not str"):
+    with pytest.raises(ConfigError, match=r"media_hosts=\) must be of type tuple\[str, \.\.\.\], not str"):
         Settings(media_hosts="files.example.org")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="grace period must not be negative"):
         Settings(grace=float("nan"))

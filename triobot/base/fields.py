@@ -5,28 +5,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from functools import cache
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Any, Final, cast, final, get_args, get_origin, get_type_hints
 
 import attrs
 
 from ..errors import ConfigError
 from .frozen import guarded
-from .secrets import Secret
 
 _found: Final[dict[type, tuple[ValueField, ...]]] = {}
 
 
 _hints: Final = cache(get_type_hints)
-_WORDS: Final[dict[object, str]] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "True or False",
-    str: "a text",
-    Secret: "a text",
-    tuple[str, ...]: "a tuple of texts",
-    NoneType: "None",
-}
 
 
 @final
@@ -99,15 +89,16 @@ def check_types(made: object) -> None:
         ConfigError: names the field and both types, and not the value, which may be a secret.
     """
     for name, hint in _hints(cast("Any", type(made))).items():
-        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         value: object = getattr(made, name)
-        if not any(_is_of(value, kind) for kind in kinds):
-            right = " or ".join(_WORDS.get(kind) or kind.__name__ for kind in kinds)
-            wrong = type(value).__name__
-            raise ConfigError(f"{type(made).__name__}({name}=) must be {right}, not {wrong}")
+        if not _is_of(value, hint):
+            cls, kind = type(made), type(value).__name__
+            right = cls.__annotations__[name]
+            raise ConfigError(f"{cls.__name__}({name}=) must be of type {right}, not {kind}")
 
 
 def _is_of(value: object, kind: Any) -> bool:
+    if isinstance(kind, UnionType):
+        return any(_is_of(value, one) for one in get_args(kind))
     if get_origin(kind) is tuple:
         return isinstance(value, tuple) and all(isinstance(one, str) for one in cast("tuple[object]", value))
     kinds = (int, float) if kind is float else kind

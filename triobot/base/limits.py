@@ -104,7 +104,17 @@ class ServingLimits:
     grace_seconds: float = 10.0
 
     def __attrs_post_init__(self) -> None:
-        check_types(self)
-        for name, value in attrs.asdict(self, recurse=False).items():
-            if isinstance(value, int | float) and not value > 0:
-                raise ConfigError(f"the listener's {name} must be above zero")
+        check_bounds(self, "the listener's")
+
+
+def check_bounds(limits: attrs.AttrsInstance, whose: str) -> None:
+    """Refuse a bound that is of another type, or not above zero.
+
+    Raises:
+        ConfigError: names it.
+    """
+    check_types(limits)
+    for field in attrs.fields(type(limits)):
+        value: object = getattr(limits, field.name)
+        if isinstance(value, int | float) and not value > 0:
+            raise ConfigError(f"{whose} {field.name} must be above zero")

@@ -24,6 +24,11 @@ PREFIX: Final = "TRIOBOT_"
 log: Final = logging.getLogger("triobot")
 
 
+def _check(fits: object, words: str) -> None:
+    if not fits:
+        raise ConfigError(words)
+
+
 def _hidden(text: Secret | str | None) -> Secret | None:
     return Secret(text) if isinstance(text, str) else text
 
@@ -129,37 +134,31 @@ class Settings:
     def __attrs_post_init__(self) -> None:
         check_types(self)
         for port in (self.port, self.metrics_port):
-            if port is not None and not 0 <= port <= 65535:
-                raise ConfigError("the port must be from 0 to 65535")
-        for name, days in (("retention_days", self.retention_days), ("keep_ended", self.keep_ended)):
-            if days < 0:
-                raise ConfigError(f"{name} must not be negative")
-        if self.max_amount is not None and self.max_amount < 1:
-            raise ConfigError("max_amount must be at least 1")
-        if self.fd is not None and self.unix is not None:
-            raise ConfigError("a socket was handed over, so that a path to listen on means nothing")
-        if self.unix is None and (self.unix_mode is not None or self.unix_group is not None):
-            raise ConfigError("there is a mode or a group and no path to listen on: set TRIOBOT_UNIX too")
-        if self.unix_mode is not None and not 0 <= self.unix_mode <= 0o777:
-            raise ConfigError("the mode of the path to listen on must be from 0 to 0o777")
-        if (self.alarm_url is None) != (self.alarm_secret is None):
-            raise ConfigError(
-                f"{self.env}ALARM_URL and {self.env}ALARM_SECRET go together: set both, or none"
-            )
-        if self.name is not None and (not self.name.strip() or not self.name.isprintable()):
-            raise ConfigError("the bot's name must be one line of text")
-        if self.trace_share is not None and not 0 <= self.trace_share <= 1:
-            raise ConfigError("trace_share must be from 0 to 1")
-        if self.alarm_repeat_hours < 0:
-            raise ConfigError("alarm_repeat_hours must not be negative")
-        if self.tls_key is not None and self.tls_certificate is None:
-            raise ConfigError("there is a key for TLS and no certificate: set TRIOBOT_TLS_CERTIFICATE too")
-        if self.rate is not None and not 1 <= self.rate < math.inf:
-            raise ConfigError("rate must be a number of requests a second, 1 at least")
-        if not self.backlog_seconds > 0:
-            raise ConfigError("backlog_seconds must be more than 0")
-        if not self.grace >= 0:
-            raise ConfigError("the grace period must not be negative")
+            _check(port is None or 0 <= port <= 65535, "the port must be from 0 to 65535")
+        for name in ("retention_days", "keep_ended", "alarm_repeat_hours"):
+            _check(getattr(self, name) >= 0, f"{name} must not be negative")
+        _check(self.max_amount is None or self.max_amount >= 1, "max_amount must be at least 1")
+        handed_over = self.fd is not None and self.unix is not None
+        _check(not handed_over, "a socket was handed over, so that a path to listen on means nothing")
+        _check(
+            self.unix is not None or (self.unix_mode is None and self.unix_group is None),
+            "there is a mode or a group and no path to listen on: set TRIOBOT_UNIX too",
+        )
+        mode_fits = self.unix_mode is None or 0 <= self.unix_mode <= 0o777
+        _check(mode_fits, "the mode of the path to listen on must be from 0 to 0o777")
+        together = f"{self.env}ALARM_URL and {self.env}ALARM_SECRET go together: set both, or none"
+        _check((self.alarm_url is None) == (self.alarm_secret is None), together)
+        is_line = self.name is None or (self.name.strip() and self.name.isprintable())
+        _check(is_line, "the bot's name must be one line of text")
+        _check(self.trace_share is None or 0 <= self.trace_share <= 1, "trace_share must be from 0 to 1")
+        _check(
+            self.tls_key is None or self.tls_certificate is not None,
+            "there is a key for TLS and no certificate: set TRIOBOT_TLS_CERTIFICATE too",
+        )
+        rate_fits = self.rate is None or 1 <= self.rate < math.inf
+        _check(rate_fits, "rate must be a number of requests a second, 1 at least")
+        _check(self.backlog_seconds > 0, "backlog_seconds must be more than 0")
+        _check(self.grace >= 0, "the grace period must not be negative")
 
     @property
     def label(self) -> str:
@@ -188,74 +187,41 @@ class Settings:
         return self.token
 
 
-def _whole(what: str, digits: int) -> Callable[[str], int]:
-    """Make a reader of a whole number."""
+def _matching(pattern: str, what: str, made: Callable[[str], object]) -> Callable[[str], object]:
+    """Make a reader of what matches the pattern."""
 
-    def read(text: str) -> int:
-        if not re.fullmatch(f"[0-9]{{1,{digits}}}", text):
+    def read(text: str) -> object:
+        if not re.fullmatch(pattern, text):
             raise ValueError(what)
-        return int(text)
+        return made(text)
 
     return read
 
 
-def _share(text: str) -> float:
-    if not re.fullmatch(r"0|1|0?\.[0-9]{1,9}|[01]\.0*", text):
-        raise ValueError("a number from 0 to 1")
-    return float(text)
-
-
-def _rate(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) or float(text) < 1:
-        raise ValueError("a number of requests a second from 1 to 999999, such as 30")
-    return float(text)
-
-
-def _switch(text: str) -> bool:
-    # Neither "no" nor "false" may turn on what shows what people wrote.
-    if text not in ("0", "1"):
-        raise ValueError("0 or 1")
-    return text == "1"
-
-
-def _mode(text: str) -> int:
-    if not re.fullmatch(r"(0o?)?[0-7]{3}", text):
-        raise ValueError("a mode in octal, such as 660")
-    return int(text[-3:], 8)
+def _whole(what: str, digits: int) -> Callable[[str], object]:
+    return _matching(f"[0-9]{{1,{digits}}}", what, int)
 
 
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(filter(None, re.split(r"[,\s]+", text)))
 
 
+# Neither "no" nor "false" may turn on what shows what people wrote.
+_SWITCH: Final = _matching("[01]", "0 or 1", "1".__eq__)
+_RATE: Final = "a number of requests a second from 1 to 999999, such as 30"
 _READERS: Final[Mapping[str, Callable[[str], object]]] = {
-    "token": Secret,
-    "base_url": str,
-    "webhook_secret": Secret,
-    "store": str,
-    "host": str,
-    "port": _whole("a number", 9),
-    "unix": str,
-    "unix_mode": _mode,
-    "unix_group": str,
-    "tls_certificate": str,
-    "tls_key": str,
-    "public_url": str,
-    "username": str,
-    "name": str,
-    "metrics_host": str,
-    "metrics_port": _whole("a number", 9),
-    "alarm_url": Secret,
-    "alarm_secret": Secret,
+    **dict.fromkeys(("token", "webhook_secret", "alarm_url", "alarm_secret"), Secret),
+    **dict.fromkeys(("base_url", "store", "host", "unix", "unix_group", "tls_certificate", "tls_key"), str),
+    **dict.fromkeys(("public_url", "username", "name", "metrics_host"), str),
+    **dict.fromkeys(("port", "metrics_port"), _whole("a number", 9)),
+    **dict.fromkeys(("retention_days", "keep_ended"), _whole("a number of days", 5)),
+    **dict.fromkeys(("development", "log_tracebacks"), _SWITCH),
+    "unix_mode": _matching("(0o?)?[0-7]{3}", "a mode in octal, such as 660", lambda text: int(text[-3:], 8)),
     "alarm_chat": _whole("a chat's number", 18),
-    "trace_share": _share,
+    "trace_share": _matching(r"0|1|0?\.[0-9]{1,9}|[01]\.0*", "a number from 0 to 1", float),
     "alarm_repeat_hours": _whole("a whole number of hours, from 0 to 99999", 5),
     "media_hosts": _listed,
-    "development": _switch,
-    "log_tracebacks": _switch,
-    "retention_days": _whole("a number of days", 5),
-    "keep_ended": _whole("a number of days", 5),
-    "rate": _rate,
+    "rate": _matching(r"(?=0*[1-9])[0-9]{1,6}(\.[0-9]{1,6})?", _RATE, float),
     "backlog_seconds": _whole("a number of seconds", 7),
 }
 """By setting, what reads its variable, or raises what it must be; the other settings have none."""

@@ -146,12 +146,11 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False) -> None:
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=log.name))
         if mark and to_run and not begun and get_meta(connection, "clean") is None:
             noted, length = lock.notes.log_left()
-            if not log.exists():
-                raise ConfigError(_LOST.format(path=path, log=log.name, damage="isn't beside it"))
-            if noted == mark and not (held and log.stat().st_size >= length):
-                raise ConfigError(
-                    _LOST.format(path=path, log=log.name, damage="is emptied, cut short or damaged")
-                )
+            damage = "" if log.exists() else "isn't beside it"
+            if not damage and noted == mark and not (held and log.stat().st_size >= length):
+                damage = "is emptied, cut short or damaged"
+            if damage:
+                raise ConfigError(_LOST.format(path=path, log=log.name, damage=damage))
 
 
 def _alone(path: Path) -> sqlite3.Connection:

@@ -17,7 +17,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar, final
@@ -100,9 +100,8 @@ class StoreFile:
         self.visited = False
         self.tables = Tables(connection)
         self.shipping = Shipping(path)
-        self.transactions = Transactions(
-            connection, self.tables, path, may_fold=self.shipping.may_fold, begun=self._note_log
-        )
+        begun, may_fold = partial(lock.notes.note_log, log_path(path)), self.shipping.may_fold
+        self.transactions = Transactions(connection, self.tables, path, may_fold=may_fold, begun=begun)
         self.notes = lock.notes
         self.connection = connection
         self.turn = threading.Lock()
@@ -204,10 +203,6 @@ class StoreFile:
                 # Everything that was acknowledged is in the log, and the next start finds it there.
                 _log.warning("the store %s could not be closed cleanly: %s", self.path, error)
 
-    def _note_log(self, word: str) -> None:
-        with suppress(OSError):
-            self.notes.note_log(word, log_path(self.path).stat().st_size)
-
     def _close(self, *, clean: bool, now: int) -> None:
         try:
             if clean:
@@ -294,34 +289,30 @@ def open_file(
     path = checked_path(path)
     if not any_filesystem:
         check_filesystem(path)
-    lock = take_lock(path)
-    try:
+    with ExitStack() as undo:
+        lock = take_lock(path)
+        undo.callback(lock.release)
         check_alone(path, lock, to_run=True)
         make_private(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
-    except BaseException:
-        lock.release()
-        raise
-    try:
-        file = StoreFile(path, lock, connection)
-        _prepare(file, connection, stamp, migrations, now=now, rebind=rebind, copying=copying)
-        file.visited = visit
-        file.opening = take_over(
-            connection, file.tables, lock.notes, machine=machine_boot(), now=now, visit=visit
-        )
-        file.tables.retention = retention
-        file.tables.journals.lease = Lease(file.opening.boot)
-        file.transactions.fold(erase=True)
-        if not visit:
-            grow_log(path)
-        file.transactions.begin_log()
-        file.tables.count_everything()
-    except BaseException as error:
-        connection.close()
-        lock.release()
-        if isinstance(error, ENGINE_ERRORS):
+        undo.callback(connection.close)
+        try:
+            file = StoreFile(path, lock, connection)
+            _prepare(file, connection, stamp, migrations, now=now, rebind=rebind, copying=copying)
+            file.visited = visit
+            file.opening = take_over(
+                connection, file.tables, lock.notes, machine=machine_boot(), now=now, visit=visit
+            )
+            file.tables.retention = retention
+            file.tables.journals.lease = Lease(file.opening.boot)
+            file.transactions.fold(erase=True)
+            if not visit:
+                grow_log(path)
+            file.transactions.begin_log()
+            file.tables.count_everything()
+        except ENGINE_ERRORS as error:
             raise for_the_opener(error, path) from error
-        raise
+        undo.pop_all()
     return file
 
 

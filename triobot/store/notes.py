@@ -13,6 +13,7 @@ import os
 import struct
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, TypeAlias, final
 
 from ..base.open_files import read_at, write_at
@@ -96,7 +97,7 @@ class Notes:
         word, length = _LOG.unpack(read_at(self._fd, _LOG.size, _SIZE).ljust(_LOG.size, b"\0"))
         return word.hex(), length
 
-    def note_log(self, word: str, length: int) -> None:
+    def note_log(self, log: Path, word: str) -> None:
         """Note, durably, a log that has its first commit.
 
         That commit is durable before the note, and the file of the store has another word before SQLite
@@ -104,7 +105,7 @@ class Notes:
         hold that commit, wherever a kill or a power loss comes between; a note that is lost proves nothing.
         """
         with suppress(OSError):
-            write_at(self._fd, _LOG.pack(bytes.fromhex(word), length), _SIZE)
+            write_at(self._fd, _LOG.pack(bytes.fromhex(word), log.stat().st_size), _SIZE)
             os.fsync(self._fd)
 
     def clear(self) -> None:

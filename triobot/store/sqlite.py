@@ -63,18 +63,8 @@ async def open_sqlite(
 
     Cancellation: *forceful*: leaving closes the store in any case, after what was handed over.
     """
-    file = await trio.to_thread.run_sync(
-        partial(
-            open_file,
-            Path(path),
-            stamp,
-            migrations=migrations,
-            any_filesystem=any_filesystem,
-            now=clock.now(),
-            retention=retention,
-            visit=visit,
-        )
-    )
+    opening = partial(open_file, Path(path), stamp, migrations=migrations, retention=retention, visit=visit)
+    file = await trio.to_thread.run_sync(partial(opening, any_filesystem=any_filesystem, now=clock.now()))
     back_up, stream = partial(_back_up_open, file, clock), FileStream(file, clock)
     async with serve(file, clock, back_up=back_up, stream=stream) as store:
         try:
@@ -93,18 +83,8 @@ async def rebind_sqlite(path: str | PathLike[str], *, stamp: Stamp, clock: WallC
 
     Raises: as `open_sqlite`, but for the stamp.
     """
-    file = await trio.to_thread.run_sync(
-        partial(
-            open_file,
-            Path(path),
-            stamp,
-            migrations=MIGRATIONS,
-            any_filesystem=True,
-            now=clock.now(),
-            visit=True,
-            rebind=True,
-        )
-    )
+    opening = partial(open_file, Path(path), stamp, migrations=MIGRATIONS, any_filesystem=True)
+    file = await trio.to_thread.run_sync(partial(opening, now=clock.now(), visit=True, rebind=True))
     with trio.CancelScope(shield=True):  # it is open: a file left open would keep its lock
         await trio.to_thread.run_sync(partial(file.close, clean=True, now=clock.now()))
 

@@ -331,16 +331,11 @@ class Transactions:
             verdict = self._verdict(error, writing=True)
             return [verdict if work.writes else self.run_alone(work) for work in batch]
         verdicts = self._all_well(batch) or each_behind_noted(batch, self._in_savepoint)
-        try:
-            self._sql.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._roll_back()
-            if not ends_the_store(error, writing=True, committing=True):
-                raise _TransactionLostError from error
-            self._break(error)
-            return [verdict or self.broken for verdict in verdicts]
-        self._have_committed()
-        return verdicts
+        if (failure := self._commit()) is None:
+            return verdicts
+        if self._broken is None:
+            raise _TransactionLostError from failure
+        return [verdict or self.broken for verdict in verdicts]
 
     def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
         """Run them without savepoints; None if one failed: then nothing of them is done.
@@ -394,17 +389,19 @@ class Transactions:
         except Exception as error:
             self._roll_back()
             return self._verdict(error, writing=work.writes)
-        return self._commit_alone() if work.writes else None
+        if not work.writes or (failure := self._commit()) is None:
+            return None
+        return self.broken or for_the_caller(failure, self._path)
 
-    def _commit_alone(self) -> Exception | None:
+    def _commit(self) -> sqlite3.Error | None:
+        """Commit; return the error for which the transaction was taken back, or the store is broken."""
         try:
             self._sql.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()
             if ends_the_store(error, writing=True, committing=True):
                 self._break(error)
-                return self.broken
-            return for_the_caller(error, self._path)
+            return error
         self._have_committed()
         return None
 

@@ -12,9 +12,8 @@ from typing import Any, Final, final
 
 import attrs
 
-from ..base.fields import check_types
 from ..base.frozen import guarded
-from ..base.limits import PRIVATE, Networks, ServingLimits
+from ..base.limits import PRIVATE, Networks, ServingLimits, check_bounds
 from ..errors import ConfigError
 
 _OPTIONAL: Final = frozenset({"connections_per_address", "send_bytes"})
@@ -72,10 +71,7 @@ class Limits:
     grace_seconds: float = 10.0
 
     def __attrs_post_init__(self) -> None:
-        check_types(self)
-        for name, value in attrs.asdict(self, recurse=False).items():
-            if isinstance(value, int | float) and not value > 0:
-                raise ConfigError(f"the webhook's {name} must be above zero")
+        check_bounds(self, "the webhook's")
         if self.bodies_bytes < self.body_bytes:
             raise ConfigError("the webhook's bodies_bytes must be at least its body_bytes")
         Networks(self.shared_addresses)
