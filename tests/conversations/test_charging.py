@@ -218,6 +218,10 @@ async def test_an_amount_is_a_whole_number_within_bounds(amount: object, how: st
     """Before anything is written or sent."""
     bot = Router()
 
+    @bot.aside(paid(int))
+    async def deliver(chat: Chat[Paid[int]]) -> None:
+        """Give it."""
+
     @bot.conversation
     async def buy(chat: Chat) -> None:
         await getattr(chat, how)(amount, "Pizza", item=1, late="refund")
@@ -225,7 +229,7 @@ async def test_an_amount_is_a_whole_number_within_bounds(amount: object, how: st
     async with open_town(bot) as town:
         town.at_once = False
         town.services = attrs.evolve(town.services, max_amount=1_000_000)
-        town.dispatcher.services = town.services
+        town.dispatcher._shared.services = town.services
         await town.says("hi")
         assert town.sent() == [TEXTS.apology]
         assert await town.store.payments.find(limit=9) == []

@@ -80,9 +80,7 @@ async def test_a_sale_that_fails_is_no_crash(
 
 async def test_a_word_may_be_left_out() -> None:
     """Then the conversation just ends."""
-    async with open_town(shop(charge)) as town:
-        town.services = attrs.evolve(town.services, texts=attrs.evolve(TEXTS, declined=""))
-        town.dispatcher.services = town.services
+    async with open_town(shop(charge), texts=attrs.evolve(TEXTS, declined="")) as town:
         await town.says("buy")
         await declined(town)
         assert town.sent() == ["Pizza"]

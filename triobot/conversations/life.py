@@ -299,9 +299,13 @@ class ChatLife:
         waits: Sequence[Wait] = (),
         live: Sequence[Wait] | None = None,
     ) -> Case:
-        setting, table = self.setting(delivery), self._table_for(delivery.event)
-        failed, kept = self._filter_failed, lambda _: bool(self.places.kept_for(delivery))
-        return Case(delivery.event, setting, table, failed, waits, live, watches, kept)
+        event, failed = delivery.event, self._filter_failed
+        setting, table = self.setting(delivery), self._table_for(event)
+
+        def kept(_: Event) -> bool:
+            return bool(self.places.kept_for(delivery))
+
+        return Case(event, setting, table, failed, waits, live, watches, kept)
 
     def _jump(self, delivery: Delivery) -> Drop | Start | End | Stop | Obey | None:
         return jump(self._case(delivery, self.places.watches(delivery.event, delivery.at)))
