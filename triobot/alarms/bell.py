@@ -39,7 +39,7 @@ _REMEMBERED: Final = 10_000
 _RECENT: Final = 100
 
 IsOver: TypeAlias = Callable[[AlarmKind, str, float], Awaitable[bool]]
-"""Tells whether the state that an alarm of this kind and key warned of, raised so many seconds ago, is over.
+"""Tells whether the cause of an alarm of this kind and key, raised so many seconds ago, is gone.
 
 True only if that is known.
 """

@@ -329,7 +329,7 @@ class Conversation:
             self.take_press(self.event)
         if self.ending is not None and (self.stored is None or self.stored.interrupted_by is None):
             run.interrupt(*self._ended_by, self.ending.value)
-        # With an argument of its own: what it was started with is not read from its first record.
+        # The chat is an argument: the run does not read from the first record what it was started with.
         if scope is None:
             return run.run(self._begun, chat)
         return run.run_within(scope, self._begun, chat)

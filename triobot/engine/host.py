@@ -61,7 +61,7 @@ class Host:
         raise NotImplementedError
 
     def rests(self, wake: int | None) -> None:
-        """Note that the run waits: call `Run.tick` once `now` is `wake`, unless this is called again before.
+        """Note that the run waits: call `Run.tick` at `wake`, unless this is called again before.
 
         `Run.quiescent` tells whether an effect is under way meanwhile; if one is, and `wake` is as it was,
         this is not called. Call nothing of the run from within.

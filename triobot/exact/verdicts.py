@@ -202,7 +202,7 @@ class Comparison:
     # --- chains
 
     def parts(self, site: int) -> list[_Part]:
-        """Return the points of a site; the bare link where there is no source."""
+        """Return the links of a site as places in their sources; a link without a source stays as it is."""
         return [self._part(link) for link in self.sites.chain(site)]
 
     def _part(self, link: SiteLink) -> _Part:

@@ -754,7 +754,7 @@ def early_door(dispatcher: Dispatcher) -> EarlyDoor | None:
 
 @asynccontextmanager
 async def _advised(settings: Settings, table: Table) -> AsyncGenerator[Notify | None]:
-    """Tell a developer what hurts later while the block runs; in production nothing of that is loaded."""
+    """While the block runs, tell a developer what will hurt later; production loads nothing of that."""
     if not settings.development:
         yield None
         return

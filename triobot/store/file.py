@@ -319,9 +319,9 @@ def open_file(
 def grow_log(path: Path) -> None:
     """Give the empty log its size now: a commit that makes its file longer costs several times as much.
 
-    Zeros are written, since the first write into space that is only set aside costs the same. To SQLite
-    they are a log in which nothing is; it keeps the size, up to `journal_size_limit`, and writes from the
-    beginning after each checkpoint. Where there is little room the log grows as it is needed.
+    Zeros are written: space that is only reserved would cost as much at its first write. To SQLite they are
+    a log in which nothing is; it keeps the size, up to `journal_size_limit`, and writes from the beginning
+    after each checkpoint. Where there is little room the log grows as it is needed.
     """
     log = log_path(path)
     with suppress(OSError):

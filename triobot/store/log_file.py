@@ -104,7 +104,7 @@ def log_path(database: Path) -> Path:
 
 
 def holds(path: Path, words: bytes) -> bool | None:
-    """Return whether a log that is at no program has these words in what is committed; None: nothing is."""
+    """Return whether a log that no program has open has committed these words; None if it has nothing."""
     try:
         fd = os.open(path, os.O_RDONLY | CAREFUL)
     except OSError:

@@ -64,7 +64,7 @@ def _came(event: Event, said: str) -> str:
 
 @contextmanager
 def advising(table: Table) -> Generator[Notify]:
-    """Read the routes' code, and look at what their tasks wait for while the block runs."""
+    """Read the routes' code; while the block runs, look at what their tasks wait for."""
     advice = Advice()
     for line, what, wrong in habits(table.functions, Chat, ChatRef):
         advice.tell(what, line, f"{what} {wrong}")

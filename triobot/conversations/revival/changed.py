@@ -257,7 +257,7 @@ def write_rests(position: int, operations: Sequence[OpenOperation], last: object
     way, of which nothing is known yet.
 
     Args:
-        position: of the next record: so what is said is not believed once an older version has gone on.
+        position: the next record's place; a row with another one is an older version's, and is ignored.
         last: the sites of the last record.
     """
     if len(operations) == 1:

@@ -50,7 +50,7 @@ _OUTPUT, _ERROR_OUTPUT = 1, 2
 # What is due now gets a moment to begin, in seconds; and what has begun, so many to end.
 _MOMENT: Final = 0.01
 _MOMENTS: Final = 200
-# Days; of what ended well the newest are kept, so that one can look at what it was.
+# Days for which the newest conversations that ended well are kept, to be looked at.
 _KEEP_ENDED: Final = 7
 _HOUSE: Final = str(Path(__file__).parents[1])
 

@@ -46,8 +46,8 @@ class ChatStage:
     """Puts a conversation's chat on an empty platform.
 
     Attributes:
-        people: those who were heard, by the id that the platform told of them; None is somebody of whom it
-            told none.
+        people: those who were heard, by the id that the platform told of them; under None
+            stands a person without an id.
         invoices: the ids of those that were made, by what they ask for.
         declined: payments that failed: the number of the platform's newest change then, when, and the code.
     """
