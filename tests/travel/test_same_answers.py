@@ -358,7 +358,7 @@ async def test_what_an_interrupt_took_is_an_answer(autojump_clock: MockClock) ->
 
         return bot
 
-    with library() as kept:
+    with library(ended=True) as kept:
         async with drive(bot := a_stop("stop", "Stopford")) as world:
             sara = world.user("Sara")
             await sara.joins()
