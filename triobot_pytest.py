@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from typing import Any, Final, cast
 
@@ -98,7 +99,13 @@ def _in_virtual_time(test: Callable[..., Coroutine[Any, Any, object]]) -> Callab
         _forget_chats()  # of the example before
         clocks = [value for value in (*values, *named.values()) if isinstance(value, trio.abc.Clock)]
         clock = clocks[0] if clocks else trio.testing.MockClock(autojump_threshold=0)
-        trio.run(partial(test, *values, **named), clock=clock)
+        run_it = partial(trio.run, partial(test, *values, **named), clock=clock)
+        if not trio.lowlevel.in_trio_run():
+            run_it()
+            return
+        # An async fixture of anyio's waits in a run of its own, and a thread can have but one.
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(run_it).result()
 
     return run
 

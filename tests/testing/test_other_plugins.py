@@ -148,6 +148,41 @@ def test_a_bot_that_asyncio_runs_is_said_to_need_trio() -> None:
         asyncio.run(fixture())
 
 
+def test_a_bot_s_test_has_async_fixtures_of_anyio_s(beside: pytest.Pytester) -> None:
+    """A fixture waits in a run of anyio's, whose thread can't have a second; drive() isn't for a fixture."""
+    beside.makeini("[pytest]\nanyio_mode = auto\n")
+    beside.makepyfile(
+        """
+        import pytest, trio
+        from pizza import bot
+        from triobot.testing import drive
+
+        @pytest.fixture
+        async def name():
+            yield "Sara"
+
+        @pytest.fixture
+        async def world():
+            async with drive(bot) as world:
+                yield world
+
+        async def test_an_order(name):
+            async with drive(bot) as world:
+                sara = world.user("Sara")
+                await sara.joins()
+                await sara.says(name)
+                await world.waits(hours=1)
+                await sara.sees("Hello Sara.")
+
+        async def test_that_is_driven_by_a_fixture(world):
+            pass
+        """
+    )
+    result = beside.runpytest_subprocess("-p", "anyio.pytest_plugin", "-p", "triobot_pytest")
+    result.assert_outcomes(passed=2, errors=2)
+    result.stdout.fnmatch_lines(["*drive() needs Trio and virtual time*have a test itself enter drive()*"])
+
+
 def test_each_example_runs_in_virtual_time(beside: pytest.Pytester) -> None:
     """The report shows the chats of the example that failed, and of no other."""
     beside.makepyfile(
