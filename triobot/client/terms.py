@@ -53,6 +53,10 @@ class Terms:
     slots: trio.Semaphore
     patience: float
     certain: Callable[[], float] | None
+    _token_bytes: bytes = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._token_bytes = self._token.reveal().encode("ascii")
 
     def headers(self, content_type: str, length: int) -> dict[str, str]:
         """Return the headers of a request whose body has this type and length."""
@@ -72,7 +76,7 @@ class Terms:
         An error page may show the request. A token that is shorter than usual is some test's, and could stand
         in any word.
         """
-        token = self._token.reveal().encode("ascii")
+        token = self._token_bytes
         # `in` takes bytes for a number first, and raises and drops an error: that costs more than looking.
         return body if body.find(token) < 0 or len(token) < _SHORTEST_TOKEN else body.replace(token, b"***")
 

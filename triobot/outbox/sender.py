@@ -46,13 +46,14 @@ from .delivery import (
     beside,
     chat_of,
     has_file,
+    is_followed,
     lane_of,
     left,
+    take_place,
     to_upload,
     way_of,
     with_media,
 )
-from .edits import is_followed, take_place
 from .lanes import NEVER, Lanes
 from .pacing import Pace
 from .retry import (
