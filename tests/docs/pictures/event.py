@@ -43,6 +43,7 @@ class Step(NamedTuple):
 _STEPS: Final = (
     Step("webhook", "reads and checks it", "from platform", "event"),
     Step("conversations", "finds who takes it"),
+    Step("engine", "makes its first record"),
     Step("store", "one transaction, fsync", "to disk", "event", "good"),
     Step("webhook", "acknowledges it", "to platform", "200", "good"),
     Step("engine", "runs your coroutine"),
