@@ -34,6 +34,7 @@ import trio
 from tests.loopback import Platform, Users, free_port, open_platform, pay_event, press_event, text_event
 from tests.postgres import Server, run_pair, run_server, why_not
 from tests.processes.process import SECRET, BotProcess, start_node
+from triobot.store.postgres.admitting import ADMITTED_WITHIN
 
 NODES: Final = 3
 CHATS: Final = 40
@@ -508,7 +509,7 @@ async def disk_full(world: World, number: int) -> None:
         f" $$ BEGIN RAISE EXCEPTION '{words}' USING ERRCODE = 'disk_full'; END $$",
         *(f"CREATE TRIGGER no_room {before}{one} FOR EACH ROW EXECUTE FUNCTION no_room()" for one in tables),
     )
-    await trio.sleep(4)
+    await trio.sleep(ADMITTED_WITHIN + 2)  # until then nothing is refused, and nothing needs to be said
     world.server.ask(*(f"DROP TRIGGER no_room ON torture.{one}" for one in tables))
 
 
