@@ -150,8 +150,9 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
         await page.wait(f"{WORDS} === 'Sara paid 250,000 rials'")
         await page.press("Escape")
         # So does an edit.
-        await page.click(".call-head:has-text('editMessage')")
-        await page.click(".call.unfolded .chip:has(.icon-travel)")
+        edit = ":has-text('editMessage'):has-text('Hello, Sara again')"
+        await page.click(f".call-head{edit}")
+        await page.click(f".call.unfolded{edit} .chip:has(.icon-travel)")
         await page.wait(f"{LIT}.includes('chat.edit(')")
         await page.click("#travel-values .chip:has-text('Its request')")
         await page.wait("document.activeElement.textContent.includes('editMessage')")
