@@ -43,6 +43,13 @@ async def open_admission(url: str) -> AsyncGenerator[Admission]:
         yield way
 
 
+@asynccontextmanager
+async def open_both(url: str) -> AsyncGenerator[Admission]:
+    """A store that nobody reads, and what takes events in for it."""
+    async with open_store(url, stamp=STAMP, clock=SettableClock()), open_admission(url) as way:
+        yield way
+
+
 async def test_whoever_has_the_store_reads_what_another_process_took_in(postgres: Server) -> None:
     async with (
         open_store(postgres.url(), stamp=STAMP, clock=SettableClock()) as store,
@@ -126,10 +133,7 @@ async def test_what_is_sent_again_is_no_new_words_whoever_answered_meanwhile(
 
 
 async def test_a_clock_that_was_set_back_makes_no_words_a_repetition(postgres: Server) -> None:
-    async with (
-        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()),
-        open_admission(postgres.url()) as way,
-    ):
+    async with open_both(postgres.url()) as way:
         await way.accept(arrival(1, key="a"), quota=ROOMY)
         way.note_answered("a")
         await way.wait_noted()
@@ -138,10 +142,7 @@ async def test_a_clock_that_was_set_back_makes_no_words_a_repetition(postgres: S
 
 
 async def test_new_words_may_come_within_the_millisecond_of_the_former(postgres: Server) -> None:
-    async with (
-        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()),
-        open_admission(postgres.url()) as way,
-    ):
+    async with open_both(postgres.url()) as way:
         for _ in range(2):
             assert isinstance(await way.accept(arrival(1, key="a"), quota=ROOMY), InboxRow)
             way.note_answered("a")
@@ -149,10 +150,7 @@ async def test_new_words_may_come_within_the_millisecond_of_the_former(postgres:
 
 async def test_that_a_200_was_written_is_said_of_no_later_words(postgres: Server) -> None:
     """It is sent again once the answer is lost, and comes behind them: their 200 isn't written yet."""
-    async with (
-        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()),
-        open_admission(postgres.url()) as way,
-    ):
+    async with open_both(postgres.url()) as way:
         await way.accept(arrival(1, key="a"), quota=ROOMY)
         way.note_answered("a")
         await way.wait_noted()
@@ -307,10 +305,7 @@ async def test_the_clock_is_heard_however_many_events_come(
 ) -> None:
     monkeypatch.setattr(admitting, "_ASK_CLOCK_EVERY", 100)
     heard = list[int]()
-    async with (
-        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()),
-        open_admission(postgres.url()) as way,
-    ):
+    async with open_both(postgres.url()) as way:
         way.heard = lambda asked, server, at: heard.append(asked)
         number = 0
         while len(heard) < 3:

@@ -89,17 +89,17 @@ class Terms:
 
 
 def not_connected(operation: str, error: Exception) -> NotDeliveredError:
-    """Return what it means that there was no connection: not a byte has left."""
+    """Return the error of an operation that had no connection: not a byte has left."""
     return NotDeliveredError(operation, f"could not connect: {cause_of(error)}")
 
 
 def cut_off(operation: str, error: Exception, *, may_have_left: bool) -> Failure:
-    """Return what the end of a connection means for the operation on it."""
+    """Return the error of an operation whose connection ended."""
     return _verdict(operation, f"the connection failed ({type(error).__name__})", may_have_left)
 
 
 def stalled(operation: str, patience: float, *, may_have_left: bool) -> Failure:
-    """Return what running out of patience means for the operation."""
+    """Return the error of an operation that was not answered in time."""
     return _verdict(operation, f"no answer within {patience:g} seconds", may_have_left)
 
 

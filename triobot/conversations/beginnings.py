@@ -18,13 +18,13 @@ from .running.leash import Leash
 @final
 @frozen
 class Fresh:
-    """With its event: what it is started with is recorded when it runs."""
+    """Begins with its event; the first record is made when the run begins."""
 
 
 @final
 @frozen
 class InRow:
-    """With a first record that is durable in the row of its event."""
+    """Begins with a first record that is durable in the row of its event."""
 
     first: Record = attrs.field(repr=False)
 
@@ -32,7 +32,7 @@ class InRow:
 @final
 @frozen
 class Carried:
-    """In another one's place, whose end has stored the first record.
+    """Goes on in another conversation's place, whose end has stored the first record.
 
     Attributes:
         run: counts the runs of the conversation.
@@ -49,7 +49,7 @@ class Carried:
 @final
 @frozen
 class Successor:
-    """What goes on in a conversation's place.
+    """Tells a conversation's end what begins in its place.
 
     Attributes:
         first: the record with which it begins.
@@ -63,7 +63,7 @@ class Successor:
 @final
 @frozen
 class Revived:
-    """From the store.
+    """Comes back from the store.
 
     Attributes:
         changed: compares the journal with the code; None if both are of one build.
@@ -76,7 +76,7 @@ class Revived:
 @final
 @frozen
 class Dry:
-    """To be looked at: it ends where its journal ends, and does nothing.
+    """Runs a journal again for who looks on: it ends where the journal ends, and does nothing.
 
     Attributes:
         host: of its run.

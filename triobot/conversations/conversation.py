@@ -735,7 +735,7 @@ class Conversation:
         on_unknown: OnUnknown = OnUnknown.RESEND,
         unless: Callable[[], Awaitable[bool]] | None = None,
     ) -> T:
-        """Send something, in the order of the chat, `unless` that is needless."""
+        """Perform an operation in the chat's order, `unless` this finds it needless."""
         own = self.enter(OperationKind.SEND)
         if self.giving is not None and not isinstance(getattr(operation, "content", ""), str):
             self.gives("")  # a file may be what was bought
@@ -766,7 +766,7 @@ class Conversation:
                 in_doubt=lost_in_flight(operation) if on_unknown is OnUnknown.RAISE else None,
                 beneath=2,
             )
-        except ForbiddenError:  # now, or before a restart
+        except ForbiddenError:  # of the platform, or of a record from before a restart
             self.refused = self.refused or chat_id == self.life.chat_id
             raise
         return sent

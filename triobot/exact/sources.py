@@ -306,7 +306,7 @@ class Point:
 
     @cached_property
     def told(self) -> Hashable:
-        """Return what it says."""
+        """Return the operation, its words and what it calls: equal ones are told apart by nothing here."""
         return self.op, self.words, self.calls
 
     @property
@@ -444,7 +444,7 @@ def _without_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.Modu
 
 
 def nameless(node: ast.AST) -> ast.AST | None:
-    """Return a name that is none."""
+    """Return a blank in place of a name; None for any other node."""
     return ast.Name("_") if isinstance(node, ast.Name) else None
 
 

@@ -149,7 +149,7 @@ class Admission:
         self._ahead: int | None = None
         self._ask_clock_at = 0
         self._waiting: list[_ToAdmit] = []
-        # When those came that may be said again, until their 200 is written; and of which it is.
+        # By key, when events came whose 200 is not written yet, and when those came whose 200 is.
         self._came: dict[str, int] = {}
         self._answered: dict[str, int] = {}
         self._some = trio.Event()
