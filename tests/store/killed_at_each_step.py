@@ -1,7 +1,8 @@
 """Forks a process for each step of a run on a store, kills it before that step, and opens what it left.
 
 A step is a statement of SQLite's or a write of ours, from the opening over commits and checkpoints of either
-kind up to the close. The line that each one ends in is a mistake, but the last: how many steps there are.
+kind up to the close. A bot opens what is left, at once and after others that had it open: a check, and a bot
+that was refused. The line that each one ends in is a mistake, but the last: how many steps there are.
 """
 
 from __future__ import annotations
@@ -12,16 +13,21 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import trio
 
+from triobot.errors import ConfigError, StoreCorruptError
 from triobot.seams.writes import PutSetting
-from triobot.store import Stamp, file, open_sqlite
+from triobot.store import Stamp, examine_sqlite, file, open_sqlite
 
-STAMP = Stamp("https://platform.test/api", "token-one")
+STAMP, OTHER = (
+    Stamp("https://platform.test/api", "token-one"),
+    Stamp("https://platform.test/api", "token-two"),
+)
 
 
 class _Now:
@@ -45,6 +51,19 @@ async def look(path: Path) -> None:
     async with open_sqlite(path, stamp=STAMP, clock=_Now()) as store:
         for n in path.with_name("said").read_text().split() if path.with_name("said").exists() else ():
             assert await store.setting(n) is not None, f"{n} is lost"
+
+
+async def look_after_others(path: Path) -> None:
+    """SQLite moves the log into the file, and deletes the log, when each of them closes the store."""
+    try:
+        assert await examine_sqlite(path) == []
+    except (ConfigError, StoreCorruptError):
+        pass  # there is none yet
+    else:
+        with suppress(ConfigError):
+            async with open_sqlite(path, stamp=OTHER, clock=_Now()):
+                raise AssertionError("another bot's token opened it")
+    await look(path)
 
 
 def kill_before(step: int) -> None:
@@ -104,10 +123,11 @@ def main(folder: Path) -> None:
             if ended == 0:
                 break
             assert ended == -signal.SIGKILL
-            again = shutil.copytree(left.parent, folder / "again") / "bot.db"
-            if forked(lambda again=again: trio.run(look, again)):  # type: ignore[misc]
-                print(f"{state}, killed before step {step}", flush=True)
-            shutil.rmtree(again.parent)
+            for looking in (look, look_after_others):
+                again = shutil.copytree(left.parent, folder / "again") / "bot.db"
+                if forked(lambda looking=looking, again=again: trio.run(looking, again)):  # type: ignore[misc]
+                    print(f"{state}, killed before step {step}", flush=True)
+                shutil.rmtree(again.parent)
         print(state, step, flush=True)
         shutil.rmtree(before)
         # The next round begins with a store that was stopped; the last with one that was killed in its midst.

@@ -40,6 +40,7 @@ from .schema import (
     drop_meta,
     due_migrations,
     get_meta,
+    note_that_log_began,
     put_meta,
     read_version,
     stored_stamp,
@@ -350,11 +351,14 @@ def _locked(path: Path) -> Generator[sqlite3.Connection]:
     lock = take_lock(path)
     try:
         check_alone(path, lock)
+        killed = log_path(path).exists()
         with closing(sqlite3.connect(path, isolation_level=None, timeout=5.0)) as connection:
             connection.execute("PRAGMA locking_mode = exclusive").fetchone()
             check_identity(connection, path)
             if read_version(connection) is None:
                 raise StoreCorruptError(f"{path} is an empty store: its making was cut short")
+            if killed:
+                note_that_log_began(connection)
             yield connection
     except ENGINE_ERRORS as error:
         raise for_the_opener(error, path) from error

@@ -38,7 +38,6 @@ from .private_files import checked_path, make_private, remove_leftover, sync
 from .rules import RETENTION, Retention
 from .schema import (
     COPY_OF,
-    LOG,
     Copying,
     Migration,
     SchemaVersion,
@@ -49,6 +48,7 @@ from .schema import (
     check_whole,
     due_migrations,
     get_meta,
+    note_that_log_began,
     put_meta,
     put_stamp,
     read_version,
@@ -353,6 +353,7 @@ def _prepare(
     check_identity(connection, file.path)
     found = read_version(connection)
     if found is not None:
+        note_that_log_began(connection)
         check_whole(connection, file.path, copying)
     due = due_migrations(found, migrations)
     check_journals(connection, found)
@@ -367,8 +368,6 @@ def _prepare(
     _set(connection, "foreign_keys", "1")
     # The writer checkpoints by itself: SQLite's own would pass over a failed fsync.
     _set(connection, "wal_autocheckpoint", "0")
-    if found is not None and (mark := get_meta(connection, LOG)) is not None:
-        put_meta(connection, LOG, f"{mark}+")  # before the log has anything else
     # What was deleted is no longer there, in whatever copy of the file. The pages are written anyway.
     _set(connection, "secure_delete", "1")
     _set(connection, "journal_size_limit", str(_LOG_STAYS_AT))

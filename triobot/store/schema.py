@@ -410,6 +410,12 @@ def drop_meta(connection: Sql, name: str) -> None:
     connection.execute("DELETE FROM meta WHERE name = ?", (name,))
 
 
+def note_that_log_began(connection: sqlite3.Connection) -> None:
+    """Write into the log that there is one, before all else: whoever closes the file last moves it there."""
+    if (mark := get_meta(connection, LOG)) is not None:
+        put_meta(connection, LOG, f"{mark}+")
+
+
 def check_identity(connection: sqlite3.Connection, path: Path) -> None:
     """Refuse a database that is no store.
 
