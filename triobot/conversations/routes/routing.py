@@ -572,7 +572,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         "block",
         "an open `move_on_when` block",
-        "the event ends the block; the newest one that takes it, of all conversations of the chat",
+        "the event ends the newest block that takes it, of all conversations of the chat",
         end,
         True,
         within=True,
@@ -609,7 +609,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         "over",
         "the button or form belongs to a question that is over, or that is not open to this person",
-        'dropped without a word, or answered "expired"',
+        'answered "expired"; a press at an open question of another member is dropped without a word',
         _question_over,
     ),
     Row(
