@@ -18,19 +18,15 @@ import attrs
 import trio
 
 from ..base.frozen import guarded
-from ..wire import operations, undocumented
+from ..wire.operations import OPERATIONS
+from ..wire.undocumented import UNDOCUMENTED
 
 HOUR: int = 3_600_000
 DAY: int = 24 * HOUR
 
 Word: TypeAlias = Literal["verified", "error"]
 
-_PATHS: Final = frozenset(
-    path
-    for module in (operations, undocumented)
-    for operation in vars(module).values()
-    if isinstance(operation, type) and isinstance(path := getattr(operation, "path", None), str)
-)
+_PATHS: Final = frozenset(kind.path for kind in (*OPERATIONS, *UNDOCUMENTED))
 
 
 def _must_be(words: str, fits: Callable[[Any], bool]) -> Callable[[object, Any, Any], None]:

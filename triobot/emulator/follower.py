@@ -40,6 +40,7 @@ import attrs
 import trio
 from quart import Blueprint, Response, websocket
 
+from ..wire.operations import OPERATIONS
 from ..wire.rules import JsonValue
 from .chats import Change, MoneyMoved, PlatformChat
 from .deliveries import view_delivery
@@ -158,6 +159,7 @@ class Follower:
                 "faults": [cast("JsonObject", attrs.asdict(fault)) for fault in exchange.plan.pending()],
                 "switches": cast("JsonObject", attrs.asdict(self._world.switches)),
                 "ahead": exchange.clock.ahead,
+                "operations": [operation.path for operation in OPERATIONS],
             },
             "waiting": exchange.pusher.waiting,
             "address": exchange.view_address(),

@@ -44,6 +44,7 @@ from ..wire.content import Contact, Content, Image, Location
 from ..wire.forms import Checkbox, Form, Radio, Select, Submit
 from ..wire.ids import ChatId
 from ..wire.markup import CallbackButton, PayButton
+from ..wire.operations import OPERATIONS
 from .driving import DrivenWorld, drive
 from .promises import (
     BrokenPromise,
@@ -61,18 +62,7 @@ _WALLET: Final = 1_000_000
 # The platform's own losses would look like the bot's: it tries until the process is there again.
 _ATTEMPTS: Final = 10_000
 # Not the answer to a press: it is never tried again, since it is worth nothing when it is late.
-_FAILING: Final = (
-    "sendMessage",
-    "editMessage",
-    "deleteMessage",
-    "sendAction",
-    "upload",
-    "invoice",
-    "invoice/verify",
-    "invoice/inquiry",
-    "payment/verify",
-    "payment/inquiry",
-)
+_FAILING: Final = tuple(kind.path for kind in OPERATIONS if kind.traits.lane != "answer")
 _WORDS: Final = (
     "hi",
     "yes",

@@ -7,20 +7,6 @@ import { draw as put, Field, html, Icon, root } from "./ui.js";
 import { t } from "./words.js";
 import { listen, world } from "./world.js";
 
-const OPERATIONS = [
-  "*",
-  "sendMessage",
-  "editMessage",
-  "deleteMessage",
-  "sendAction",
-  "answerCallback",
-  "upload",
-  "invoice",
-  "invoice/verify",
-  "invoice/inquiry",
-  "payment/verify",
-  "payment/inquiry",
-];
 const EVENTS = [
   "*",
   "join",
@@ -155,11 +141,11 @@ export function mischiefPanel() {
   const [operations, events] = [{ name: "*", times: "1" }, { name: "*", times: "1" }];
 
   function draw() {
-    const { faults, switches } = world.machine;
+    const { faults, switches, operations: known } = world.machine;
     put(
       html`
         <${Process} /><${Time} /><${Outage} />
-        <${Faults} title=${t("operationFaults")} by="operation" names=${OPERATIONS} effects=${FAILURES} chosen=${operations} />
+        <${Faults} title=${t("operationFaults")} by="operation" names=${["*", ...known]} effects=${FAILURES} chosen=${operations} />
         <${Faults} title=${t("eventFaults")} by="type" names=${EVENTS} effects=${ACCIDENTS} chosen=${events} />
         ${faults.length > 0 && html`<${Planned} faults=${faults} />`}
         <${Switches} flags=${Object.entries(switches).filter(([, value]) => typeof value === "boolean")} />

@@ -21,7 +21,7 @@ export const world = {
   // Whether a bot listens where events are posted to.
   address: /** @type {{address: string | null, listens: boolean | null, reached_at: number | null} | null} */ (null),
   lines: /** @type {string[]} */ ([]),
-  machine: { faults: [], switches: {}, ahead: 0 },
+  machine: { faults: [], switches: {}, ahead: 0, operations: /** @type {string[]} */ ([]) },
   waiting: 0,
   runtime: /** @type {Record<string, any>} */ ({}),
   inside: { chats: /** @type {any[]} */ ([]), payments: /** @type {any[]} */ ([]) },
