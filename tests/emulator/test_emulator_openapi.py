@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import attrs
 import pytest
@@ -16,14 +16,17 @@ from emulated import Emulated, emulated
 from quart_trio import QuartTrio
 
 import triobot.emulator
+from triobot.emulator.chats import ChatMessage, Consequence
 from triobot.emulator.control import control_blueprint
 from triobot.emulator.crowd import CrowdControl
 from triobot.emulator.exchange import Exchange
 from triobot.emulator.faults import EventFault, Fault, Switches
 from triobot.emulator.follower import stream_blueprint
 from triobot.emulator.past import past_blueprint
+from triobot.emulator.views import view_entry
 from triobot.wire.content import Image
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Select, Submit, TextArea, TextField
+from triobot.wire.ids import MessageId
 from triobot.wire.markup import CallbackButton, InlineKeyboard, Key, LinkButton, PayButton, ReplyKeyboard
 from triobot.wire.operations import CreateInvoice, DeleteMessage, SendMessage
 from triobot.wire.results import Sent
@@ -230,3 +233,18 @@ async def live(platform: Emulated) -> Mapping[str, int]:
     await act("/deliveries/again", 409, number=10_000)
     await platform.exchange.pusher.wait_idle()
     return {"user": sara["id"], "chat": chat}
+
+
+def test_every_kind_of_change_is_described() -> None:
+    listed = DESCRIBED["components"]["schemas"]["Change"]["properties"]["kind"]["enum"]
+    kinds = {getattr(what, "kind", None) for what in get_args(Consequence)} - {None}
+
+    known = {kind for kind in kinds if isinstance(kind, str)} | {"join", "leave"}
+    assert set(listed) == known, "triobot/emulator/openapi.json: Change.kind"
+
+
+def test_every_field_of_a_message_is_described() -> None:
+    message = ChatMessage(MessageId(1), None, "Hi", 1)
+    listed = DESCRIBED["components"]["schemas"]["Message"]["properties"]
+
+    assert set(listed) == set(view_entry(message)), "triobot/emulator/openapi.json: Message"

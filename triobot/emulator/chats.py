@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Final, Literal, TypeAlias, TypeVar, final
+from typing import ClassVar, Final, Literal, TypeAlias, TypeVar, final
 
 import attrs
 
@@ -179,6 +179,7 @@ class PlatformChat:
 class Shown:
     """A new message, the bot's or a person's."""
 
+    kind: ClassVar[str] = "message"
     chat_id: ChatId
     entry: ChatMessage
 
@@ -188,6 +189,7 @@ class Shown:
 class Edited:
     """A message changed; `anew` when its content did, not its keyboard alone."""
 
+    kind: ClassVar[str] = "edit"
     chat_id: ChatId
     entry: ChatMessage
     anew: bool
@@ -198,6 +200,7 @@ class Edited:
 class Deleted:
     """A message is gone."""
 
+    kind: ClassVar[str] = "delete"
     chat_id: ChatId
     message_id: MessageId
 
@@ -207,6 +210,7 @@ class Deleted:
 class TypingSeen:
     """The typing indicator shows until this moment."""
 
+    kind: ClassVar[str] = "typing"
     chat_id: ChatId
     until: int
 
@@ -216,6 +220,7 @@ class TypingSeen:
 class Clicked:
     """This person pressed a button with data, which waits for its answer from here on."""
 
+    kind: ClassVar[str] = "press"
     chat_id: ChatId
     user_id: SenderId
     message_id: MessageId
@@ -228,6 +233,7 @@ class Clicked:
 class Submitted:
     """This person filled in a form, and sent it."""
 
+    kind: ClassVar[str] = "form"
     chat_id: ChatId
     user_id: SenderId
     message_id: MessageId
@@ -240,6 +246,7 @@ class Submitted:
 class PressAnswered:
     """The bot answered a press of this person."""
 
+    kind: ClassVar[str] = "answer"
     chat_id: ChatId
     user_id: SenderId
     reply: PressReply
@@ -254,12 +261,18 @@ class MembersChanged:
     user_id: SenderId
     joined: bool
 
+    @property
+    def kind(self) -> str:
+        """Return what the person did."""
+        return "join" if self.joined else "leave"
+
 
 @final
 @guarded
 class MoneyMoved:
     """Money of this person: `paid` left the wallet, `captured` is the bot's, `refunded` came back."""
 
+    kind: ClassVar[str] = "money"
     chat_id: ChatId
     user_id: SenderId
     what: Literal["paid", "captured", "refunded", "topped_up"]
@@ -273,6 +286,7 @@ class MoneyMoved:
 class PaymentFailed:
     """This person tried to pay; `code` is the platform's reason."""
 
+    kind: ClassVar[str] = "payment_failed"
     chat_id: ChatId
     user_id: SenderId
     bill: str
@@ -284,6 +298,7 @@ class PaymentFailed:
 class InvoiceShown:
     """An invoice appeared in the wallet page of the chat's people."""
 
+    kind: ClassVar[str] = "invoice"
     chat_id: ChatId
     invoice_id: str
 
@@ -293,6 +308,7 @@ class InvoiceShown:
 class ChargeRequested:
     """The bot asked the person to top up (outside the interface)."""
 
+    kind: ClassVar[str] = "charge_request"
     chat_id: ChatId
     text: str = attrs.field(repr=False)
 
@@ -302,6 +318,7 @@ class ChargeRequested:
 class Replayed:
     """New code was given the answers of this chat, and goes on in it."""
 
+    kind: ClassVar[str] = "replayed"
     chat_id: ChatId
 
 

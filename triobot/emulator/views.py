@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, cast
 
 import attrs
 
@@ -12,29 +12,14 @@ from ..wire.forms import Checkbox, Form, FormField, Inbuilt, Radio, Select, Subm
 from ..wire.markup import CallbackButton, InlineButton, InlineKeyboard, LinkButton, PayButton, ReplyKeyboard
 from ..wire.rules import JsonValue, compact_json
 from .bills import Bill
-from .chats import (
-    Change,
-    ChargeRequested,
-    ChatMessage,
-    Clicked,
-    Deleted,
-    Edited,
-    InvoiceShown,
-    MembersChanged,
-    MoneyMoved,
-    PaymentFailed,
-    PlatformChat,
-    PressAnswered,
-    Replayed,
-    Shown,
-    Submitted,
-    TypingSeen,
-)
+from .chats import Change, ChatMessage, Pairs, PlatformChat, PressReply
 from .world import User, World
 
 JsonObject = dict[str, JsonValue]
 
 SHOWN: Final = 50
+# Fields of a message that are no JSON, or are shown elsewhere.
+_APART: Final = ("content", "reply_keyboard", "inline_keyboard", "form", "filled")
 _LONG: Final = re.compile(r"(?<![\d.])-?\d{16,}(?![\d.eE])")
 _TEXT_OR_LONG: Final = re.compile(rf'"(?:[^"\\]|\\.)*"|{_LONG.pattern}')
 
@@ -111,61 +96,34 @@ def view_form(form: Form | None) -> JsonValue:
 
 def view_entry(entry: ChatMessage) -> JsonObject:
     """Return a message as JSON; of a deleted one, only that it is deleted."""
-    head: JsonObject = {
-        "id": entry.id,
-        "from_bot": entry.author is None,
-        "author": entry.author,
-        "at": entry.at,
-    }
+    told: JsonObject = {"from_bot": entry.author is None}
     if entry.deleted:
-        return {**head, "deleted": True}
-    return {
-        **head,
-        "deleted": False,
+        return told | {name: getattr(entry, name) for name in ("id", "author", "at", "deleted")}
+    told |= attrs.asdict(entry, recurse=False, filter=lambda field, _: field.name not in _APART)
+    return told | {
         "content": view_content(entry.content),
         "buttons": view_buttons(entry.inline_keyboard),
         "form": view_form(entry.form),
-        "edited_at": entry.edited_at,
-        "submitted": entry.submitted,
         "filled": {str(user_id): dict[str, JsonValue](pairs) for user_id, pairs in entry.filled},
     }
 
 
 def view_change(change: Change) -> JsonObject:
     """Return a change of the world as JSON, with its number and its kind."""
-    head: JsonObject = {"seq": change.seq, "at": change.at, "chat_id": change.what.chat_id}
+    told: JsonObject = {"seq": change.seq, "at": change.at, "kind": change.what.kind}
     if change.after is not None:
-        head["after"] = change.after
-    match change.what:
-        case Shown(entry=entry):
-            return {**head, "kind": "message", "message": view_entry(entry)}
-        case Edited(entry=entry, anew=anew):
-            return {**head, "kind": "edit", "message": view_entry(entry), "anew": anew}
-        case Deleted(message_id=message_id):
-            return {**head, "kind": "delete", "message_id": message_id}
-        case TypingSeen(until=until):
-            return {**head, "kind": "typing", "until": until}
-        case Clicked(user_id=user_id, message_id=message_id, callback_id=callback_id, label=label):
-            press: JsonObject = {"message_id": message_id, "callback_id": callback_id, "label": label}
-            return {**head, "kind": "press", "user": user_id, **press}
-        case Submitted(user_id=user_id, message_id=message_id, callback_id=callback_id, values=values):
-            form: JsonObject = {"message_id": message_id, "callback_id": callback_id, "fields": dict(values)}
-            return {**head, "kind": "form", "user": user_id, **form}
-        case PressAnswered(user_id=user_id, reply=reply):
-            return {**head, "kind": "answer", "user": user_id, **attrs.asdict(reply)}
-        case MembersChanged(user_id=user_id, joined=joined):
-            return {**head, "kind": "join" if joined else "leave", "user": user_id}
-        case MoneyMoved() as moved:
-            rest: JsonObject = {"what": moved.what, "currency": moved.currency, "amount": moved.amount}
-            return {**head, "kind": "money", "user": moved.user_id, "bill": moved.bill, **rest}
-        case PaymentFailed(user_id=user_id, bill=bill, code=code):
-            return {**head, "kind": "payment_failed", "user": user_id, "bill": bill, "code": code}
-        case InvoiceShown(invoice_id=invoice_id):
-            return {**head, "kind": "invoice", "invoice_id": invoice_id}
-        case ChargeRequested(text=text):
-            return {**head, "kind": "charge_request", "text": text}
-        case Replayed():
-            return {**head, "kind": "replayed"}
+        told["after"] = change.after
+    for name, value in attrs.asdict(change.what, recurse=False).items():
+        match value:
+            case ChatMessage():
+                told["message"] = view_entry(value)
+            case PressReply():
+                told |= attrs.asdict(value)
+            case tuple():
+                told["fields"] = dict(cast("Pairs", value))
+            case _:
+                told["user" if name == "user_id" else name] = value
+    return told
 
 
 def view_bill(bill: Bill, now: int) -> JsonObject:
