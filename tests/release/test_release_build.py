@@ -3,52 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.release.building import ROOT, built, copied
 from triobot import __version__
 
-ROOT = Path(__file__).parents[2]
-FILES = ["pyproject.toml", "hatch_build.py", "triobot_pytest.py", "README.md", "LICENSE", ".gitignore"]
-FOLDERS = ["triobot", "docs"]
-
 pytestmark = pytest.mark.processes
-
-
-def copied(to: Path) -> Path:
-    """Copy what is built from; each file is as old as its copy."""
-    to.mkdir()
-    for name in FILES:
-        shutil.copyfile(ROOT / name, to / name)
-    for name in FOLDERS:
-        shutil.copytree(
-            ROOT / name,
-            to / name,
-            copy_function=shutil.copyfile,
-            ignore=shutil.ignore_patterns("__pycache__"),
-        )
-    return to
-
-
-def built(source: Path, target: str, umask: int = 0o022) -> Path:
-    """Build as the workflow does, without the isolation that needs a network."""
-    dist = source / "dist"
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(dist)],
-        cwd=source,
-        env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"},
-        umask=umask,
-        capture_output=True,
-        check=True,
-    )
-    (made,) = dist.glob("*.whl" if target == "wheel" else "*.tar.gz")
-    return made
 
 
 @pytest.fixture(scope="module")
