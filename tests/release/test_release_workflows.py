@@ -78,7 +78,10 @@ def test_only_publishing_may_say_who_it_is() -> None:
         assert "secrets." not in path.read_text(encoding="utf-8")
         assert "pull_request_target" not in path.read_text(encoding="utf-8")
     jobs = {(path.name, name): job for path in GITHUB for name, job in read(path)["jobs"].items()}
-    assert [at for at, job in jobs.items() if "permissions" in job] == [("release.yml", "publish")]
+    allowed = [at for at, job in jobs.items() if "permissions" in job]
+    assert allowed == [("release.yml", "publish"), ("release.yml", "files")]
+    assert jobs["release.yml", "files"]["permissions"] == {"contents": "write"}
+    assert jobs["release.yml", "files"]["needs"] == "publish"
     publish = jobs["release.yml", "publish"]
     assert publish["permissions"] == {"id-token": "write", "attestations": "write"}
     assert set(publish["needs"]) == {"checks", "build"}
@@ -106,6 +109,9 @@ def project(tmp_path: Path) -> Path:
     """What a tag is judged by, ready to be published."""
     (tmp_path / "triobot" / "base").mkdir(parents=True)
     (tmp_path / "changes").mkdir()
+    recorded = tmp_path / "tests" / "journals" / "recorded"
+    recorded.mkdir(parents=True)
+    (recorded / f"{__version__}.txt").touch()
     for name in ("triobot/base/version.py", "changes/README.md", "pyproject.toml"):
         shutil.copyfile(ROOT / name, tmp_path / name)
     filled = 'address = "https://forge.test/a"'
@@ -139,11 +145,14 @@ def test_a_tag_that_is_ready_says_its_notes(project: Path) -> None:
         ("CHANGELOG.md", " (2026-12-01)", "", "has no section"),
         ("CHANGELOG.md", "\n- It crawls", "\n## Unreleased\n\n- It crawls", "Unreleased has no version"),
         ("changes/README.md", "", "", "changes/+new.fixed.md: is not in CHANGELOG.md yet"),
+        (f"tests/journals/recorded/{__version__}.txt", "", "", "has no journals of this version"),
     ],
 )
 def test_a_tag_that_is_not_is_refused(project: Path, path: str, old: str, new: str, what: str) -> None:
     file = project / path
-    if old:
+    if file.suffix == ".txt":
+        file.unlink()
+    elif old:
         file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
     else:
         (project / "changes" / "+new.fixed.md").write_text("It falls no more.\n")
@@ -153,3 +162,14 @@ def test_a_tag_that_is_not_is_refused(project: Path, path: str, old: str, new: s
     assert said.returncode == 1
     assert what in said.stderr
     assert len(said.stderr.splitlines()) == 2
+
+
+@pytest.mark.processes
+def test_a_candidate_s_notes_are_those_of_the_version_to_come(project: Path) -> None:
+    (project / "triobot/base/version.py").write_text('__version__ = "9.9.9rc1"\n')
+    (project / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n- It hovers.\n")
+    (project / "tests/journals/recorded/9.9.9rc1.txt").touch()
+
+    said = judged(project, "v9.9.9rc1")
+
+    assert (said.returncode, said.stdout, said.stderr) == (0, "- It hovers.\n", "")
