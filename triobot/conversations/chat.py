@@ -298,10 +298,10 @@ class Room(Generic[E_co]):
         return Scope(self._conversation, seconds)
 
     def move_on_at(self, when: datetime) -> Scope[None]:
-        """Return a block that ends by itself at a time of day; at once if that is over.
+        """Return a block that ends by itself at `when`; at once if that is over.
 
         Args:
-            when: with a time zone. A clock that is set meanwhile counts, as it doesn't for `move_on_after`.
+            when: a datetime with a time zone. A clock that is set counts, as it doesn't for `move_on_after`.
 
         Raises:
             LocalProtocolError: `when` has no time zone. Your program's fault.
@@ -338,7 +338,7 @@ class Room(Generic[E_co]):
         await self._conversation.sleep(check_sleep(seconds))
 
     async def sleep_until(self, when: datetime) -> None:
-        """Wait until a time of day, which has a time zone; return at once if it is over. Else as `sleep`.
+        """Wait until `when`, a datetime with a time zone; return at once if that is over. Else as `sleep`.
 
         Raises:
             LocalProtocolError: `when` has no time zone. Your program's fault.
