@@ -16,6 +16,7 @@ from triobot import Bot, Chat
 from triobot.conversations.revival.stored import Stored
 from triobot.errors import LocalProtocolError, StepError
 from triobot.filters import join
+from triobot.runtime.settings import Settings
 from triobot.studio.travel.branches import LiveBranch, open_branch
 from triobot.studio.travel.past import before_failure, notch_starts
 from triobot.testing import drive
@@ -163,12 +164,44 @@ async def test_a_branch_at_a_crash_begins_before_the_step_that_failed(
             world.takes_alarm("conversation_crashed")
     [stored] = kept.all().values()
     prices["milk"] = 7
-    begins = before_failure(stored, notch)
+    begins = await before_failure(bot, stored, notch, settings=Settings(), group=False)
     async with open_branch(bot, stored, begins) as branch:
         assert branch.failures == []
         assert repr(branch.asked[0].recorded) == "StepError('KeyError', \"'milk'\")"
         await branch.runs()
         assert said(branch) == ["It costs 7."]
+
+
+async def test_a_branch_at_a_crash_begins_before_what_the_mended_code_says_otherwise(
+    autojump_clock: MockClock,
+) -> None:
+    """The mend is at a question that was answered turns before the line that failed."""
+    bot, least = Bot(), [0]
+
+    @bot.conversation(join(), name="order")
+    async def order(chat: Chat) -> None:
+        guests = await chat.ask("How many?", int)
+        while guests < least[0]:
+            guests = await chat.ask("At least one.", int)
+        await chat.send("Noted.")
+        await chat.send(f"{12 // guests} each.")
+
+    with library(ended=True) as kept:
+        async with drive(bot) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.says("0")
+            await sara.sees("Noted.")
+            await sara.sees()
+            world.takes_alarm("conversation_crashed")
+    [stored] = kept.all().values()
+    least[0] = 1
+    last = len(notch_starts(stored.records)) - 1
+    begins = await before_failure(bot, stored, last, settings=Settings(), group=False)
+    async with open_branch(bot, stored, begins) as branch:
+        await branch.says("3")
+        assert said(branch) == ["At least one.", "Noted.", "4 each."]
+        assert (branch.failures, branch.alarms) == ([], [])
 
 
 async def test_a_step_with_other_arguments_asks(autojump_clock: MockClock) -> None:

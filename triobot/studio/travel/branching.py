@@ -174,7 +174,9 @@ class Branching:
         bot = self._bot()
         around: Any = {"beside": origin.beside, "group": origin.group, "settings": self.settings, **given}
         if notch is not None:
-            begins = before_failure(origin.stored, notch)
+            begins = await before_failure(
+                bot, origin.stored, notch, settings=self.settings, group=bool(origin.group)
+            )
             async with open_branch(bot, origin.stored, begins, **around) as branch:
                 yield branch, None
         else:

@@ -85,10 +85,14 @@ def _is_beside(record: Record) -> bool:
     return record[0] not in TURNS and record[0] not in EFFECTS and record[0] not in (PATCHED, START)
 
 
-def before_failure(stored: Stored, notch: int) -> int:
-    """Return the notch from which a failure is run again; the same one, where none is.
+async def before_failure(bot: Bot, stored: Stored, notch: int, *, settings: Settings, group: bool) -> int:
+    """Return the notch from which the present code runs a failure again; the same one, where none is.
 
-    The journal has the error of a step that failed, and would give it to code that is mended by now.
+    The journal has the error of a step that failed, and would give it to code that is mended by now. That
+    code may also say something else before the failure: the notch is the last one at which both agree.
+
+    Raises:
+        NondeterminismError: the conversation would be parked without being run.
     """
     begins = [stored.records[place] for place in notch_starts(stored.records)]
     over = begins[-1][0] == ENDED
@@ -99,7 +103,11 @@ def before_failure(stored: Stored, notch: int) -> int:
     notch = last
     while notch > 0 and begins[notch][0] == FAILED and begins[notch][3] == _STEP:
         notch -= 1
-    return notch
+    services = dry_services_of(bot, settings)
+    async with open_rerun(services, table_of(bot), up_to(stored, notch), group=group) as rerun:
+        parts = [] if rerun.divergence is None else [rerun.divergence]
+        others = {one.operation for one in (*rerun.changed, *parts)}
+    return next((at - 1 for at in range(1, notch + 1) if str(begins[at][2]) in others), notch)
 
 
 def time_at(stored: Stored) -> int:
