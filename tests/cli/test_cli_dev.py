@@ -386,7 +386,7 @@ async def test_a_reload_is_held_for_a_chat_that_it_would_break(tmp_path: Path) -
             await dev.app.post(f"{chat}/{one['conversation']}/held", {"way": way})
 
         async def takes(starts: int) -> None:
-            """The bot takes the code, and a process has loaded that which the next is compared with."""
+            """The bot takes the code, and a process has loaded it."""
             with trio.fail_after(PATIENCE):
                 while (bot := await dev.bot())["starts"] != starts or bot["phase"] != "running":
                     await trio.sleep(0.05)
@@ -518,18 +518,7 @@ async def test_new_code_takes_a_chats_place_with_the_same_answers(tmp_path: Path
         await sara.sees("Your name?", within=PATIENCE)
         await sara.says("Lena")
         await sara.sees("Which city do you live in?", within=PATIENCE)
-        chat = f"travel/{sara.chat_id}"
 
-        async def loaded() -> None:
-            """A process has loaded the code with which what is saved next is compared."""
-            with trio.fail_after(PATIENCE):
-                while not (listed := cast("Told", await dev.app.get(chat))["conversations"]):
-                    await trio.sleep(0.05)
-                opened = cast("Told", await dev.app.post(f"{chat}/{listed[0]['conversation']}/open", {}))
-                while "format" not in cast("Told", await dev.app.get(f"travel/pass/{opened['id']}")):
-                    await trio.sleep(0.05)
-
-        await loaded()
         before = '    drink = await chat.ask("Something to drink?")\n'
         source.write_text(ASKS_MORE.replace(ASKS, before + ASKS))
         (one,) = await dev.wait_held()
@@ -562,7 +551,6 @@ async def test_new_code_takes_a_chats_place_with_the_same_answers(tmp_path: Path
         await sara.sees("Something to drink?", within=PATIENCE)
         await sara.says("Water")
         await sara.sees("Your name?", within=PATIENCE)
-        await loaded()
         source.write_text(ASKS_MORE)
         held = await dev.wait_held()
         path = f"travel/{sara.chat_id}/{held[0]['conversation']}"
@@ -596,7 +584,6 @@ async def test_new_code_takes_a_chats_place_with_the_same_answers(tmp_path: Path
         with trio.fail_after(PATIENCE):
             while not await dev.app.get("payments"):
                 await trio.sleep(0.05)
-        await loaded()
         charges = "    await chat.charge("
         source.write_text(PAID.replace(charges, f'    await chat.send("Welcome!")\n{charges}'))
         held = await dev.wait_held()

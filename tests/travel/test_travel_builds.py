@@ -30,6 +30,7 @@ from triobot.emulator.views import JsonObject
 from triobot.operator.requests import ListJournals, ReadCode, ShowJournal
 from triobot.seams.journals import ConversationId
 from triobot.store import open_memory
+from triobot.studio.travel.parting import worded
 from triobot.studio.travel.twins import Twins
 from triobot.testing import drive
 from triobot.testing.process import DrivenProcess
@@ -392,3 +393,58 @@ def test_an_export_has_the_sources_that_ran(shop: Path) -> None:
     assert [one["name"] for one in exported if "source" in one].count("shop") == 2
     assert sum("sources" in one for one in exported) == 2
     assert not any("site" in one for one in exported)
+
+
+SAID_ANEW: Final = 'shop.py:10 "Your name?" is now "Who are you?"'
+HOW_MANY: Final = 'many = await chat.ask(f"How many, {name}?")'
+CHANGES: Final[list[tuple[str, str, tuple[int, str] | None]]] = [
+    ("    total = 0\n", "    # what is due\n    total = 0\n", None),
+    ('"Your name?"', '"Who are you?"', None),
+    (
+        "    total = 0\n",
+        '    city = await chat.ask("Which city?")\n    total = 0\n',
+        (2, 'city = await chat.ask("Which city?")'),
+    ),
+    ("    total = 0\n", "    total = 0\n    await chat.sleep(1)\n", (2, "await chat.sleep(1)")),
+]
+
+
+@pytest.mark.slow
+def test_where_new_code_parts_is_told_by_its_lines(shop: Path) -> None:
+    """What would be parked is found before the bot takes the code, and the pass shows it."""
+
+    async def ask() -> Stored:
+        async with drive(load(shop, build(0)), replay_check=False) as world:
+            process, sara = world._process, world.user("Sara")
+            await sara.joins()
+            await sara.says("Sara")
+            await sara.sees("How many, Sara?")
+            await process.stop()
+            stored = await _read(process)
+            await process.start()
+        return stored
+
+    stored = run_in_virtual_time(ask)
+
+    async def look() -> None:
+        async with looking(shop, stored) as twins:
+            for old, new, expected in CHANGES:
+                load(shop, {"shop.py": build(0)["shop.py"].replace(old, new)})
+                twins.changed()
+                fits, texts, parts = await twins.compare(await twins.journals_now())
+                head = await head_of(twins, stored.rows[0])
+                if expected is None:
+                    assert (fits, parts) == (1, [])
+                    assert texts == ([SAID_ANEW] if "Who" in new else [])
+                    assert head["now"]["divergence"] is None
+                    continue
+                notch, now = expected
+                (told,) = parts
+                assert (fits, told["notch"]) == (0, notch)
+                assert (told["was"]["code"], told["now"]["code"]) == (HOW_MANY, now)
+                assert worded(told).startswith(
+                    f"at notch {notch}: was `{HOW_MANY}` in line 13, is `{now}` in line"
+                )
+                assert HOW_MANY in head["now"]["divergence"]["what"]
+
+    trio.run(look)

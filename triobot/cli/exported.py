@@ -14,10 +14,21 @@ from typing import Any, Final, cast, final
 import attrs
 
 from ..base.frozen import guarded
+from ..conversations.revival.changed import Code
 from ..conversations.revival.stored import Stored, read_stored
 from ..engine.records import ENDS, START, TURNS, time_of
 from ..errors import ConfigError
-from ..seams.journals import ConversationId, ConversationRow, Effect, Journal, Lease
+from ..exact.verdicts import Comparison
+from ..seams.journals import (
+    AcceptedChange,
+    ConversationId,
+    ConversationRow,
+    Deployed,
+    Effect,
+    Journal,
+    Lease,
+    StoredCode,
+)
 
 _REDACTED: Final = re.compile(r'"<\d+ characters>"')
 
@@ -142,6 +153,20 @@ def code_of_journal(
     builds = [one for one in code if "sources" in one and one["at"] in since]
     wanted = {digest for one in builds for digest in _digests(one)}
     return [*builds, *(one for one in code if one.get("source") in wanted)]
+
+
+def comparison_of(code: Code, told: Sequence[Mapping[str, object]]) -> Comparison:
+    """Return what compares the code of which a store tells, as `ReadCode` does, with this code."""
+    lines = cast("Sequence[Any]", told)
+    builds = [Deployed(one["at"], one["build"], tuple(one["sources"])) for one in lines if "at" in one]
+    kept = {one["source"]: one for one in lines if "source" in one}
+    known = StoredCode(
+        tuple(sorted(builds, key=lambda one: one.at)),
+        {digest: one["name"] for digest, one in kept.items()},
+        tuple({tuple(one["site"]) for one in lines if "site" in one}),
+        tuple(AcceptedChange(*one["accepted"]) for one in lines if "accepted" in one),
+    )
+    return code.comparison(known, lambda digest: kept[digest]["text"] if digest in kept else None)
 
 
 def _digests(build: Mapping[str, object]) -> list[str]:

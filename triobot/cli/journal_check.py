@@ -20,7 +20,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iter
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from linecache import getline
-from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from types import FrameType
@@ -37,12 +36,11 @@ from ..conversations.data import Key, declared_keys
 from ..conversations.inspection.rerun import Divergence, open_rerun
 from ..conversations.revival.changed import Changed, Code
 from ..conversations.revival.stored import read_stored, survives, why_unfit
-from ..conversations.routes.declarations import Table
 from ..conversations.routes.router import table_of
 from ..conversations.running.lines import line_above
 from ..engine.records import time_of
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
-from ..exact.verdicts import INSERTED, Comparison
+from ..exact.verdicts import INSERTED
 from ..operator.requests import (
     AcceptLines,
     ReadCode,
@@ -55,11 +53,11 @@ from ..operator.requests import (
 )
 from ..runtime.bot import Bot, dry_services_of
 from ..runtime.settings import Settings
-from ..seams.journals import AcceptedChange, ConversationId, Deployed, StoredCode
+from ..seams.journals import ConversationId
 from ..seams.rooms import told as named
 from ..wire.ids import ChatId
 from .consulting import Ask, ask_bot, gather, open_api, span
-from .exported import exported_journal
+from .exported import comparison_of, exported_journal
 from .loading import load_bot
 from .terminal import drawn, harmless, redraw
 
@@ -425,7 +423,7 @@ class Looker:
 
     def __init__(self, bot: Bot, settings: Settings, known: Sequence[Told]) -> None:
         self._bot, self._settings, self._table = bot, settings, table_of(bot)
-        self._comparison = comparison_of(self._table, known)
+        self._comparison = comparison_of(Code(self._table), known)
 
     async def look(self, lines: Sequence[Told]) -> Finding:
         """Run a journal, and return what became of it."""
@@ -472,29 +470,6 @@ def _found(divergence: Divergence | None, changed: Changed) -> Finding:
     return Finding(
         parting.because, divergence.line, divergence.operation, both, unsited=unsited, change=change
     )
-
-
-def comparison_of(table: Table, known: Sequence[Told]) -> Comparison:
-    """Return what compares the code that a store tells of with the code that is loaded here."""
-    texts = {str(line["source"]): str(line["text"]) for line in known if "source" in line}
-    code = StoredCode(
-        tuple(
-            sorted(
-                (
-                    Deployed(line["at"], line["build"], tuple(line["sources"]))
-                    for line in cast("Sequence[Any]", known)
-                    if "at" in line
-                ),
-                key=attrgetter("at"),
-            )
-        ),
-        {str(line["source"]): str(line["name"]) for line in known if "source" in line},
-        tuple({tuple(line["site"]) for line in cast("Sequence[Any]", known) if "site" in line}),
-        tuple(
-            AcceptedChange(*line["accepted"]) for line in cast("Sequence[Any]", known) if "accepted" in line
-        ),
-    )
-    return Code(table).comparison(code, texts.get)
 
 
 @contextmanager

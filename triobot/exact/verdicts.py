@@ -52,7 +52,7 @@ class SourceLine:
 
     Attributes:
         call: what is written there, without the receiver; `function` is around it.
-        words: what was said there, where that comes from data.
+        words: the literal texts in it.
     """
 
     file: str
@@ -60,11 +60,10 @@ class SourceLine:
     text: str
     function: str = ""
     call: str = ""
-    words: str = ""
+    words: Sequence[str] = ()
 
     def __str__(self) -> str:
-        said = f"  {self.words!r}" if self.words else ""
-        return f"{self.file}:{self.line}  {self.text}{said}"
+        return f"{self.file}:{self.line}  {self.text}"
 
 
 NOWHERE: Final = SourceLine("", 0, "")
@@ -231,7 +230,8 @@ class Comparison:
                 file, part.place[0] or 0, f"in {part.function}: its source is not at hand", part.function
             )
         source = part.function.source
-        return SourceLine(f"{source.name}.py", part.line, part.text, part.function.name, part.call)
+        own = part.function.name, part.call, part.words
+        return SourceLine(f"{source.name}.py", part.line, part.text, *own)
 
     def difference(self, old: int, new: int, build: int) -> str | None:
         """Return why two sites are not the same operation; None if they are."""

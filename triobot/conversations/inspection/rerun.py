@@ -122,7 +122,7 @@ class Rerun(Host):
     Attributes:
         divergence: why it could not be run to the journal's end; None if it could.
         hangs: that is because it didn't come to rest in time.
-        changed: operations whose arguments were others when they were recorded, by the same code.
+        changed: operations whose arguments were others when they were recorded, and that fit all the same.
     """
 
     compares = True
@@ -281,13 +281,13 @@ class Rerun(Host):
         self._stuck_at = parting_line(error.id, task)
 
     def parting(self, record: Record, op: OpenOperation) -> str | None:
-        if self._by is not None:
-            return self._by.parting(record, op)
+        why = None if self._by is None else self._by.parting(record, op)
         conversation = self._conversation
-        if record[4] != op.print and conversation is not None and conversation.run.cursor > self._judged:
+        is_judged = conversation is None or conversation.run.cursor <= self._judged
+        if why is None and record[4] != op.print and not is_judged:
             what = f"a {op.kind} has other arguments than before"
             self.changed.append(Divergence(str(op.id), what, line_in(op.task)))
-        return None
+        return why
 
     def reached(self, operations: Sequence[OpenOperation]) -> str | None:
         return None if self._by is None else self._by.standing(operations)

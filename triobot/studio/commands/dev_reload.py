@@ -43,7 +43,7 @@ class Holding:
     """A conversation that holds the reload.
 
     Attributes:
-        parting: where the new code parts from it, see `travel.parting.first_parting`.
+        parting: where the new code parts from it, see `travel.parting.parting_of`.
         way: what was chosen for it.
         taking: what takes its place, and the journal whose answers that was given.
     """
@@ -229,7 +229,6 @@ class HeldReload:
         self._took()
 
     def _took(self) -> None:
-        self._twins.took()
         self._held = []
         self._ending.clear()
         self._tell()
@@ -288,7 +287,7 @@ class HeldReload:
         if trying.cancelled_caught:
             self._bot.say(f"the open chats took more than {_TRIES:g} s: the new code is taken untried")
         self._say(fits, texts, parts)
-        self._hold([one for one in parts if one["breaks"] and one["conversation"] not in self._ending])
+        self._hold([one for one in parts if one["conversation"] not in self._ending])
 
     def _say(self, fits: int, texts: Sequence[str], parts: Sequence[JsonObject]) -> None:
         for one in parts[:_TOLD]:

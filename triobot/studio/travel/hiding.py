@@ -73,6 +73,8 @@ def hidden(passed: Passed, secrets: Collection[str]) -> Passed:
     head: JsonObject = {**passed.head, "hidden": True, "sender_id": None}
     failures = cast("list[JsonObject]", passed.head["failures"])
     head["failures"] = [_hidden_failure(one) for one in failures]
+    if (divergence := cast("JsonObject | None", head["divergence"])) is not None:
+        head["divergence"] = {**divergence, "what": _covered(str(divergence["what"]), secrets)}
     head["says"] = dict.fromkeys(cast("JsonObject", passed.head["says"]))
     return attrs.evolve(
         passed,

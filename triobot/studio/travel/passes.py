@@ -14,13 +14,14 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Final, cast, final
+from typing import Any, Final, cast, final
 
 import attrs
 
 from ...base.frozen import guarded
 from ...conversations.inspection.rerun import Rerun, open_rerun
 from ...conversations.inspection.standing import Standing
+from ...conversations.revival.changed import Changed
 from ...conversations.revival.stored import Stored
 from ...conversations.routes.declarations import Table
 from ...conversations.running.leash import Leash, Left
@@ -29,8 +30,10 @@ from ...conversations.services import Services
 from ...emulator.views import JsonObject
 from ...engine.records import CONTINUED, ENDED
 from ...errors import TriobotError
+from ...exact.verdicts import Comparison, Parting
 from ...wire.rules import JsonValue
 from .notches import FORMAT, SECONDS, Frames, Notches, Write, variables_of
+from .parting import reworded
 from .values import IN_FULL, shown
 
 LIMIT: Final = 15.0
@@ -50,6 +53,8 @@ class Passed:
         texts: of the sources, by their ids.
         wholes: some notches that are kept whole, by their numbers.
         standing: where it came to stand.
+        parting: the two lines at which code that is compared with the journal's parts from that.
+        reworded: lines of it that say other words, and both.
     """
 
     head: JsonObject
@@ -57,6 +62,8 @@ class Passed:
     texts: Sequence[str]
     standing: Standing
     wholes: Mapping[int, JsonObject] = attrs.field(factory=dict[int, JsonObject])
+    parting: Parting | None = None
+    reworded: Sequence[str] = ()
 
     def window(self, start: int, end: int) -> list[JsonObject]:
         """Return some notches, of which the first is whole; nothing where there are none.
@@ -88,6 +95,7 @@ async def run_pass(
     sources_from: int = 0,
     knows: bool = True,
     fills: bool = False,
+    comparison: Comparison | None = None,
 ) -> Passed:
     """Run a journal again, dry, and look at each of its turns.
 
@@ -99,13 +107,20 @@ async def run_pass(
         set_by: by how much its clock has been set in all; None for not since the journal's last turn.
         sources_from, knows: as for `Notches`.
         fills: all turns have a notch, even if the code doesn't come to the last one.
+        comparison: with the code that the journal was recorded by, where this is other code.
     """
+    changed = None if comparison is None else Changed(comparison, stored.row, stored.records)
+    if changed is not None:
+        changed.prepare(stored.records)  # before its time begins
+    around: Any = {"set_by": set_by, "changed": changed}
     capture = Notches(stored, seconds=variables, write=write, sources_from=sources_from, knows=knows)
     leash = Leash(seconds)
     try:
         with cut_after(leash), capture.holding():
-            async with open_rerun(services, table, stored, set_by=set_by, look=capture, leash=leash) as rerun:
-                return _passed(capture, stored, rerun, fills=fills)
+            async with open_rerun(services, table, stored, look=capture, leash=leash, **around) as rerun:
+                passed = _passed(capture, stored, rerun, fills=fills)
+                said = () if changed is None else changed.judge.reworded
+                return attrs.evolve(passed, reworded=[reworded(*lines) for lines in said])
     except TriobotError as error:
         # It would be parked without being run.
         capture.close(stands=True)
@@ -154,7 +169,9 @@ def _passed(capture: Notches, stored: Stored, rerun: Rerun, *, fills: bool) -> P
     failures = [] if stands else capture.told_failures(rerun.failures)
     texts = ["".join(linecache.getlines(file)) for file in capture.sources]
     head |= {"state": state, "divergence": divergence, "hangs": hangs, "failures": failures}
-    passed = Passed({**head, **_sources(capture, texts)}, capture.notches, texts, ended, capture.wholes)
+    parting = None if rerun.divergence is None else rerun.divergence.parting
+    told: JsonObject = {**head, **_sources(capture, texts)}
+    passed = Passed(told, capture.notches, texts, ended, capture.wholes, parting)
     first = cast("int", head["first"])
     return attrs.evolve(passed, notches=passed.window(first, len(passed.notches))) if first else passed
 
@@ -167,8 +184,9 @@ def _parts(capture: Notches, rerun: Rerun) -> tuple[JsonObject | None, JsonObjec
     line = capture.line_of(found.line)
     if rerun.hangs:
         return None, {"notch": max(len(capture.notches) - 1, 0), "words": found.what, "line": line}
-    notch = max(len(capture.notches) - 1, 0)
-    return {"notch": notch, "operation": found.operation, "what": found.what, "line": line}, None
+    notch, parting = max(len(capture.notches) - 1, 0), found.parting
+    what = found.what if parting is None else f"{parting.because}: {parting.was}"
+    return {"notch": notch, "operation": found.operation, "what": what, "line": line}, None
 
 
 def _head(capture: Notches, stored: Stored) -> JsonObject:

@@ -25,17 +25,19 @@ import trio
 
 from ...base.frozen import guarded
 from ...base.lines import lines_of
+from ...cli.exported import comparison_of
 from ...conversations.revival.changed import Code
 from ...conversations.revival.stored import Stored
 from ...conversations.routes.declarations import Table
 from ...conversations.services import Services
 from ...emulator.views import JsonObject, exact_for_pages
 from ...errors import TriobotError
+from ...exact.verdicts import Comparison
 from ...wire.rules import JsonValue
 from .builds import take_modules_from
 from .hiding import hidden, outline
 from .notches import WINDOW
-from .parting import trail_of
+from .parting import parting_of
 from .passes import Passed, run_pass, value_in_full
 from .past import up_to
 from .path import Path, paths_of
@@ -136,6 +138,7 @@ class Twin:
         self._load = load
         self._read = read
         self._loaded: Loaded | None = None
+        self._comparison: Comparison | None = None
         self._kept: OrderedDict[str, _KeptPass] = OrderedDict()
         self._one = trio.Lock()
         self._says = trio.Lock()
@@ -181,9 +184,12 @@ class Twin:
             case "open":
                 async with self._one:
                     return await self._open(asked["id"], asked["lines"], asked.get("part", {}))
-            case "trail":
+            case "know":
+                self._comparison = comparison_of(Code(self._of_bot[1]), asked["code"])
+                return None
+            case "compare":
                 async with self._one:
-                    return await self._trail(asked["lines"])
+                    return await self._compare(asked["lines"])
             case "notches":
                 return packed_window(self._find(asked["id"]).passed, asked["from"], asked["to"])
             case "path":
@@ -241,16 +247,14 @@ class Twin:
         self, id: str, lines: Sequence[Mapping[str, object]], part: Mapping[str, Any]
     ) -> JsonValue:
         """Run a journal again, or the part that is wanted: up to a notch, with sources from a number."""
-        if self._loaded is None:
-            raise _UntoldError("there is no bot yet")
-
-        services, table = self._loaded
+        services, table = self._of_bot
         stored, write = self._read(lines), shown if self._secrets is None else outline
         upto, first = part.get("upto"), part.get("sources_from", 0)
         if upto is not None:
             stored = up_to(stored, upto, noted=False)
         run = partial(run_pass, services, table, stored, write=write, sources_from=first)
-        passed = await run(knows=part.get("knows", True), fills=upto is not None)
+        by = self._comparison if part.get("compares") else None
+        passed = await run(knows=part.get("knows", True), fills=upto is not None, comparison=by)
         if self._secrets is not None:
             passed = hidden(passed, self._secrets())
         size = sum(len(_json(notch)) for notch in passed.notches)
@@ -261,11 +265,19 @@ class Twin:
             self._kept.popitem(last=False)
         return {**passed.head, "id": id}
 
-    async def _trail(self, lines: Sequence[Mapping[str, object]]) -> bytes:
+    async def _compare(self, lines: Sequence[Mapping[str, object]]) -> JsonValue:
+        run = partial(run_pass, variables=0, comparison=self._comparison)
+        passed = await run(*self._of_bot, self._read(lines))
+        return {
+            "parting": parting_of(passed.head, passed.texts, passed.parting),
+            "reworded": [*passed.reworded],
+        }
+
+    @property
+    def _of_bot(self) -> Loaded:
         if self._loaded is None:
             raise _UntoldError("there is no bot yet")
-        passed = await run_pass(*self._loaded, self._read(lines), variables=0)
-        return gzip.compress(_json(trail_of(passed)), 1)
+        return self._loaded
 
     async def _branch(self, what: str, asked: dict[str, Any]) -> JsonValue | bytes:
         if self._branches is None:
@@ -287,12 +299,11 @@ class Twin:
         )
 
     async def _path(self, id: str, start: int, end: int) -> bytes:
-        assert self._loaded is not None
         kept = self._find(id)
         if kept.paths is None:
             told = cast("list[JsonObject]", kept.passed.head["sources"])
             sources = {str(one["path"]): cast("int", one["id"]) for one in told}
-            kept = attrs.evolve(kept, paths=await paths_of(*self._loaded, kept.stored, sources))
+            kept = attrs.evolve(kept, paths=await paths_of(*self._of_bot, kept.stored, sources))
             self._kept[id] = kept
         assert kept.paths is not None
         end = min(end, start + WINDOW, len(kept.paths))
@@ -300,12 +311,11 @@ class Twin:
         return _packed({"from": start, "to": end, "paths": paths})
 
     async def _value(self, asked: dict[str, Any]) -> JsonValue:
-        assert self._loaded is not None
         if self._secrets is not None:
             raise _UntoldError("values are hidden here")
         kept = self._find(asked["id"])
         place = (asked["notch"], asked["branch"], asked["frame"], asked["name"])
-        text = await value_in_full(*self._loaded, kept.stored, *place)
+        text = await value_in_full(*self._of_bot, kept.stored, *place)
         if text is None:
             raise _UntoldError("there is no such variable")
         return {"text": text}

@@ -1,8 +1,8 @@
 """The twins of a bot, seen from their parent: one that has loaded the bot as it is now, and one that waits.
 
 A twin that doesn't answer within its time is killed, and its passes are gone: whoever looks at one opens it
-again. When the code changes, the one that waits loads it. The one whose code the bot runs stays until the bot
-has taken other code, and that is changed in its turn: new code is compared with what the bot runs.
+again. When the code changes, the one that waits loads it. The one
+that had loaded it before stays until the next change, for the passes that are open.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from ...engine.records import time_of
 from ...errors import TriobotError
 from ...wire.rules import JsonValue
 from .outside import run_test, save_test
-from .parting import breaks, first_parting, reworded
 from .staging import ByPerson, events_of
 from .twin import KEPT
 
@@ -257,8 +256,6 @@ class Twins:
         self.may_take: Callable[[JsonObject], bool] = _never
         self.why_not_take: Callable[[str], Awaitable[str | None]] = _no_reason
         self._version = 0
-        # Whether the bot runs the present code.
-        self._is_taken = True
 
     # --- life
 
@@ -272,8 +269,8 @@ class Twins:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 await wait_up()
-                # What is saved next is compared with the code as it is now.
-                await self._load_ahead()
+                with suppress(TravelError):
+                    await self._wait_anew()
                 await trio.sleep_forever()
         finally:
             self._nursery = None
@@ -281,22 +278,10 @@ class Twins:
     def changed(self) -> None:
         """Note that the code is another one: what is opened from now on is run by that."""
         self._version += 1
-        was_taken, self._is_taken = self._is_taken, False
-        last, self._current = self._current, None
-        if last is not None and was_taken:
-            last, self._before = self._before, last
-        if last is not None:
-            last.kill()
-
-    def took(self) -> None:
-        """Note that the bot has taken the present code: what is saved next is compared with that."""
-        self._is_taken = True
-        if self._nursery is not None:
-            self._nursery.start_soon(self._load_ahead)
-
-    async def _load_ahead(self) -> None:
-        with suppress(TravelError):
-            await self._loaded()
+        if self._current is not None:
+            last, self._before, self._current = self._before, self._current, None
+            if last is not None:
+                last.kill()
 
     async def _start(self) -> _Process:
         if self._nursery is None:
@@ -410,35 +395,26 @@ class Twins:
     async def compare(
         self, journals: Sequence[Sequence[JsonObject]]
     ) -> tuple[int, Sequence[str], list[JsonObject]]:
-        """Run these under the code that the bot runs and under the present one.
+        """Run these under the present code.
 
         Returns:
             How many conversations go on as they were, which of their lines have other words, and where each
-            of the others parts, see `first_parting`; ``breaks`` tells whether the journal does not fit
-            the new code: it would be parked, or a line takes the record of another one.
+            of the others parts, see `parting.parting_of`: it would be parked.
 
         Raises:
             TravelError: the new code can't be loaded, or a process ended meanwhile.
         """
-        before, fits, texts, parts = self._before, 0, dict[str, None](), list[JsonObject]()
-        if before is not None and journals:
-            # One that loaded the code while a file was saved has the new code already.
-            ran = [one["sources"] for one in await self._journals.code() if "sources" in one]
-            is_run = not ran or before.digests.issuperset(cast("list[str]", ran[-1]))
-            before = before if is_run else None
-        after = await self._loaded()
+        fits, texts, parts = 0, dict[str, None](), list[JsonObject]()
+        twin = await self._loaded()
+        await twin.ask("know", code=await self._journals.code())
         for lines in journals:
-            new = await _trail(after, lines)
-            # What is saved before any process has loaded the code as it was is compared with journals alone.
-            old = None if before is None else await _trail(before, lines)
-            parting = first_parting(old, new)
-            if parting is None:
+            told = await twin.ask("compare", lines=lines)
+            if (parting := told["parting"]) is None:
                 fits += 1
-                texts |= {} if old is None else dict.fromkeys(reworded(old, new))
+                texts |= dict.fromkeys(told["reworded"])
             else:
                 names = ("chat_id", "conversation", "route")
-                of = {name: lines[0][name] for name in names}
-                parts.append({**of, **parting, "breaks": breaks(old, new)})
+                parts.append({**{name: lines[0][name] for name in names}, **parting})
         return fits, list(texts), parts
 
     # --- what a page asks
@@ -502,6 +478,10 @@ class Twins:
             if one.beside is None:
                 stretches = stretches_of(stored, code)
             heads, builds, known = list[JsonObject](), list[JsonValue](), True
+            last = stretches[-1].digests
+            compares = last is not None and not last <= present.digests
+            if compares:
+                await present.ask("know", code=code)
             for stretch in stretches:
                 upto = stretch.last if stretch is not stretches[-1] else None
                 twin, known = present, stretch.digests is not None
@@ -510,16 +490,15 @@ class Twins:
                         twin = await self._build(stretch.digests, code, one)
                     except TravelError:  # what it imports is no longer there
                         known = False
-                part, head = await self._in_twin(
-                    one, twin, lines, heads, stretch.first, upto=upto, knows=known
-                )
+                given = {"upto": upto, "knows": known, "compares": compares and twin is present}
+                part, head = await self._in_twin(one, twin, lines, heads, stretch.first, **given)
                 one.parts.append(part)
                 heads.append(head)
                 builds.append({"first": stretch.first, "since": stretch.since, "known": known})
             shown = now = heads[-1]
             one.now = one.parts[-1]
             if one.now.twin is not present:
-                one.now, now = await self._in_twin(one, present, lines, heads, 0)
+                one.now, now = await self._in_twin(one, present, lines, heads, 0, compares=compares)
                 heads.append(now)
             began = cast("int", shown["started_at"])
             marks = self._journals.marks(began) if one.beside is None else one.marks
@@ -528,8 +507,6 @@ class Twins:
             one.head |= {"code": now["code"], "builds": builds, "now": None}
             if len(heads) > 1 or not known:
                 one.head["now"] = {"divergence": now["divergence"], "says": now["says"]}
-            if now["divergence"] is None and (parting := await self._parting(present, lines)) is not None:
-                one.head["parting"] = parting
         except TriobotError as error:
             one.failed = str(error)
         self._tell()
@@ -548,17 +525,6 @@ class Twins:
         found = _InTwin(twin, f"{one.id}.{len(before)}", first, source)
         told = await twin.ask("open", id=found.id, lines=lines, part={"sources_from": source, **part})
         return found, told
-
-    async def _parting(self, twin: _Process, lines: Sequence[JsonObject]) -> JsonObject | None:
-        """Find where code that the bot has not taken sends another message than was sent; None: nowhere."""
-        before = self._before
-        if before is None or self._is_taken:
-            return None
-        try:
-            old, new = await _trail(before, lines), await _trail(twin, lines)
-        except TravelError:  # the bot has taken it meanwhile
-            return None
-        return first_parting(old, new) if breaks(old, new) else None
 
     def passed(self, id: str) -> JsonObject:
         """Return a pass's head, or its id alone while it is not ready."""
@@ -776,10 +742,6 @@ def _folder_of(bot: str) -> str:
     """Return the folder in which the module of ``MODULE:BOT`` is found."""
     place = Path(bot.rpartition(":")[0])
     return str(place.resolve().parent if place.suffix == ".py" else Path.cwd())
-
-
-async def _trail(twin: _Process, lines: Sequence[JsonObject]) -> JsonObject:
-    return cast("JsonObject", json.loads(gzip.decompress(await twin.ask("trail", lines=lines))))
 
 
 def _taken(lines: Sequence[JsonObject]) -> Iterator[JsonValue]:

@@ -34,8 +34,7 @@ const EVERY = 64;
  *   id: string, chat_id: number, conversation: number, route: string, kind: string, state: string,
  *   because: string | null, records: number, notches: number, first: number, code: string, started_at: number,
  *   sources: {id: number, name: string, path: string, lines: number}[], marks: {t: number, what: string}[],
- *   divergence: {notch: number, operation: string, what: string, line: [number, number] | null, code?: string} | null,
- *   parting?: {notch: number, was: {code: string} | null, now: {code: string} | null},
+ *   divergence: {notch: number, operation: string, what: string, line: [number, number] | null} | null,
  *   hangs: {words: string, line: [number, number] | null} | null, failures: Failure[], left_out: number,
  *   builds?: {first: number, since: number | null, known: boolean}[],
  *   now?: {divergence: Pass["divergence"], says: Record<string, string | null>} | null,
@@ -48,9 +47,8 @@ const EVERY = 64;
  * }} State
  */
 
-/** Where the code parts from the journal, or sends another message than was sent. @param {Pass} pass */
-export const partingOf = ({ divergence, now, parting }) =>
-  divergence ?? now?.divergence ?? (parting ? { notch: parting.notch, operation: "", what: parting.was?.code ?? "", line: null, code: parting.now?.code } : null);
+/** Where the code parts from the journal. @param {Pass} pass */
+export const partingOf = ({ divergence, now }) => divergence ?? now?.divergence ?? null;
 
 /** Whether what failed goes on under the present code: it parts from the end that was recorded. @param {Pass} pass */
 export const isMended = (pass) =>

@@ -487,7 +487,7 @@ export function travelView({ onClose, onRequest, back = "backToNow", saves = fal
           path=${!pass.redacted && path} ran=${path.lines(pass, cur, at.source)}
           fired=${notch.line?.join(":")}
           branches=${tasks} why=${pass.redacted ? t("redactedWhy") : ""}
-          parting=${at.isParted && { recorded: partingOf(pass)?.what, mended: isMended(pass), line: partingOf(pass)?.code ?? lineOf(at.source, at.lit).trim() }}
+          parting=${at.isParted && { recorded: partingOf(pass)?.what, mended: isMended(pass), line: lineOf(at.source, at.lit).trim() }}
         />
         <${Values}
           notch=${notch}
