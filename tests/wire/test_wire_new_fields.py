@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.samples import examples
 from tests.strategies import chat_ids, events, sender_ids, senders, texts
 from triobot.conversations.codec import CODEC
-from triobot.wire.encode import event_key
+from triobot.wire.decode import decode_event
+from triobot.wire.encode import encode_event, event_key
 from triobot.wire.events import Event, Join, Leave, Message, Sender
 
 # Fields of which not every value of their type will do.
@@ -62,6 +63,9 @@ def test_each_field_changes_the_key_and_is_in_the_journal(
     for event in (before, after):
         taken = (event, 1, 2, (event,))  # a wait's record, which has a short form for a text
         assert CODEC.value_of(CODEC.node_of(taken)) == taken
+        for as_json in (False, True):
+            posted = encode_event(event, as_json=as_json)
+            assert decode_event(posted.content_type, posted.data) == event
 
 
 @settings(max_examples=examples(200), deadline=None)

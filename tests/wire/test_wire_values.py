@@ -390,7 +390,6 @@ def test_repr_shows_no_words_phones_or_places() -> None:
         assert "12.345" not in repr(value)
 
 
-def test_a_field_of_a_message_is_written_out_where_messages_are_handled_by_heart() -> None:
+def test_a_field_of_a_sender_is_written_out_where_senders_are_handled_by_heart() -> None:
     """`_read_usual_text`, `event_key`, `node_of` and `_load_said`: go there first."""
-    assert [field.name for field in attrs.fields(Message)] == ["chat_id", "content", "sender"]
     assert [field.name for field in attrs.fields(Sender)] == ["id", "name", "username"]

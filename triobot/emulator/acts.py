@@ -8,12 +8,24 @@ How people pay is at the end: a button in place, an invoice in the wallet page (
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 import attrs
 
 from ..wire.content import Contact, Content, Location
-from ..wire.events import Event, InvoiceCallback, Join, Leave, Message, PayCallback, Press, Sender, Submission
+from ..wire.events import (
+    Event,
+    InvoiceCallback,
+    Join,
+    Leave,
+    Message,
+    PayCallback,
+    Press,
+    Sender,
+    Submission,
+    beside,
+)
 from ..wire.forms import Checkbox, Form, Radio, Select, Submit, TextArea, TextField
 from ..wire.ids import CallbackId, ChatId, InvoiceId, MessageId
 from ..wire.markup import (
@@ -40,6 +52,7 @@ from .chats import (
 )
 from .world import ImpossibleActError, NotShownError, User, World
 
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 HOME = Location("35.6892", "51.3890", "home")
 
 NOT_ENOUGH: Final = 1000
@@ -87,19 +100,30 @@ def leave(world: World, user: User, now: int, *, chat: ChatId | None = None) -> 
 
 
 def say(
-    world: World, user: User, content: Content, now: int, *, chat: ChatId | None = None
+    world: World,
+    user: User,
+    content: Content,
+    now: int,
+    *,
+    chat: ChatId | None = None,
+    more: Mapping[str, Any] = NOTHING,
+    shown: Content | None = None,
 ) -> tuple[Event, ...]:
-    """Write text, or send media, a contact or a location."""
+    """Write text, or send media, a contact or a location.
+
+    Args:
+        more: the optional fields of the message.
+        shown: the message in the chat, where that is not what is sent.
+    """
     world.catch_up(now)
     in_chat = chat_of(world, user, chat)
-    return (_say(world, user, in_chat, content, content, now),)
-
-
-def _say(world: World, user: User, chat: PlatformChat, shown: Content, sent: Content, now: int) -> Event:
-    entry = ChatMessage(world.next_message_id(), user.id, shown, now)
-    chat.put(entry)
-    world.record(now, Shown(chat.id, entry))
-    return Message(chat.id, sent, sender_of(world, user))
+    event: Message[Content] = Message(in_chat.id, content, sender_of(world, user), **more)
+    entry = ChatMessage(
+        world.next_message_id(), user.id, content if shown is None else shown, now, **beside(event)
+    )
+    in_chat.put(entry)
+    world.record(now, Shown(in_chat.id, entry))
+    return (event,)
 
 
 def tap(
@@ -121,7 +145,7 @@ def tap(
         return say(world, user, Contact(user.phone, user.name), now, chat=in_chat.id)
     if key.value == SHARE_LOCATION:
         return say(world, user, place, now, chat=in_chat.id)
-    return (_say(world, user, in_chat, key.label, key.value, now),)
+    return say(world, user, key.value, now, chat=in_chat.id, shown=key.label)
 
 
 def press(

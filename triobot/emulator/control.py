@@ -78,9 +78,9 @@ import trio
 from quart import Blueprint, Response, request
 
 from ..errors import LocalProtocolError, TriobotError
-from ..wire.content import MEDIA, Contact, Location, MediaKind
+from ..wire.content import MEDIA, Contact, Content, Location, MediaKind
 from ..wire.encode import encode_error, encode_event_data
-from ..wire.events import Event, Press, Sender, UnknownEvent
+from ..wire.events import BESIDE, Event, Press, Sender, UnknownEvent
 from ..wire.ids import ChatId, InvoiceId, MessageId, SenderId
 from ..wire.markup import InlineButton, Key, PayButton
 from ..wire.rules import JsonValue, compact_json
@@ -107,6 +107,8 @@ _NOT_OURS: Final = "the bot's process isn't ours: only `triobot dev` starts one"
 LONGEST_WAIT: Final = 60
 _MOST_PRESSES: Final = 10
 _CHANGED: Final = ("type", "data", "chat_id", "from")
+# What goes with each message, whatever is in it.
+_SAID: Final = ("chat", *BESIDE)
 _PLACE: Final = ("index", "row", "column", "nth")
 # Labels of old messages can be pressed, too, but whoever has mistyped one rarely means them.
 _MOST_NAMED: Final = 20
@@ -624,14 +626,19 @@ class PersonControl:
         return self._do(lambda now: acts.leave(self._world, user, now, chat=_chat_of(asked)))
 
     def _say(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("text", "chat"))
+        asked.only(("text", *_SAID))
         text = asked.text("text")
         if not text:
             raise BadAskError("'text' must not be empty")
-        return self._do(lambda now: acts.say(self._world, user, text, now, chat=_chat_of(asked)))
+        return self._says(user, asked, text)
+
+    def _says(self, user: User, asked: Asked, content: Content) -> JsonValue:
+        given, chat = asked.values(), _chat_of(asked)
+        more = {name: given[name] for name in BESIDE if name in given}
+        return self._do(lambda now: acts.say(self._world, user, content, now, chat=chat, more=more))
 
     async def _media(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("kind", "filename", "base64", "caption", "duration", "chat"))
+        asked.only(("kind", "filename", "base64", "caption", "duration", *_SAID))
         kind = cast("MediaKind", asked.text("kind"))
         if kind not in MEDIA:
             raise BadAskError(f"'kind' must be one of {', '.join(MEDIA)}")
@@ -639,23 +646,21 @@ class PersonControl:
             data = base64.b64decode(asked.text("base64"), validate=True)
         except (binascii.Error, ValueError):
             raise BadAskError("'base64' must be base64") from None
-        chat, caption = _chat_of(asked), asked.optional_text("caption") or ""
-        acts.chat_of(self._world, user, chat)
+        caption = asked.optional_text("caption") or ""
+        acts.chat_of(self._world, user, _chat_of(asked))
         duration = asked.seconds("duration") if "duration" in asked.values() else 0
         descriptor = await self._exchange.upload(kind, asked.text("filename"), io.BytesIO(data), duration)
-        content = MEDIA[kind](descriptor, caption)
-        return self._do(lambda now: acts.say(self._world, user, content, now, chat=chat))
+        return self._says(user, asked, MEDIA[kind](descriptor, caption))
 
     def _share_contact(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("phone", "name", "chat"))
+        asked.only(("phone", "name", *_SAID))
         phone = asked.optional_text("phone")
         contact = Contact(phone or user.phone, asked.optional_text("name") or ("" if phone else user.name))
-        return self._do(lambda now: acts.say(self._world, user, contact, now, chat=_chat_of(asked)))
+        return self._says(user, asked, contact)
 
     def _share_location(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("lat", "long", "desc", "chat"))
-        place = _place_of(asked)
-        return self._do(lambda now: acts.say(self._world, user, place, now, chat=_chat_of(asked)))
+        asked.only(("lat", "long", "desc", *_SAID))
+        return self._says(user, asked, _place_of(asked))
 
     def _press(self, user: User, asked: Asked) -> JsonValue:
         asked.only(("label", "message", *_PLACE, "times", "chat"))

@@ -132,6 +132,26 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
+def act_of(content: Content) -> tuple[str, JsonObject]:
+    """Return the act by which a person sends this, and what it is given.
+
+    Raises:
+        AppError: media that are not bytes.
+    """
+    match content:
+        case str():
+            return "say", {"text": content}
+        case Contact(phone=phone, name=name):
+            return "share-contact", {"phone": phone, "name": name}
+        case Location(lat=lat, long=long, desc=desc):
+            return "share-location", {"lat": lat, "long": long, "desc": desc}
+        case Media(kind=kind, source=Blob(data=data, filename=filename), caption=caption):
+            encoded = base64.b64encode(data).decode()
+            return "media", {"kind": kind, "filename": filename, "base64": encoded, "caption": caption}
+        case _:
+            raise AppError("media must come from bytes")
+
+
 @final
 class Person:
     """A person in one chat with the bot; make them with `App.user`."""
@@ -171,23 +191,7 @@ class Person:
 
     async def says(self, content: Content) -> None:
         """Write text, or send media from bytes, a contact or a location."""
-        match content:
-            case str():
-                await self._act("say", {"text": content})
-            case Contact():
-                await self._act("share-contact", {"phone": content.phone, "name": content.name})
-            case Location():
-                await self._act(
-                    "share-location", {"lat": content.lat, "long": content.long, "desc": content.desc}
-                )
-            case Media(source=Blob(data=data, filename=filename), caption=caption):
-                encoded = base64.b64encode(data).decode()
-                await self._act(
-                    "media",
-                    {"kind": content.kind, "filename": filename, "base64": encoded, "caption": caption},
-                )
-            case _:
-                raise AppError("media must come from bytes")
+        await self._act(*act_of(content))
 
     async def shares_contact(self) -> None:
         """Send one's own number."""

@@ -14,6 +14,7 @@ import attrs
 
 from ..base.frozen import guarded
 from ..wire.content import Contact, Content, Location, Media
+from ..wire.events import BESIDE
 from ..wire.ids import SenderId
 from ..wire.markup import SHARE_CONTACT, SHARE_LOCATION
 from .chats import Edited, PlatformChat, PressAnswered, Shown
@@ -110,7 +111,8 @@ def _acts(done: PersonAct) -> Iterator[str]:
         case "leave":
             yield "leaves()"
         case "say":
-            yield f"says({given['text']!r})"
+            more = "".join(f", {name}={given[name]!r}" for name in BESIDE if name in given)
+            yield f"says({given['text']!r}{more})"
         case "press":
             times = f", times={given['times']!r}" if given.get("times", 1) != 1 else ""
             yield f"presses({given['label']!r}{times})"

@@ -100,12 +100,11 @@ def view_entry(entry: ChatMessage) -> JsonObject:
     if entry.deleted:
         return told | {name: getattr(entry, name) for name in ("id", "author", "at", "deleted")}
     told |= attrs.asdict(entry, recurse=False, filter=lambda field, _: field.name not in _APART)
-    return told | {
-        "content": view_content(entry.content),
-        "buttons": view_buttons(entry.inline_keyboard),
-        "form": view_form(entry.form),
-        "filled": {str(user_id): dict[str, JsonValue](pairs) for user_id, pairs in entry.filled},
-    }
+    told["content"] = view_content(entry.content)
+    told["buttons"] = view_buttons(entry.inline_keyboard)
+    told["form"] = view_form(entry.form)
+    told["filled"] = {str(user_id): dict[str, JsonValue](pairs) for user_id, pairs in entry.filled}
+    return told
 
 
 def view_change(change: Change) -> JsonObject:

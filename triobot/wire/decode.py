@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from binascii import a2b_qp
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeAlias, cast, final
 from urllib.parse import unquote
@@ -35,6 +35,7 @@ from ..errors import (
 from .content import content_of, is_content_type
 from .content import decode_content as decode_content
 from .events import (
+    BESIDE,
     Event,
     InvoiceCallback,
     Join,
@@ -107,6 +108,7 @@ class Envelope:
         type: as it came, never empty, with no lone surrogate.
         data: as it came; None when absent.
         sender: what ``from`` held; None when absent.
+        beside: the optional fields of a message, as they came.
         repeated: the names that were given more than once.
     """
 
@@ -114,6 +116,7 @@ class Envelope:
     type: str
     data: JsonValue = attrs.field(repr=False)
     sender: JsonValue = attrs.field(repr=False)
+    beside: Mapping[str, JsonValue] = attrs.field(repr=False)
     repeated: frozenset[str] = frozenset()
 
 
@@ -134,6 +137,7 @@ def open_envelope(content_type: str, body: bytes) -> Envelope:
             _type(fields.get("type")),
             fields.get("data"),
             fields.get("from"),
+            {name: fields[name] for name in BESIDE if name in fields},
             repeated,
         )
     except RemoteProtocolError as error:
@@ -364,7 +368,12 @@ def _read_event(envelope: Envelope, sender: Sender | None) -> Event | None:
     if is_content_type(kind):
         text = kind == "text"
         data = mend(_data_text(envelope.data)) if text else content_of(kind, _data_fields(envelope.data))
-        return Message(chat_id, data, sender)
+        more: dict[str, Any] = {}
+        for name, value in envelope.beside.items():
+            with suppress(LocalProtocolError):  # what can't be read costs no event
+                Message(chat_id, "", **{name: cast("Any", value)})
+                more[name] = value
+        return Message(chat_id, data, sender, **more)
     match kind:
         case "triggerbutton":
             fields = _data_fields(envelope.data)

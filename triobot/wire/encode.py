@@ -21,6 +21,7 @@ from ..errors import LocalProtocolError
 from .content import Blob, Content, Descriptor, LocalFile
 from .content import encode_content as encode_content
 from .events import (
+    BESIDE,
     Event,
     InvoiceCallback,
     Join,
@@ -31,6 +32,7 @@ from .events import (
     Sender,
     Submission,
     UnknownEvent,
+    beside,
 )
 from .json_text import MENDED
 from .markup import (
@@ -190,10 +192,11 @@ def encode_event(event: Event, *, as_json: bool = False, lower_case_callbacks: b
         fields: dict[str, JsonValue] = {"chat_id": event.chat_id, "type": kind, "data": data}
         if sender is not None:
             fields["from"] = sender
-        return Body(JSON_TYPE, compact_json(fields).encode())
+        return Body(JSON_TYPE, compact_json(fields | beside(event)).encode())
     pairs = [("chat_id", str(event.chat_id)), ("type", kind), ("data", data)]
     if sender is not None:
         pairs.append(("from", compact_json(sender)))
+    pairs += ((name, _text(value)) for name, value in beside(event).items())
     return Body(FORM_TYPE, encode_form(pairs))
 
 
@@ -328,6 +331,8 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
         return _key_of_bytes(event, content_type, body)
     # The JSON of a list of these four, in less than the time that a list's takes.
     told = f"[{event.chat_id},{_TEXT(kind)},{_TEXT(data)},{_sender_text(event.sender)}]"
+    if BESIDE and (more := beside(event)):
+        told += compact_json(more)
     return f"event:{event.chat_id}:{blake2b(told.encode(), digest_size=_KEY_BYTES).hexdigest()}", False
 
 

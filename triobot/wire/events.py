@@ -97,6 +97,15 @@ class Message(Generic[C_co]):
     sender: Sender | None = attrs.field(default=None, validator=_is_sender)
 
 
+BESIDE: Final = tuple(field.name for field in attrs.fields(Message))[3:]
+"""The optional fields of a message beside its chat, content and sender, by their names on the wire."""
+
+
+def beside(event: object) -> dict[str, Any]:
+    """Return the optional fields of a message that the platform told; empty for other events."""
+    return {name: value for name in BESIDE if (value := getattr(event, name, None)) is not None}
+
+
 @final
 @guarded
 class Press(Generic[V_co]):

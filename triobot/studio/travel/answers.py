@@ -6,7 +6,6 @@ that can be told. What doesn't fit is not given: somebody has to look.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final, TypeAlias, cast, final
@@ -18,12 +17,13 @@ from ...conversations.codec import CODEC
 from ...conversations.doors.calls import Signal, is_signal
 from ...conversations.revival.stored import Stored
 from ...emulator.chats import ChatMessage
+from ...emulator.person import act_of
 from ...engine import Record
 from ...engine.records import DONE, FIRED, INTERRUPTED, TURNS, time_of
 from ...errors import TriobotError
 from ...seams.money import PaymentNotice
-from ...wire.content import Blob, Contact, Location, Media
-from ...wire.events import Event, Join, Leave, Message, Press, Submission
+from ...wire.content import Blob, Content, Media
+from ...wire.events import Event, Join, Leave, Message, Press, Submission, beside
 from ...wire.forms import Submit
 from ...wire.markup import CallbackButton
 from .branches import LiveBranch
@@ -144,10 +144,10 @@ async def give(branch: LiveBranch, answer: PastAnswer, *, exactly: bool = True) 
             await branch.act("press", given, _who(branch, what))
         case Submission():
             await _submit(branch, what)
-        case Message(content=content):
+        case Message():
             if not exactly:
                 _check_question(branch, answer)
-            await _say(branch, what, content)
+            await _say(branch, what)
         case Join():
             # Who comes wasn't there, whatever is known of that.
             members = branch.exchange.world.chat(branch.past.chat_id).members
@@ -167,33 +167,17 @@ def _who(branch: LiveBranch, event: Event) -> int | None:
     return None if sender is None or sender.id not in ids else sender.id
 
 
-async def _say(branch: LiveBranch, event: Message[Any], content: object) -> None:
-    who = _who(branch, event)
-    match content:
-        case str():
-            keyboard = branch.exchange.world.chat(branch.past.chat_id).reply_keyboard
-            keys = [] if keyboard is None else [key for row in keyboard.rows for key in row]
-            key = next((one for one in keys if one.value == content), None)
-            if key is None:
-                await branch.act("say", {"text": content}, who)
-            else:
-                await branch.act("tap", {"label": key.label, "value": key.value}, who)
-        case Location(lat=lat, long=long, desc=desc):
-            await branch.act("share-location", {"lat": lat, "long": long, "desc": desc}, who)
-        case Contact(phone=phone, name=name):
-            await branch.act("share-contact", {"phone": phone, "name": name}, who)
-        case Media():
-            source = content.source
-            data = source.data if isinstance(source, Blob) else b"-"
-            given = {
-                "kind": content.kind,
-                "filename": content.filename or "file",
-                "base64": base64.b64encode(data).decode(),
-                "caption": content.caption,
-            }
-            await branch.act("media", given, who)
-        case _:
-            raise UnfitAnswerError("this content can't be sent in the app")
+async def _say(branch: LiveBranch, event: Message[Content]) -> None:
+    who, content = _who(branch, event), event.content
+    keyboard = branch.exchange.world.chat(branch.past.chat_id).reply_keyboard
+    keys = [] if keyboard is None else [key for row in keyboard.rows for key in row]
+    if (key := next((one for one in keys if one.value == content), None)) is not None:
+        await branch.act("tap", {"label": key.label, "value": key.value}, who)
+        return
+    if isinstance(content, Media) and not isinstance(content.source, Blob):
+        content = attrs.evolve(content, source=Blob(b"-", content.filename or "file"))
+    name, given = act_of(content)
+    await branch.act(name, given | beside(event), who)
 
 
 def _entries(branch: LiveBranch) -> Sequence[ChatMessage]:

@@ -22,7 +22,7 @@ from ...engine.records import DONE, NOTED, WROTE, time_of
 from ...seams.money import Captured
 from ...seams.rooms import is_chat
 from ...wire.content import Media
-from ...wire.events import Event, Join, Leave, Message, Press, Sender, Submission
+from ...wire.events import Event, Join, Leave, Message, Press, Sender, Submission, beside
 from ...wire.ids import CallbackId, MessageId, SenderId
 from ...wire.markup import CallbackButton, PayButton
 from ...wire.operations import CreateInvoice, EditMessage, Operation, SendMessage
@@ -174,7 +174,7 @@ class ChatStage:
                 keys = [] if keyboard is None else [key for row in keyboard.rows for key in row]
                 key = next((one for one in keys if one.value == content), None)
                 if key is None:
-                    acts.say(world, user, content, at, chat=chat.id)
+                    acts.say(world, user, content, at, chat=chat.id, more=beside(event))
                 else:
                     acts.tap(world, user, key, at, chat=chat.id)
             case Press():
