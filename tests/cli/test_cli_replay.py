@@ -372,7 +372,10 @@ CHANGES = {
     "an `ask` removed": (OLD, OLD.replace(STREET, "")),
     "two `ask` swapped": (OLD, OLD.replace(STREET + NOTE, NOTE + STREET)),
     "an `ask` replaced": (OLD, OLD.replace('    await chat.ask("Name?")', '    x = await chat.ask("Zip?")')),
-    "a question put around": (OLD, OLD.replace(STREET, f"    if True:\n    {STREET}")),
+    "a loop, or an `if` that holds": (
+        OLD,
+        OLD.replace(STREET, f"    if True:\n    {STREET}"),
+    ),
     "two options of `choose`": (
         OLD.replace(STREET, CHOICE),
         OLD.replace(STREET, CHOICE.replace('"Old"', '"?"').replace('"New"', '"Old"').replace('"?"', '"New"')),
