@@ -23,7 +23,7 @@ from tests.clocks import run_in_virtual_time
 from tests.loopback import PATIENCE
 from triobot import Bot
 from triobot.cli.consulting import api_of, gather
-from triobot.cli.exported import code_of_journal
+from triobot.cli.exported import code_of_journal, read_exported
 from triobot.conversations.revival import changed
 from triobot.emulator.traffic import RecordedCall, Traffic
 from triobot.emulator.views import JsonObject
@@ -31,6 +31,7 @@ from triobot.operator.requests import ListJournals, ReadCode, ShowJournal
 from triobot.seams.journals import ConversationId
 from triobot.store import open_memory
 from triobot.studio.travel.parting import worded
+from triobot.studio.travel.same_answers import open_same_answers
 from triobot.studio.travel.twins import Twins
 from triobot.testing import drive
 from triobot.testing.process import DrivenProcess
@@ -395,6 +396,7 @@ def test_an_export_has_the_sources_that_ran(shop: Path) -> None:
     assert not any("site" in one for one in exported)
 
 
+OTHER: Final = "what is open is another question than the one that was answered"
 SAID_ANEW: Final = 'shop.py:10 "Your name?" is now "Who are you?"'
 HOW_MANY: Final = 'many = await chat.ask(f"How many, {name}?")'
 CHANGES: Final[list[tuple[str, str, tuple[int, str] | None]]] = [
@@ -409,22 +411,49 @@ CHANGES: Final[list[tuple[str, str, tuple[int, str] | None]]] = [
 ]
 
 
+async def _one(folder: Path) -> Stored:
+    """One person, who has said a name."""
+    async with drive(load(folder, build(0)), replay_check=False) as world:
+        process, sara = world._process, world.user("Sara")
+        await sara.joins()
+        await sara.says("Sara")
+        await sara.sees("How many, Sara?")
+        await process.stop()
+        stored = await _read(process)
+        await process.start()
+    return stored
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changed_line", "stopped"),
+    [
+        ('name = await chat.ask("Who is it that we have the pleasure to serve?")', None),
+        ('city = await chat.ask("Which city?")\n    name = await chat.ask("Your name?")', OTHER),
+        ('city = await chat.ask("Your city?")\n    name = "Sara"', OTHER),
+    ],
+)
+def test_an_answer_is_for_its_question_in_whatever_words(
+    shop: Path, changed_line: str, stopped: str | None
+) -> None:
+    """Its line tells; a question of another variable is another one, however alike the words are."""
+    told = run_in_virtual_time(partial(_one, shop))
+    (lines,) = told.journals.values()
+    new = build(0)["shop.py"].replace('name = await chat.ask("Your name?")', changed_line)
+
+    async def give() -> None:
+        bot = load(shop, {"shop.py": new})
+        async with open_same_answers(bot, read_exported(lines), code=told.known) as same:
+            assert same.stopped == stopped
+
+    run_in_virtual_time(give)
+
+
 @pytest.mark.slow
 def test_where_new_code_parts_is_told_by_its_lines(shop: Path) -> None:
     """What would be parked is found before the bot takes the code, and the pass shows it."""
 
-    async def ask() -> Stored:
-        async with drive(load(shop, build(0)), replay_check=False) as world:
-            process, sara = world._process, world.user("Sara")
-            await sara.joins()
-            await sara.says("Sara")
-            await sara.sees("How many, Sara?")
-            await process.stop()
-            stored = await _read(process)
-            await process.start()
-        return stored
-
-    stored = run_in_virtual_time(ask)
+    stored = run_in_virtual_time(partial(_one, shop))
 
     async def look() -> None:
         async with looking(shop, stored) as twins:

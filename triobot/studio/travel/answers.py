@@ -6,9 +6,8 @@ that can be told. What doesn't fit is not given: somebody has to look.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from difflib import SequenceMatcher
-from typing import Any, Final, TypeAlias, cast, final
+from collections.abc import Sequence
+from typing import Any, TypeAlias, cast, final
 
 import attrs
 
@@ -30,9 +29,6 @@ from .branches import LiveBranch
 from .past import event_of, notices_in
 from .staging import ByPerson
 
-ALIKE: Final = 0.6
-"""From here on two questions are the same one in other words; see `difflib.SequenceMatcher.ratio`."""
-
 
 @final
 @guarded
@@ -53,29 +49,24 @@ class PastAnswer:
     Attributes:
         at: when, in wall milliseconds.
         what: the event, or a payment.
-        question: what had been asked, if that is known.
-        asked: the fingerprint of that, which has no words.
+        asked: the record of what was asked.
     """
 
     at: int
     what: Given = attrs.field(repr=False)
-    question: str | None = attrs.field(default=None, repr=False)
-    asked: str | None = None
+    asked: Record | None = attrs.field(default=None, repr=False)
 
 
 class UnfitAnswerError(TriobotError):
     """A recorded answer is for another question than the one that is open."""
 
 
-def answers_in(
-    stored: Stored, sent: Mapping[str, str] | None = None, beside: Sequence[Stored] = ()
-) -> list[PastAnswer]:
+def answers_in(stored: Stored, beside: Sequence[Stored] = ()) -> list[PastAnswer]:
     """Return what people did in a conversation, behind what began it, in their order.
 
     What an interrupt took is among them: other code may not take it.
 
     Args:
-        sent: the words that were sent, by operation, as far as they are known.
         beside: the journals of other conversations of the chat.
     """
     found: list[PastAnswer] = []
@@ -83,13 +74,17 @@ def answers_in(
     for place, record in enumerate(stored.records):
         if record[0] not in TURNS:
             continue
-        if record[0] == DONE and str(record[3]).startswith("send ") and not _is_hint(stored, place):
+        if is_sending(record) and not _is_hint(stored, place):
             asked = record
         if (what := given_at(stored, place, beside)) is None:
             continue
-        question = None if asked is None else (sent or {}).get(str(asked[2]))
-        found.append(PastAnswer(time_of(record), what, question, None if asked is None else asked[4]))
+        found.append(PastAnswer(time_of(record), what, asked))
     return found
+
+
+def is_sending(record: Record) -> bool:
+    """Return whether this is a message of the bot's."""
+    return record[0] == DONE and str(record[3]).startswith("send ")
 
 
 def _is_hint(stored: Stored, place: int) -> bool:
@@ -146,7 +141,7 @@ async def give(branch: LiveBranch, answer: PastAnswer, *, exactly: bool = True) 
             await _submit(branch, what)
         case Message():
             if not exactly:
-                _check_question(branch, answer)
+                _check_question(branch)
             await _say(branch, what)
         case Join():
             # Who comes wasn't there, whatever is known of that.
@@ -220,17 +215,15 @@ async def _pay(branch: LiveBranch, notice: PaymentNotice) -> None:
         await branch.pays(code=notice.code or 1000)
 
 
-def _check_question(branch: LiveBranch, answer: PastAnswer) -> None:
-    """Let a text be given only to the question that it answered.
+def _check_question(branch: LiveBranch) -> None:
+    """Refuse a text for what isn't the question that it answered.
 
     Raises:
-        UnfitAnswerError: another one is open.
+        UnfitAnswerError: something is open.
     """
     newest = next((entry for entry in _entries(branch)), None)
     if newest is None:
         return
     if any(isinstance(button, CallbackButton) for button in newest.buttons()) or newest.form is not None:
         raise UnfitAnswerError("what is open is answered with a button or a form, and not with a text")
-    asks = newest.content if isinstance(newest.content, str) else ""
-    if answer.question is None or SequenceMatcher(None, answer.question, asks).ratio() < ALIKE:
-        raise UnfitAnswerError("what is open is another question than the one that was answered")
+    raise UnfitAnswerError("what is open is another question than the one that was answered")

@@ -29,6 +29,7 @@ from ...base.frozen import guarded
 from ...base.secrets import Secret
 from ...conversations.doors.calls import room_of
 from ...conversations.inspection.portrait import Portrait
+from ...conversations.revival.changed import Code
 from ...conversations.revival.stored import Stored, read_opening
 from ...conversations.running.lines import authors_words
 from ...emulator.chats import Change, Shown
@@ -203,6 +204,12 @@ class LiveBranch:
         portraits = () if work is None else work.dispatcher.portraits(_KEPT)
         mine = [one for one in portraits if one["chat_id"] == self.past.chat_id]
         return [one for chat in mine for one in cast("Sequence[Portrait]", chat["conversations"])]
+
+    @property
+    def code(self) -> Code | None:
+        """Return the code that it runs."""
+        work = None if self._intake is None else self._intake.work
+        return None if work is None else work.dispatcher.services.code
 
     @property
     def ended(self) -> bool:

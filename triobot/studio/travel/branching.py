@@ -131,7 +131,7 @@ class Branching:
             case "branch":
                 return await self.open(origin(), int(asked["notch"]), {"asks": asked["asks"]})
             case "same answers":
-                given = {name: asked[name] for name in ("numbers", "asks", "sent")}
+                given = {name: asked[name] for name in ("numbers", "asks", "code")}
                 return await self.open(origin(), None, given)
             case "in branch":
                 return await self.do(asked["id"], asked["what"], asked["given"])

@@ -15,6 +15,8 @@ from typing import Any, final
 import attrs
 
 from ...base.frozen import guarded
+from ...cli.exported import comparison_of
+from ...conversations.revival.changed import sites_of
 from ...conversations.revival.stored import Stored, read_stored
 from ...conversations.routes.router import table_of
 from ...emulator.bills import Bill
@@ -22,9 +24,10 @@ from ...emulator.chats import PlatformChat
 from ...emulator.remembering import dump_world, load_world
 from ...emulator.views import JsonObject
 from ...emulator.world import World
-from ...engine import decode_record
-from ...engine.records import DONE
+from ...engine import Record, decode_record
+from ...engine.records import time_of
 from ...errors import ConfigError
+from ...exact.verdicts import Comparison, Judge, Told
 from ...payments.records import entry_of, row_of
 from ...runtime.bot import Bot
 from ...runtime.settings import Settings
@@ -34,7 +37,7 @@ from ...seams.rooms import is_chat
 from ...seams.writes import PutData, Write
 from ...wire.ids import ChatId
 from ...wire.rules import JsonValue
-from .answers import PastAnswer, UnfitAnswerError, answers_in, give
+from .answers import PastAnswer, UnfitAnswerError, answers_in, give, is_sending
 from .branches import LiveBranch, open_branch, written_down
 
 
@@ -127,11 +130,14 @@ class SameAnswers:
         stopped: why the next one isn't given by itself; None once all are.
     """
 
-    def __init__(self, branch: LiveBranch, answers: Sequence[PastAnswer]) -> None:
+    def __init__(
+        self, branch: LiveBranch, answers: Sequence[PastAnswer], comparison: Comparison | None
+    ) -> None:
         self.branch = branch
         self.left = list(answers)
         self.stopped: str | None = None
-        self._question: str | None = None
+        self._comparison = comparison
+        self._asked: Record | None = None
 
     async def go_on(self) -> None:
         """Give the answers that are left, until one doesn't fit."""
@@ -162,22 +168,27 @@ class SameAnswers:
             self.stopped = "the conversation is over, and this answer was not given"
         else:
             # To what didn't fit the bot has said so: the question is the one before.
-            again = answer.question is not None and answer.question == self._question
+            again = answer.asked is not None and answer.asked is self._asked
             same = exactly or again or await self._asks_the_same(answer)
             try:
                 await give(branch, answer, exactly=same)
             except UnfitAnswerError as error:
                 self.stopped = str(error)
             else:
-                self._question = answer.question
+                self._asked = answer.asked
                 del self.left[0]
 
     async def _asks_the_same(self, answer: PastAnswer) -> bool:
-        """Return whether what was asked last is, word for word, what the answer was for."""
-        journal = await self.branch.journal()
+        """Return whether what was asked last is what the answer was for: its words say so, or its line."""
+        journal, then = await self.branch.journal(), answer.asked
         records = [] if journal is None else [decode_record(line) for line in journal.records]
-        sends = [one for one in records if one[0] == DONE and str(one[3]).startswith("send ")]
-        return bool(sends) and answer.asked is not None and sends[-1][4] == answer.asked
+        now = next((one for one in reversed(records) if is_sending(one)), None)
+        if now is None or then is None or now[4] == then[4]:
+            return now is not None and then is not None
+        was, is_now = (Told(0, one[3], one[4], sites_of(one)) for one in (then, now))
+        if self._comparison is None or not (was.sites and is_now.sites):
+            return False
+        return Judge(self._comparison).compare(time_of(then), was, is_now) is None
 
     async def replacement(self) -> Replacement:
         """Return what could take the chat's place, as it stands now.
@@ -211,7 +222,7 @@ async def open_same_answers(
     bot: Bot,
     stored: Stored,
     *,
-    sent: Mapping[str, str] | None = None,
+    code: Sequence[Mapping[str, object]] = (),
     beside: Sequence[Stored] = (),
     group: bool | None = None,
     settings: Settings | None = None,
@@ -223,7 +234,7 @@ async def open_same_answers(
     Args:
         bot: with the new code.
         stored: the conversation's journal, of the old code.
-        sent: the words that were sent, by operation, as far as they are known: so a question is known again
+        code: what the store of that knows of builds, as `ReadCode` tells it: so a question is known again
             that has other words now.
         beside, group, settings, asks: as for `open_branch`.
         numbers: messages get numbers above this one.
@@ -239,6 +250,8 @@ async def open_same_answers(
     fresh = attrs.evolve(stored, row=row)
     given: Any = {"beside": beside, "group": group, "settings": settings, "numbers": numbers, "asks": asks}
     async with open_branch(bot, fresh, 0, **given) as branch:
-        same = SameAnswers(branch, answers_in(stored, sent, beside))
+        own = branch.code
+        comparison = comparison_of(own, code) if code and own is not None else None
+        same = SameAnswers(branch, answers_in(stored, beside), comparison)
         await same.go_on()
         yield same
