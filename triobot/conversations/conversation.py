@@ -372,10 +372,13 @@ class Conversation:
 
     def concluded(self, error: BaseException | None) -> None:
         """Settle what it gives for in the transaction in which it ends."""
-        if self.giving is not None:
+        if (giving := self.giving) is not None:
             if not self.route.hooks:
-                self.giving.handled(error)
-            self.giving.conclude(error)
+                giving.handled(error, felt=self.run.felt)
+            if giving.owes and not self.dead:
+                awaited = self.life.places.waiting_for(self) is not None
+                ends = giving.conclude(error, goes_on=self.goes_on, awaited=awaited, replaying=self.replaying)
+                self.also("ends", ends)
         if error is not None:
             self._owe_words(error)
 
@@ -443,13 +446,19 @@ class Conversation:
 
     def _begun(self, run: object, chat: object) -> Awaitable[None]:
         if isinstance(self.value, Captured):
-            self.giving = Giving(self, self.value)
+            owes = self.run_number == 1
+            self.giving = Giving(self.shared, self.route, self.life.chat_id, self.value, owes=owes)
             with self.reading():
                 self.value = paid_of(self.value)
         if self.route.hooks:
-            ended = None if self.giving is None else self.giving.handled
-            notice = self.services.notice
-            return Hooked(self.run, self.route, chat, self.args, self.check_task, ended, notice).call()
+            giving, run = self.giving, self.run
+
+            def handled(error: BaseException | None) -> None:
+                if giving is not None:
+                    giving.handled(error, felt=run.felt)
+
+            hooked = Hooked(run, self.route, chat, self.args, self.check_task, handled, self.services.notice)
+            return hooked.call()
         return begin(self.route, chat, self.args)
 
     def end(self, ending: Ending, at: int | None = None, by: int | None = None) -> None:
@@ -709,7 +718,7 @@ class Conversation:
         if self.giving is not None:
             self.giving.gives(what, args)
         elif self.behind and not self.replaying:
-            tell_of_second_gift(self, self.behind, what, args)
+            tell_of_second_gift(self.services, self.route, self.life.chat_id, self.behind, what, args)
 
     @property
     def texts(self) -> Texts:

@@ -55,7 +55,7 @@ from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
 from ..routes.filters import Setting
 from ..routes.routing import Delivery, OtherwisePolicy, Taken, Wait
 from ..running.branches import OperationKind
-from .paid import Currency, moves, payments_of, refuse_without_aside
+from .paid import Currency, payments_of, refuse_without_aside
 
 if TYPE_CHECKING:
     from ...payments.cashier import Cashier
@@ -190,7 +190,7 @@ class RunningCharge:
         self._opened.append(self.id)
         self._began = False
         if not conversation.replaying:
-            ticket, write = payments_of(conversation).opened(self.id, self._asked)
+            ticket, write = payments_of(conversation.services).opened(self.id, self._asked)
             # A turn that runs again has opened it: and it may have moved since.
             if conversation.also("opened", [write]):
                 self._hold(ticket)
@@ -200,14 +200,14 @@ class RunningCharge:
         if limit is not None and self._asked.amount > limit:
             raise LocalProtocolError("amount", f"must be at most {limit}, the bot's max_amount")
         await trio.lowlevel.checkpoint_if_cancelled()
-        return payments_of(self._conversation).number(self._asked)
+        return payments_of(self._conversation.services).number(self._asked)
 
     async def __aexit__(self, *error: object) -> None:
         self._forget_news()
         self._seen(waits=False)
         # When the program stops, the conversation isn't over, only its process.
         if not self._paid:
-            self._conversation.also("given up", moves(self._conversation, self._given_up))
+            self._conversation.also("given up", _moves(self._conversation, self._given_up))
 
     def _given_up(self, ledger: Cashier) -> Sequence[Write]:
         """Return the writes that give up every payment this charge has opened."""
@@ -223,7 +223,7 @@ class RunningCharge:
     async def _ticket_now(self) -> OpenTicket:
         """Return the payment's handle; in the body of an effect, read it from the ledger if need be."""
         if self._ticket is None:
-            self._hold(await payments_of(self._conversation).again(self.id, since=self._heard))
+            self._hold(await payments_of(self._conversation.services).again(self.id, since=self._heard))
         if self._ticket is None:
             raise PaymentHandedOverError  # its chat was forgotten
         return self._ticket
@@ -244,7 +244,7 @@ class RunningCharge:
 
     async def _look_up(self) -> None:
         try:
-            ticket = await payments_of(self._conversation).again(self.id, since=self._heard)
+            ticket = await payments_of(self._conversation.services).again(self.id, since=self._heard)
         except (StoreError, trio.ClosedResourceError) as error:
             log.error(  # noqa: TRY400  # a store's traceback says nothing more
                 "payment %s could not be read: %s", self.id, type(error).__name__
@@ -379,7 +379,7 @@ class RunningCharge:
         if ticket is not None:
             ticket.listen(None)
         conversation = self._conversation
-        conversation.also("replaced", moves(conversation, lambda ledger: [ledger.ended(before, "replaced")]))
+        conversation.also("replaced", _moves(conversation, lambda ledger: [ledger.ended(before, "replaced")]))
         self._opened.remove(before)
         self._heard = 0
 
@@ -637,3 +637,10 @@ def check_money_words(currency: object, late: object) -> None:
         raise LocalProtocolError("currency", 'is "IRR" or "coin"')
     if late not in ("deliver", "refund"):
         raise LocalProtocolError("late", 'is "deliver" or "refund"')
+
+
+def _moves(conversation: Conversation, of: Callable[[Cashier], Sequence[Write]]) -> Sequence[Write]:
+    """Return the writes of the ledger that go with a conversation's next record; none on replay."""
+    if conversation.replaying or conversation.dead:
+        return ()
+    return of(payments_of(conversation.services))

@@ -37,7 +37,6 @@ from ..running.lines import calling_line, is_authors, running_frames
 if TYPE_CHECKING:
     from ...payments.cashier import Cashier
     from ...store import Store
-    from ..conversation import Conversation
     from ..doors.elsewhere import Elsewhere
     from ..services import Services
     from ..shared import Shared
@@ -205,13 +204,6 @@ async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bo
     return False
 
 
-def moves(conversation: Conversation, of: Callable[[Cashier], Sequence[Write]]) -> Sequence[Write]:
-    """What is to become durable with what a conversation does now; nothing on replay, and once it is over."""
-    if conversation.replaying or conversation.dead:
-        return ()
-    return of(payments_of(conversation))
-
-
 def abandon(shared: Shared, chat_id: ChatId, conversation_id: str, key: str | None) -> None:
     """A conversation has been ended without its code: it waits for no money, and gives nothing for any."""
     # What is still there at the next start has not given anything up.
@@ -253,11 +245,16 @@ class Giving:
         paid: the payment.
         ending: what the end of the conversation makes of it.
         alone: it failed for the first time, and no charge waits that could tell the user.
+        owes: the payment is open until this has ended; behind `continue_as` it is settled.
     """
 
-    def __init__(self, conversation: Conversation, paid: Captured) -> None:
-        self._conversation = conversation
+    def __init__(self, shared: Shared, route: Route, chat_id: ChatId, paid: Captured, *, owes: bool) -> None:
+        self._shared = shared
+        self._services = shared.services
+        self._route = route
+        self._chat_id = chat_id
         self.paid = paid
+        self.owes = owes
         self.ending: PaymentGoods | None = None
         self.alone = False
         self._given = self._goes_on = False
@@ -265,14 +262,9 @@ class Giving:
         self._line = ""
         self._gave: dict[str, Gift] = {}
 
-    @property
-    def owes(self) -> bool:
-        """Tell whether the payment is open until this has ended; behind `continue_as` it is settled."""
-        return self._conversation.run_number == 1
-
     def step(self, args: tuple[object, ...]) -> Callable[[], Awaitable[None]]:
         """Note that a step is begun with these arguments, and return what has to come before it."""
-        if self._conversation.services.notice is not None:
+        if self._services.notice is not None:
             self._line = self._line or calling_line()
             self._keyed = self._keyed or any(_names(arg, self.paid.key) for arg in args)
         return self._check
@@ -291,10 +283,10 @@ class Giving:
 
     def gives(self, what: str, args: Sequence[object]) -> None:
         """Note what may be the goods."""
-        if not what or self._conversation.services.notice is None:
+        if not what or self._services.notice is None:
             self._gave[what] = NOTED
         elif what not in self._gave:
-            self._gave[what] = _gift(self._conversation, args, self.paid.key) or NOTED
+            self._gave[what] = _gift(self._route, self._chat_id, args, self.paid.key) or NOTED
 
     async def _check(self) -> None:
         """Ask the ledger whether this may still be given here; in the body of a step, which records it.
@@ -304,7 +296,7 @@ class Giving:
         Raises:
             PaymentHandedOverError: an operator, or another aside, has it by now.
         """
-        paid, payments = self.paid, payments_of(self._conversation)
+        paid, payments = self.paid, payments_of(self._services)
         if not await await_store(partial(payments.may_give, paid.id, uncertain=paid.uncertain)):
             raise PaymentHandedOverError
 
@@ -313,36 +305,47 @@ class Giving:
         """Tell what an end of the conversation that failed makes of the payment; None if it is settled."""
         return (self.ending or "handed_over") if self.owes else None
 
-    def handled(self, error: BaseException | None) -> None:
-        """Note how the code that gives has ended: that settles the payment, and no hook's end does."""
+    def handled(self, error: BaseException | None, *, felt: bool) -> None:
+        """Note how the code that gives has ended: that settles the payment, and no hook's end does.
+
+        Args:
+            felt: it was cancelled, and has felt it.
+        """
         # Who came to the end all the same, under a shield or with the answer at hand, gave all there was.
-        self._given = error is None and not self._conversation.run.felt
+        self._given = error is None and not felt
         # It was handed over, or failed, or was cancelled.
         self._goes_on = error is not None and continue_in(error) is not None
 
-    def conclude(self, error: BaseException | None) -> None:
-        """Settle the payment with the end of the conversation, or have it given again."""
-        paid = self.paid
-        if not self.owes or self._conversation.dead:
-            return
-        goes_on = self._goes_on and self._conversation.goes_on
+    def conclude(
+        self, error: BaseException | None, *, goes_on: bool, awaited: bool, replaying: bool
+    ) -> Sequence[Write]:
+        """Settle the payment with the end of the conversation, or have it given again.
+
+        Args:
+            goes_on: the conversation has a successor.
+            awaited: a charge waits for the end.
+
+        Returns: what is to become durable with that end.
+        """
+        paid, services = self.paid, self._services
+        goes_on = self._goes_on and goes_on
         well = self._given or (goes_on and error is not None and continue_in(error) is not None)
         self.ending = "given" if well else "handed_over"
-        places, services = self._conversation.life.places, self._conversation.services
-        self.alone = not (well or paid.redelivered or places.waiting_for(self._conversation))
+        self.alone = not (well or paid.redelivered or awaited)
         if services.notice is not None and well and self._line and not self._keyed:
             services.notice(Keyless(self._line))
         if services.notice is not None and well:
             services.given[paid.id] = {what: gift for what, gift in self._gave.items() if gift is not NOTED}
-        if well and not (self._gave or paid.redelivered or self._conversation.replaying):
+        if replaying:
+            return ()
+        if well and not (self._gave or paid.redelivered):
             self._tell_that_nothing_was_given()
         end: PaymentEnd = "settled" if well else "failed"
-        ends = moves(self._conversation, lambda ledger: [ledger.ended(paid.id, end)])
-        self._conversation.also("ends", ends)
+        return [payments_of(services).ended(paid.id, end)]
 
     def _tell_that_nothing_was_given(self) -> None:
         """Raise an alarm, one for each route in the life of a program."""
-        route, shared = self._conversation.route, self._conversation.shared
+        route, shared = self._route, self._shared
         if route.name in shared.gave_nothing:
             return
         shared.gave_nothing.add(route.name)
@@ -350,16 +353,15 @@ class Giving:
             f"{route.line}: the aside {route.name} did no step, changed nothing that is kept, and sent no "
             f"signal and no file. {MISPLACED.risk} {MISPLACED.act}"
         )
-        self._conversation.services.raise_alarm(Alarm("goods_misplaced", route.name, text))
+        self._services.raise_alarm(Alarm("goods_misplaced", route.name, text))
 
 
-def _gift(conversation: Conversation, args: Sequence[object], key: str) -> Gift | None:
+def _gift(route: Route, chat_id: ChatId, args: Sequence[object], key: str) -> Gift | None:
     """Describe what is done now; None in a hook, which does the same around every route."""
-    route = conversation.route
     own = getattr(route.handler, "__code__", None)
     if route.hooks and all(frame.f_code is not own for frame, _ in running_frames()):
         return None
-    plain = {encode_value(conversation.life.chat_id)}
+    plain = {encode_value(chat_id)}
     values = frozenset(_text(arg) for arg in args if not (key and _names(arg, key)))
     return Gift(calling_line(), values - plain)
 
@@ -372,18 +374,23 @@ def _text(value: object) -> str:
 
 
 def tell_of_second_gift(
-    conversation: Conversation, given: Mapping[str, Gift], what: str, args: Sequence[object]
+    services: Services,
+    route: Route,
+    chat_id: ChatId,
+    given: Mapping[str, Gift],
+    what: str,
+    args: Sequence[object],
 ) -> None:
     """Raise an alarm if an aside has done this for a payment, with one of the same values or without any."""
     first = given.get(what)
-    again = None if first is None else _gift(conversation, args, "")
+    again = None if first is None else _gift(route, chat_id, args, "")
     if first is None or again is None or (first.args and again.args and not first.args & again.args):
         return
     text = (
         f"{again.line}: behind charge() there is {what}, as in the aside for the payment ({first.line}). "
         f"{MISPLACED.risk} {MISPLACED.act}"
     )
-    conversation.services.raise_alarm(Alarm("goods_misplaced", again.line, text))
+    services.raise_alarm(Alarm("goods_misplaced", again.line, text))
 
 
 def named_step(fn: Any, args: tuple[object, ...]) -> tuple[str, tuple[object, ...]]:
@@ -405,13 +412,13 @@ def _names(arg: object, key: str) -> bool:
         return False
 
 
-def payments_of(conversation: Conversation) -> Cashier:
+def payments_of(services: Services) -> Cashier:
     """The ledger.
 
     Raises:
         ConfigError: there is none.
     """
-    payments = conversation.services.payments
+    payments = services.payments
     if payments is None:
         raise ConfigError("this bot runs without a ledger, and can't deal with money")
     return payments
