@@ -43,7 +43,6 @@ what isn't on the screen, but may come), 503 while the bot is too far behind.
                                       before the one of this number
 ``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them, and
                                       the lines between them
-``GET  script``                       ``?chat=``: a private chat as a test for `triobot.testing`
 ``GET  bot``                          how the bot's process is, under ``triobot dev``; else null
 ``GET  bot/journal``                  ``?conversation=``: what happened in it, record by record
 ``POST bot/kill``, ``bot/restart``    what may be done to it
@@ -92,7 +91,6 @@ from .exchange import BotProcess, Exchange
 from .faults import EventFault, Fault
 from .follower import NEWEST, NEWEST_CALLS, view_history
 from .pusher import PushQueueFullError
-from .script import ENDS, PersonAct, write_test
 from .traffic import view_calls
 from .views import SHOWN, JsonObject, json_for_pages, view_bill, view_chat, view_user
 from .world import ImpossibleActError, NotShownError, User
@@ -110,6 +108,8 @@ _CHANGED: Final = ("type", "data", "chat_id", "from")
 # What goes with each message, whatever is in it.
 _SAID: Final = ("chat", *BESIDE)
 _PLACE: Final = ("index", "row", "column", "nth")
+# What a payment's end is told with.
+_ENDS: Final = ("code", "taken", "amount")
 # Labels of old messages can be pressed, too, but whoever has mistyped one rarely means them.
 _MOST_NAMED: Final = 20
 # What is due within one stride may happen in any order. More of them would take longer than a person waits.
@@ -277,12 +277,7 @@ def control_blueprint(exchange: Exchange, *parts: ControlPart) -> Blueprint:
     def of_user(name: str, answer: Callable[[User, Asked], Given], method: str = "POST") -> None:
         async def view(user_id: int) -> Response:
             def of_this(asked: Asked) -> Given:
-                user = exchange.world.people.get(SenderId(user_id))
-                done = PersonAct(exchange.world.seq, user.id, name, asked.values(), dict(user.wallet.items()))
-                value = answer(user, asked)
-                if method == "POST":
-                    exchange.diary.append(done)
-                return value
+                return answer(exchange.world.people.get(SenderId(user_id)), asked)
 
             return await _answered(exchange, of_this)
 
@@ -385,7 +380,6 @@ class PlatformControl:
             "liberties": self._liberties,
             "calls": self._calls,
             "history": self._history,
-            "script": self._script,
             "bot": self._bot,
             "bot/journal": self._journal,
             "openapi": lambda asked: _described(),
@@ -490,12 +484,6 @@ class PlatformControl:
         given = {name: as_number(name, value) for name, value in asked.values().items()}
         chat = self._world.chat(ChatId(given.get("chat", 0)))
         return view_history(chat, given.get("before"), min(max(given.get("count", NEWEST), 1), HISTORY))
-
-    def _script(self, asked: Asked) -> JsonValue:
-        asked.only(("chat",))
-        chat = self._world.chat(ChatId(as_number("chat", asked.values().get("chat"))))
-        target = str(self._exchange.bot.view()["target"]) if self._exchange.bot is not None else ""
-        return {"text": write_test(self._world, list(self._exchange.diary), chat, target)}
 
     def _bot(self, asked: Asked) -> JsonValue:
         return self._exchange.bot.view() if self._exchange.bot is not None else None
@@ -702,7 +690,7 @@ class PersonControl:
         )
 
     def _pay(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("label", "message", "invoice", "newest_invoice", *_PLACE, *ENDS, "chat"))
+        asked.only(("label", "message", "invoice", "newest_invoice", *_PLACE, *_ENDS, "chat"))
         code, amount = asked.optional_integer("code"), asked.optional_integer("amount")
         taken, invoice = asked.flag("taken"), asked.optional_text("invoice")
 

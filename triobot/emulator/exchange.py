@@ -27,7 +27,6 @@ from .door import AsgiApp, Message, Receive, Send
 from .faults import FaultPlan, Outage
 from .performing import Refusal, Result, perform
 from .pusher import BotAddress, Pusher
-from .script import KEPT, PersonAct
 from .strictness import Liberty
 from .traffic import LONGEST, RecordedCall, Traffic
 from .world import ImpossibleActError, World
@@ -288,7 +287,6 @@ class Exchange:
     Attributes:
         requests: the newest requests of the bot.
         traffic: the newest requests in both directions, with their answers.
-        diary: what people did through the control API.
         bot: the bot's process, where this program keeps one.
         liberties: how often the bot took each, by operation.
         hear_liberty: is told of each the first time that it is taken.
@@ -316,7 +314,6 @@ class Exchange:
         self.outage = Outage()
         self.requests: deque[Logged] = deque(maxlen=_KEPT)
         self.traffic = Traffic()
-        self.diary: deque[PersonAct] = deque(maxlen=KEPT)
         self.bot: BotProcess | None = None
         self.liberties: Counter[tuple[str, Liberty]] = Counter()
         self.hear_liberty: Callable[[str, Liberty], None] | None = None

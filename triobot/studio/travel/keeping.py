@@ -7,9 +7,11 @@ run, in an empty folder, by a process of its own, before it is called saved (`ou
 
 from __future__ import annotations
 
+import keyword
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, Final, cast, final
 
 from ...base.frozen import guarded
@@ -27,7 +29,6 @@ from ...emulator.chats import (
     Shown,
     Submitted,
 )
-from ...emulator.script import expected_of, module_of, variable_of
 from ...emulator.world import World
 from ...engine import Record
 from ...engine.records import DONE, ENDED, FAILED, time_of
@@ -48,6 +49,7 @@ _TICK: Final = 100
 """Milliseconds within which a message comes at once."""
 _UNITS: Final = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1_000))
 _DECLINED: Final = range(1001, 1004)
+_TAKEN: Final = frozenset({"world", "drive", "bot", "autojump_clock", "test"})
 _KINDS: Final = ("Audio", "Contact", "File", "Image", "Location", "Video", "Voice")
 _INDENT: Final = " " * 8
 _LARGEST: Final = 1_000_000
@@ -118,7 +120,7 @@ class _Written:
     ) -> None:
         if not is_chat(past.chat_id):
             raise ConfigError("only a chat's conversation can be kept as a test, and this is a room's")
-        self._module, self._name = module_of(target)
+        self._module, self._name = _module_of(target)
         self._past = past
         self._branch = branch
         self._beside = beside
@@ -184,7 +186,7 @@ class _Written:
     def _name_people(self) -> dict[SenderId, str]:
         names: dict[SenderId, str] = {}
         for user in self._stage.people.values():
-            name = variable_of(user.name)
+            name = _variable_of(user.name)
             while name in names.values() or name in ("group", "chat"):
                 name += "_"
             names[user.id] = name
@@ -385,7 +387,7 @@ class _Written:
                 act = "presses" if entry.content in self._keys(change) else "says"
                 yield f"await {self._names[entry.author]}.{act}({_said(entry.content)})", True
             case Shown(entry=entry) | Edited(entry=entry, anew=True) if entry.author is None:
-                yield f"await {self._watcher}.sees({expected_of(entry.content)})", False
+                yield f"await {self._watcher}.sees({_expected_of(entry.content)})", False
             case Submitted(user_id=user_id, values=values):
                 yield f"await {self._names[user_id]}.submits({dict(values)!r})", True
             case Clicked(user_id=user_id, label=label):
@@ -500,3 +502,30 @@ def _place_of(key: object) -> tuple[str, str] | None:
             if value is key:
                 return module_name, name
     return None
+
+
+def _module_of(target: str) -> tuple[str, str]:
+    """Return from which module what is to be imported, by ``MODULE:BOT``."""
+    place, _, name = target.rpartition(":")
+    module = PurePath(place).stem if place.endswith(".py") else place
+    known = module and all(part.isidentifier() for part in module.split("."))
+    return (module if known else "bot"), (name if name.isidentifier() else "bot")
+
+
+def _variable_of(name: str) -> str:
+    """Return a name for a person's variable."""
+    lowered = name.casefold()
+    # Names of other letters would be identifiers, too, but not ones that everybody can type.
+    usable = lowered.isidentifier() and lowered.isascii() and not keyword.iskeyword(lowered)
+    return lowered if usable and lowered not in _TAKEN else "person"
+
+
+def _expected_of(content: Content) -> str:
+    """Return what `Person.sees` is given for this content."""
+    match content:
+        case str():
+            return repr(content)
+        case Contact() | Location():
+            return type(content).__name__
+        case Media(caption=caption):
+            return repr(caption) if caption else type(content).__name__

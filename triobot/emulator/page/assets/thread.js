@@ -6,7 +6,6 @@ import { Composer } from "./composer.js";
 import { day, exactClock, number } from "./format.js";
 import { inOrder, lineWords } from "./lines.js";
 import { act, look } from "./link.js";
-import { saveTest } from "./saving.js";
 import { alertSheet, menu, toast, tried } from "./sheet.js";
 import { Standing } from "./travel/standing.js";
 import { Avatar, draw as put, html, Icon, IconButton, Part, root } from "./ui.js";
@@ -149,12 +148,10 @@ export function openThread(chatId, userId, hooks) {
   }
 
   function openMenu(anchor) {
-    const { chat } = view;
     const picture = (name) => html`<${Icon} name=${name} />`;
     menu(anchor, [
       [picture("beside"), t("openBeside"), () => hooks.onBeside(view)],
       [picture("wallet"), t("wallet"), () => hooks.onPanel("wallet", view)],
-      !isGroup() && [picture("check"), t("saveTest"), () => tried(() => saveTest(chat), element)],
       isMember() ? [picture("leave"), t("leave"), leave] : [picture("plus"), t("join"), join],
       [picture("close"), t("closePane"), () => hooks.onClose(view)],
     ]);
