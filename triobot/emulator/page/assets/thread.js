@@ -16,6 +16,8 @@ import { addOlder, botName, hold, isUnheard, listen, now, world } from "./world.
 const MOST_DRAWN = 600;
 // Nearer to the end than this, a reader is at the end, and stays there.
 const AT_END = 80;
+// A wheel or a finger that moved within this time moves the chat; so may what comes and goes meanwhile.
+const HAND = 500;
 // Two messages of one author that are further apart each have the author's name.
 const TOGETHER = 300_000;
 
@@ -43,6 +45,7 @@ export function openThread(chatId, userId, hooks) {
   };
   const { element } = view;
   element.addEventListener("pointerdown", () => hooks.onFocus(view));
+  for (const hand of ["wheel", "touchmove", "pointerdown"]) element.addEventListener(hand, () => (touched = performance.now()), { passive: true });
 
   /** @type {HTMLElement} */
   let scroller = element;
@@ -51,7 +54,8 @@ export function openThread(chatId, userId, hooks) {
   // The messages that were edited while the chat was open.
   const edited = new Set();
   let stayed = true;
-  let height = 0;
+  /** Where the end was, when the reader was there last; and when a hand was last on the chat. */
+  let [height, tall, touched] = [0, 0, 0];
   let frame = 0;
   let pending = 0;
   let typingTimer = 0;
@@ -229,15 +233,15 @@ export function openThread(chatId, userId, hooks) {
     if (!stayed) return;
     scroller.scrollTop = scroller.scrollHeight;
     // Its event comes later, and whoever scrolls up before that must not be taken for somebody who stayed.
-    height = scroller.scrollTop;
+    [height, tall] = [scroller.scrollTop, scroller.scrollHeight];
   }
 
   // What grows after it was drawn, such as a picture, must not push the end out of sight; only a reader who
-  // scrolls up leaves it. (The event comes late: what has grown since must not look like a reader.)
+  // scrolls up leaves it. (The event comes late: what has grown or gone since must not look like a reader.)
   function onScroll() {
     const before = stayed;
-    if (isAtEnd()) stayed = true;
-    else if (scroller.scrollTop < height) stayed = false;
+    if (isAtEnd()) [stayed, tall] = [true, scroller.scrollHeight];
+    else if (scroller.scrollTop < height && (scroller.scrollHeight === tall || performance.now() - touched < HAND)) stayed = false;
     height = scroller.scrollTop;
     if (stayed === before && !(stayed && pending)) return;
     if (stayed) pending = 0;
@@ -262,8 +266,6 @@ export function openThread(chatId, userId, hooks) {
     const [first] = view.chat.messages.keys();
     view.chat.lines = view.chat.lines.filter((line) => line.after >= first);
     view.chat.older = true;
-    // What is taken away pulls the rest down, and that is no reader who scrolls up.
-    height = 0;
   }
 
   function takeChange(change) {
