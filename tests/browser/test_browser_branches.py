@@ -95,7 +95,7 @@ async def test_what_crashed_is_run_again(browser: Browser, tmp_path: Path) -> No
         good = source.read_text()
         asked = '    where = await chat.ask("Where to?", Location)\n'
         assert asked in good
-        await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
+        await page.run("void (window.world = load('world.js').world)")
         source.write_text(good.replace(asked, f"    print(name[99])\n{asked}"))
         await page.wait("window.world.bot?.starts === 2 && window.world.bot.phase === 'running'")
         await page.click(".join")

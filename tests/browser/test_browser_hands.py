@@ -206,7 +206,7 @@ async def test_what_is_said_at_once_stands_side_by_side(browser: Browser) -> Non
     async with window(browser) as shown:
         page = shown.page
         await page.run(
-            "import('/page/sheet.js').then(({toast}) => { for (const one of ['a', 'b', 'c', 'd'])"
+            "Promise.resolve(load('sheet.js')).then(({toast}) => { for (const one of ['a', 'b', 'c', 'd'])"
             " toast(`${one} `.repeat(90), {place: document.querySelector('.thread')}); })"
         )
         boxes = await page.run(

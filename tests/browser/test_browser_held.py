@@ -128,7 +128,7 @@ async def test_a_save_in_the_middle_of_a_chat_takes_it_along_or_waits_or_ends_it
     pytest.importorskip("watchfiles", reason="watchfiles is not installed (the extra dev)")
     source = tmp_path / "pizza.py"
     async with developing(browser, tmp_path, "pizza", source=BOT) as page:
-        await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
+        await page.run("void (window.world = load('world.js').world)")
         await sees(page, "What would you like?")
         await says(page, "Soup")
         await sees(page, "How many?")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,8 +19,11 @@ from test_browser_travel import AXE, complaints
 from travels import Told, pizza
 from window import needs_browser
 
+from tests.bot.rig import Chats, say
+from tests.loopback import PATIENCE
 from tests.passing import SCHEMA
 from tests.schema import wrong
+from triobot.cli.loading import load_bot
 from triobot.conversations.inspection.standing import Standing
 from triobot.emulator.exchange import TravelError
 from triobot.emulator.inspector import Inspector, serve_inspector
@@ -207,3 +211,66 @@ async def test_what_is_looked_at_is_saved_as_one_page(browser: Browser, tmp_path
         await page.has(".line.lit")
         assert not page.errors, page.errors
         assert {one.partition(":")[0] for one in page.requested} <= {"file", "data", "blob"}
+
+
+BOT = """\
+from tests.bot.rig import Chats, make_bot
+from triobot import Chat
+
+chats = Chats()
+bot = make_bot(chats, store="sqlite:bot.db")
+
+
+@bot.conversation
+async def order(chat: Chat) -> None:
+    secret = await chat.ask("Name?")
+    letters = len(secret)
+    await chat.ask(f"</script> {letters} letters. Phone?")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shows", [False, True])
+async def test_a_command_writes_a_page_that_needs_no_server(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shows: bool
+) -> None:
+    """It opens from a file, asks nobody for anything, and has what people wrote only if it is to be shown."""
+    monkeypatch.chdir(tmp_path)
+    name = f"letters_{shows}".lower()
+    source = tmp_path / f"{name}.py"
+    source.write_text(BOT)
+    bot = load_bot(f"{source}:bot")
+    chats: Chats = sys.modules[name].chats
+    async with bot.running() as intake:
+        await say(intake, 7, "Begonia")
+        await chats.wait_for(7, "Name?")
+        await say(intake, 7, "Hannelore")
+        await chats.wait_for(7, "Name?", "</script> 9 letters. Phone?")
+    exported = await triobot("journal", "export", "7", "--store", "sqlite:bot.db")
+    (tmp_path / "report.jsonl").write_bytes(exported)
+    shown = ("--show-values", "--yes") if shows else ()
+    # What the code is now is another one: the page has what was sent.
+    source.write_text(BOT.replace("Name?", "Who are you?"))
+    said = await triobot("inspect", "report.jsonl", f"{name}.py:bot", "--to", "report.html", *shown)
+    assert b"is in report.html" in said
+    source.unlink()
+
+    text = (tmp_path / "report.html").read_text("utf-8")
+    assert [word in text for word in ("Hannelore", "Begonia")] == [shows, shows]
+    async with browser.page((tmp_path / "report.html").as_uri(), size=WIDE) as page:
+        await page.finds("slider", "Time line")
+        await page.sees("chat.ask(f", within=".line.lit")
+        await page.press("Home")
+        await page.has(".then :text('Name?')" if shows else ".then [aria-label='5 letters']")
+        await page.press("End")
+        await page.sees("'Hannelore'" if shows else "text, 9 letters", within=".variables")
+        await page.finds("button", "Save as a page", times=0)
+        assert not page.errors, page.errors
+        assert {one.partition(":")[0] for one in page.requested} == {"file"}
+
+
+async def triobot(*arguments: str) -> bytes:
+    """Run a command to its end."""
+    with trio.fail_after(PATIENCE):
+        done = await trio.run_process([sys.executable, "-m", "triobot", *arguments], capture_stdout=True)
+    return done.stdout

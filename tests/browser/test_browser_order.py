@@ -30,7 +30,7 @@ async def kill(page: Page) -> None:
     await page.click(".kill")
     await page.click(".banner .button")
     await page.wait("document.querySelector('.banner').hidden")
-    await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
+    await page.run("void (window.world = load('world.js').world)")
     await page.wait("window.world.bot.phase === 'running'")
 
 
@@ -117,11 +117,11 @@ async def test_a_kill_in_the_middle_is_not_noticed(browser: Browser, tmp_path: P
         assert len(undisturbed) == 8
         # What was told twice was in flight when the process died, and nobody could know; it is counted.
         counted = await page.run(
-            "import('/page/world.js').then(({world: {runtime}}) => (runtime.counts?.possible_repeat ?? 0)"
-            " + (runtime.outbox?.possible_repeats ?? 0))"
+            "(({counts, outbox}) => (counts?.possible_repeat ?? 0) + (outbox?.possible_repeats ?? 0))"
+            "(load('world.js').world.runtime)"
         )
         assert repeats <= counted
-        starts = await page.run("import('/page/world.js').then(({world}) => world.bot.starts)")
+        starts = await page.run("load('world.js').world.bot.starts")
         assert starts == 4
 
         await page.click(".rail .tab[data-panel=inside]")

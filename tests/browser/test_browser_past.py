@@ -79,7 +79,7 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
         assert late in text and paid in text and size in text
         text = text.replace(late, f"{late}        await pizza(chat)\n").replace(size, f"{hello}{size}")
         source.write_text(text.replace(paid, f'{paid}            await chat.ask("Anything else?")\n'))
-        await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
+        await page.run("void (window.world = load('world.js').world)")
         await page.wait("window.world.bot?.starts === 2 && window.world.bot.phase === 'running'")
         await page.click(".join")
         await orders(page, "Sara")
@@ -215,7 +215,7 @@ async def test_a_crash_is_looked_at_from_its_chat(browser: Browser, tmp_path: Pa
         bad = good.replace("title, order = f", "title, order = [] + f")
         await orders(page, "Sara")
         source.write_text(bad)
-        await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
+        await page.run("void (window.world = load('world.js').world)")
         await page.wait("window.world.bot?.starts === 2 && window.world.bot.phase === 'running'")
         await page.type("Ahmadi", selector=".native-form input[name=doorbell]")
         await fills(page, "3", forms=1)
@@ -235,7 +235,7 @@ async def test_where_new_code_parts_from_a_chat(browser: Browser, tmp_path: Path
         await orders(page, "Sara")
         line = '    where = await chat.ask("Where to?", Location)'
         source.write_text(source.read_text().replace(line, f"    await chat.sleep(1)\n{line}"))
-        await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
+        await page.run("void (window.world = load('world.js').world)")
         await page.wait("window.world.lines.some((line) => line.includes('the reload is held'))")
         # While the bot goes on with the old code; and once it has the new one, and the chat is parked.
         await page.push("button", TRAVEL)
@@ -246,7 +246,7 @@ async def test_where_new_code_parts_from_a_chat(browser: Browser, tmp_path: Path
         told = await story(page)
         assert told[0] == "The conversation begins: Sara joined"
         await page.press("Escape")
-        await page.run("import('/page/link.js').then(({act}) => void act('bot/restart'))")
+        await page.run("void load('link.js').act('bot/restart')")
         await page.wait("window.world.bot?.starts === 2 && window.world.bot.phase === 'running'")
         await page.type("Ahmadi", selector=".native-form input[name=doorbell]")
         await fills(page, "3", forms=1)

@@ -122,7 +122,7 @@ async def test_requests_of_long_ago_are_looked_up(browser: Browser) -> None:
             "(({scrollTop, scrollHeight, clientHeight}) => scrollTop + clientHeight > scrollHeight - 9)"
             "(document.querySelector('.inspector'))"
         )
-        known = "import('/page/world.js').then(({world}) => world.calls.size)"
+        known = "load('world.js').world.calls.size"
         assert await page.run(known) == 400
         for rows in (400, 600):
             await page.push("button", "Older requests")
@@ -152,9 +152,7 @@ async def test_a_copied_request_is_one_request_and_no_other_command(browser: Bro
     async with window(browser) as shown:
         for trick in tricks:
             call = {"way": "operation", "name": trick, "body": trick, "content_type": trick, "size": 1}
-            line = await shown.page.run(
-                f"import('/page/calls.js').then(({{asCurl}}) => asCurl({json.dumps(call)}))"
-            )
+            line = await shown.page.run(f"load('calls.js').asCurl({json.dumps(call)})")
             script = f"BASE_URL=http://a TOKEN=t; curl() {{ printf '%s\\0' \"$@\"; }}; {line}"
             done = await trio.run_process(["bash", "-c", script], capture_stdout=True)
             arguments = done.stdout.decode().split("\0")

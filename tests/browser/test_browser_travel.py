@@ -141,7 +141,7 @@ async def test_it_is_opened_from_a_chat_of_a_bot_that_is_in_hand(browser: Browse
             "problem": "",
         }
         await page.run(
-            "import('/page/world.js').then((one) =>"
+            "Promise.resolve(load('world.js')).then((one) =>"
             f" one.merge({{now: Date.now(), bot: {json.dumps(process)}}}))"
         )
         await page.push("button", "Go through what happened in this chat")
@@ -222,8 +222,8 @@ async def test_thousands_of_notches_come_in_windows(browser: Browser) -> None:
         await page.press("Home")
         await at(page, 0)
         found = await page.run(
-            "import('/page/travel/state.js').then(async ({Journal, fold}) => {"
-            " const {look} = await import('/page/link.js');"
+            "Promise.resolve(load('travel/state.js')).then(async ({Journal, fold}) => {"
+            " const {look} = load('link.js');"
             " const pass = await look('travel/pass/p1'), all = new Journal(pass);"
             " for (const [from, to] of [[768, 1000], [0, 256], [512, 768], [256, 512]])"
             " all.take((await look(`travel/pass/p1/notches?from=${from}&to=${to}`)).notches);"

@@ -202,7 +202,7 @@ async def test_a_stopped_bots_store_without_what_people_wrote(tmp_path: Path) ->
             answer = await looking.client.get("/control/travel", headers=headers)
             assert answer.status_code == 403
         page = await looking.client.get("/")
-        assert "inspect.js" in page.text
+        assert "triobot inspect" in page.text
         assert "trusted-types 'none'" in page.headers["Content-Security-Policy"]
 
     assert unchanged(tmp_path) == before

@@ -71,11 +71,16 @@ async def test_each_file_is_served_as_what_it_is(tmp_path: Path) -> None:
             assert "unsafe" not in answer.headers["content-security-policy"], name
 
 
-async def test_the_page_comes_compressed_with_one_sheet(tmp_path: Path) -> None:
+async def test_the_page_comes_compressed_in_three_requests(tmp_path: Path) -> None:
     async with emulated(tmp_path) as platform:
         page = await platform.platform.get("/")
         assert re.findall(r'href="(/page/[\w./]+css)"', page.text) == ["/page/all.css"]
         assert page.headers["content-encoding"] == "gzip"
+        assert re.findall(r'src="(/page/[\w./]+)"', page.text) == ["/page/all.js"]
+        script = await platform.platform.get("/page/all.js")
+        assert script.headers["content-encoding"] == "gzip"
+        assert sum(f'"{name}": () => {{' in script.text for name in OURS if name.endswith(".js")) > 50
+        assert re.findall(r"^(?:import|export) .*", script.text, re.MULTILINE) == []
         whole = (await platform.platform.get("/page/all.css")).text
         for name in re.findall(r'href="/page/([\w./]+css)"', FILES["index.html"].read_text("utf-8")):
             assert FILES[name].read_text("utf-8") in whole
@@ -129,7 +134,7 @@ def test_the_scripts_make_no_markup_of_text() -> None:
 
 def test_each_script_and_sheet_is_used_and_read_in_one_sitting() -> None:
     """A name that is misspelt in an import shows only when somebody opens the page."""
-    named = {"index.html", "inspect.html"}
+    named = {"index.html", "inspect.html", "travel/saved.js"}
     for name in SERVED:
         text = FILES[name].read_text(encoding="utf-8")
         named |= set(re.findall(r'"/page/([\w./]+)"', text))

@@ -10,6 +10,7 @@
 ``GET  pass/ID/path``                 ``?from=&to=``: the lines that ran in each of so many turns
 ``GET  pass/ID/source/NUMBER``        a source as this pass ran it, as text
 ``GET  pass/ID/value``                ``?notch=&branch=&frame=&name=``: one variable, up to 64 kB of it
+``GET  pass/ID/page``                 all of it as one page that needs no server
 ``DELETE pass/ID``                    forget it
 ``POST pass/ID/branch``               ``notch``: open a branch there; how it looks; ``asks``: the steps
                                       whose recorded results are not given
@@ -48,6 +49,7 @@ from ..wire.ids import ChatId
 from ..wire.rules import JsonValue
 from .control import Asked, BadAskError, as_number, read_body
 from .exchange import Exchange, Looks, TravelError, Travels
+from .pages import saved_page
 from .views import json_for_pages
 
 _JSON: Final = "application/json"
@@ -138,6 +140,12 @@ def add_looking(blueprint: Blueprint, looks: Callable[[], Looks], can: Collectio
 
         return await told(one)
 
+    async def page(id: str) -> Response:
+        async def saved() -> bytes:
+            return gzip.compress((await saved_page(looks(), id)).encode(), 5)
+
+        return await told(saved, kind="text/html; charset=utf-8")
+
     async def close(id: str) -> Response:
         return await told(lambda: looks().close(id))
 
@@ -150,6 +158,7 @@ def add_looking(blueprint: Blueprint, looks: Callable[[], Looks], can: Collectio
         ("/pass/<id>/path", "GET", path),
         ("/pass/<id>/source/<int:number>", "GET", source),
         ("/pass/<id>/value", "GET", value),
+        ("/pass/<id>/page", "GET", page),
     ):
         blueprint.add_url_rule(rule, f"{method} {rule}", view, methods=[method])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import ipaddress
 import random
-import re
 import secrets
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
@@ -37,6 +36,7 @@ from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Message, Receive, Reques
 from .exchange import Exchange, Recorder, ShiftedClock
 from .faults import FaultPlan, Outage, Switches
 from .follower import stream_blueprint
+from .pages import FILES, TYPES, page_of, script_of_page, sheet_of
 from .past import past_blueprint
 from .pusher import BotAddress, HttpPost, Post, Pusher, PushSettings
 from .world import World
@@ -46,15 +46,6 @@ LARGEST_UPLOAD: Final = 500 * 1024 * 1024
 # What is under way when connections are to be refused is cut off after this.
 _GRACE: Final = 0.2
 _POST_SECONDS: Final = 30.0
-_ASSETS: Final = Path(__file__).with_name("page") / "assets"
-_TYPES: Final = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".mjs": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-_SHEET: Final = re.compile(r' *<link rel="stylesheet" href="/page/([^"]+)" />\n')
 # Scripts and styles are files of ours. A bot's texts become text nodes; should one of our scripts ever try to
 # make markup of text, `require-trusted-types-for` has the browser refuse.
 _POLICY: Final = "; ".join(
@@ -388,7 +379,7 @@ def _bracketed(host: str) -> str:
 
 def _file(data: bytes, suffix: str) -> Response:
     takes = "gzip" in request.headers.get("Accept-Encoding", "")
-    answer = Response(gzip.compress(data, 6) if takes else data, 200, _HEADERS, content_type=_TYPES[suffix])
+    answer = Response(gzip.compress(data, 6) if takes else data, 200, _HEADERS, content_type=TYPES[suffix])
     if takes:
         answer.headers["Content-Encoding"] = "gzip"
     return answer
@@ -397,28 +388,15 @@ def _file(data: bytes, suffix: str) -> Response:
 def page_blueprint(control_token: str, tickets: Tickets, *, first: str = "index.html") -> Blueprint:
     """Return the routes of the page's files, and the one that leads to the first of them with a ticket."""
     blueprint = Blueprint("page", __name__)
-    # Named once, at the start: what is asked for can't lead out of the folder.
-    files = {
-        path.relative_to(_ASSETS).as_posix(): path for path in _ASSETS.rglob("*") if path.suffix in _TYPES
-    }
 
     async def asset(name: str) -> Response:
-        path = files.get(name)
+        path = FILES.get(name)
         if path is None:
             return Response("there is no such file\n", 404, _HEADERS, content_type="text/plain")
         return _file(await trio.Path(path).read_bytes(), path.suffix)
 
-    async def index() -> Response:
-        """Answer with the page, whose sheets come in one request."""
-        page = (await trio.Path(files[first]).read_bytes()).decode()
-        page = _SHEET.sub("", page).replace(
-            "</head>", '<link rel="stylesheet" href="/page/all.css" /></head>'
-        )
-        return _file(page.encode(), ".html")
-
-    async def sheet() -> Response:
-        names = _SHEET.findall((await trio.Path(files[first]).read_bytes()).decode())
-        return _file(b"\n".join([await trio.Path(files[name]).read_bytes() for name in names]), ".css")
+    async def joined(join: Callable[[str], str], suffix: str) -> Response:
+        return _file((await trio.to_thread.run_sync(join, first)).encode(), suffix)
 
     async def icon() -> Redirect:
         await trio.lowlevel.checkpoint()
@@ -434,8 +412,12 @@ def page_blueprint(control_token: str, tickets: Tickets, *, first: str = "index.
         return led
 
     blueprint.add_url_rule("/open/<ticket>", view_func=enter, methods=["GET"])
-    blueprint.add_url_rule("/", view_func=index, methods=["GET"])
+    for rule, join, suffix in (
+        ("/", page_of, ".html"),
+        ("/page/all.js", script_of_page, ".js"),
+        ("/page/all.css", sheet_of, ".css"),
+    ):
+        blueprint.add_url_rule(rule, join.__name__, partial(joined, join, suffix), methods=["GET"])
     blueprint.add_url_rule("/favicon.ico", view_func=icon, methods=["GET"])
-    blueprint.add_url_rule("/page/all.css", view_func=sheet, methods=["GET"])
     blueprint.add_url_rule("/page/<path:name>", view_func=asset, methods=["GET"])
     return blueprint

@@ -24,6 +24,7 @@ from ...cli.loading import check_there
 from ...cli.terminal import harmless, is_terminal, set_up_logging, until_signal
 from ...emulator.exchange import Looks, TravelError
 from ...emulator.inspector import IDLE, Inspector, serve_inspector
+from ...emulator.pages import saved_page
 from ...emulator.views import JsonObject
 from ...errors import ConfigError
 from ...operator.api import Tell
@@ -51,13 +52,15 @@ WHICH is a chat's number, a conversation's, or a file that `triobot journal expo
 conversations are listed. An export with --redact shows only the time line, and needs no bot.
 
 Whoever has the printed address can look. Only this machine can reach it. It ends when nobody has looked for
-half an hour.
+half an hour. --to FILE writes one conversation as a page instead, which any browser opens, with no server and
+no installation: to attach to a report.
 
 examples:
   triobot inspect pizza:bot
   triobot inspect 13601 pizza:bot --show-values
   triobot inspect 13601 pizza.py:bot --store sqlite:dev.db --open
   triobot inspect report.jsonl pizza:bot
+  triobot inspect report.jsonl pizza:bot --to report.html
 """
 _PAGE: Final = 500
 """Conversations that are listed at once."""
@@ -74,6 +77,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bot", metavar="MODULE:BOT", nargs="?", help="run journals under this bot's code")
     parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
     parser.add_argument("--show-values", action="store_true", help="show what people wrote; asks once")
+    parser.add_argument("--to", metavar="FILE.html", type=Path, help="write a page that needs no server")
     parser.add_argument("--yes", action="store_true", help="don't ask")
     parser.add_argument(
         "--port", metavar="N", type=port, default=0, help="the page's port (default: a free one)"
@@ -94,7 +98,7 @@ def run(arguments: argparse.Namespace) -> None:
         _ask()
     set_up_logging(debug=arguments.debug)
     interrupted = trio.run(until_signal, partial(_inspect, arguments, which, bot))
-    if not interrupted:
+    if not interrupted and arguments.to is None:
         print(f"triobot: nobody has looked for {IDLE / 60:g} minutes", file=sys.stderr)
 
 
@@ -208,15 +212,18 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
         shows: bool = arguments.show_values
         ask = _noted(subject.ask) if shows else subject.ask
         journals = StoredJournals(ask, partial(_marks, subject.started_at))
-        chat = which if isinstance(which, int) else None
-        if chat is not None and not await journals.conversations(chat):
-            chat = await _chat_of(journals, chat)
+        chat, named = await _meant_in(journals, which)
         about: JsonObject = {
             "what": subject.what,
             "bot": bot or "",
             "hidden": not shows,
             "redacted": subject.redacted is not None,
         }
+        news = trio.lowlevel.ParkingLot()
+
+        def tell() -> None:
+            news.unpark_all()
+
         async with trio.open_nursery() as nursery:
             looks: Looks
             if subject.redacted is not None:
@@ -224,8 +231,13 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
             else:
                 values = "shown" if shows else "hidden"
                 command = [sys.executable, "-m", "triobot.studio.commands.twin", values]
-                looks = twins = Twins(command, os.environ, bot or "", journals, _nothing)
-                nursery.start_soon(twins.run, trio.lowlevel.checkpoint)
+                looks = twins = Twins(command, os.environ, bot or "", journals, tell)
+                await nursery.start(_running, twins)
+            if arguments.to is not None:
+                row = await _only(journals, chat, named)
+                await _save(arguments.to, looks, row, news)
+                nursery.cancel_scope.cancel()
+                return
             serve = partial(
                 serve_inspector,
                 looks,
@@ -243,19 +255,51 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
             nursery.cancel_scope.cancel()
 
 
-async def _chat_of(journals: StoredJournals, conversation: int) -> int:
-    """Return the chat of a conversation that was named in its place."""
+async def _meant_in(journals: StoredJournals, which: int | Path | None) -> tuple[int | None, int | None]:
+    """Return which chat and which conversation a number means; None for what it doesn't name."""
+    if not isinstance(which, int):
+        return None, None
+    if await journals.conversations(which):
+        return which, None
     try:
-        lines = await journals.journal(conversation)
+        lines = await journals.journal(which)
     except TravelError:
         lines = []
     if not lines:
-        raise ConfigError(f"there is neither a chat nor a conversation {conversation} that is kept")
-    return cast("int", lines[0]["chat_id"])
+        raise ConfigError(f"there is neither a chat nor a conversation {which} that is kept")
+    return cast("int", lines[0]["chat_id"]), which
 
 
-def _nothing() -> None:
-    """Tell nobody: the page asks how far a pass is."""
+async def _only(journals: StoredJournals, chat: int | None, conversation: int | None) -> JsonObject:
+    """Return the row of the one conversation that is meant."""
+    rows = await (journals.every(0, _PAGE) if chat is None else journals.conversations(chat))
+    rows = [row for row in rows if conversation in (None, row["conversation"])]
+    if len(rows) != 1:
+        numbers = ", ".join(str(row["conversation"]) for row in rows[-10:]) or "none"
+        raise ConfigError(f"--to writes one conversation, so name its number; there are {numbers}")
+    return rows[0]
+
+
+async def _running(twins: Twins, task_status: trio.TaskStatus[None]) -> None:
+    async def up() -> None:
+        await trio.lowlevel.checkpoint()
+        task_status.started()
+
+    await twins.run(up)
+
+
+async def _save(path: Path, looks: Looks, row: JsonObject, news: trio.lowlevel.ParkingLot) -> None:
+    """Write a page with a conversation, once that has been run again."""
+    chat, conversation = cast("int", row["chat_id"]), cast("int", row["conversation"])
+    id = cast("dict[str, str]", await looks.open(chat, conversation))["id"]
+    while "notches" not in cast("JsonObject", looks.passed(id)):
+        await news.park()
+    page = await saved_page(looks, id)
+    try:
+        await trio.Path(path).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path} can't be written: {error.strerror}") from error
+    print(f"triobot: conversation {conversation} is in {harmless(str(path))}")
 
 
 def _marks(started_at: int | None, since: int) -> Sequence[JsonObject]:

@@ -59,7 +59,6 @@ const list = root("section", { class: "inspected" });
 const travel = travelView({
   back: "backToList",
   onRequest: null,
-  saves: location.protocol !== "file:",
   onClose: () => {
     app.classList.remove("travelling");
     draw();

@@ -1,10 +1,12 @@
 // The view that travels through a conversation's time: chat, code and values as they were at a notch, and below them
 // the time line. It shows what a pass says (passes, state, story), and sends nothing to anybody.
 
-import { Refused, writePlace } from "../link.js";
+import { lookText, Refused, writePlace } from "../link.js";
+import { save } from "../saving.js";
 import { copy, sheet, toast, tried } from "../sheet.js";
 import { draw as put, html, root } from "../ui.js";
 import { t } from "../words.js";
+import { branchesBeside } from "./branches.js";
 import { centre, Chat, Crash } from "./chat.js";
 import { Code } from "./code.js";
 import { finder } from "./find.js";
@@ -31,8 +33,8 @@ const TABS = ["chat", "branch", "code", "values"];
 /** @typedef {import("./links.js").Wanted} Wanted */
 const GOES_ON = new Set(["waits", "works"]);
 
-/** @param {{onClose: () => void, onRequest: ((choose: import("./links.js").Choose) => void) | null, back?: string, saves?: boolean}} hooks */
-export function travelView({ onClose, onRequest, back = "backToNow", saves = false }) {
+/** @param {{onClose: () => void, onRequest: ((choose: import("./links.js").Choose) => void) | null, back?: string}} hooks */
+export function travelView({ onClose, onRequest, back = "backToNow" }) {
   const element = root("section", { class: "travel", "aria-label": t("travel") });
   element.hidden = true;
   // Wherever the focus is: what had it may be gone with its notch.
@@ -67,12 +69,12 @@ export function travelView({ onClose, onRequest, back = "backToNow", saves = fal
   let lastSource = 0;
   const find = finder();
   const path = turnPath(() => draw());
-  /** What may be done besides looking; where that is nothing, its scripts are not even loaded. @type {string[]} */
+  /** What may be done besides looking. @type {string[]} */
   let offered = [];
   /** The chat's conversations. @type {any[]} */
   let listed = [];
   let offering = Promise.resolve();
-  /** @type {ReturnType<typeof import("./branches.js").branchesBeside> | null} */
+  /** @type {ReturnType<typeof branchesBeside> | null} */
   let branching = null;
 
   function close() {
@@ -138,11 +140,10 @@ export function travelView({ onClose, onRequest, back = "backToNow", saves = fal
     const mine = place;
     if (!mine) return;
     const { conversations, can = [] } = await offeredIn(mine.chat).catch(() => ({ conversations: [], can: [] }));
-    const { branchesBeside } = can.length ? await import("./branches.js") : { branchesBeside: null };
     if (mine !== place) return;
     const shows = () => (tab = "branch");
     const taken = () => (close(), toast(t("tookPlace")));
-    branching ??= branchesBeside && branchesBeside({ draw, shows, taken, then: () => bubbles().map(({ sent }) => saidIn(sent)) });
+    if (can.length) branching ??= branchesBeside({ draw, shows, taken, then: () => bubbles().map(({ sent }) => saidIn(sent)) });
     offered = can;
     listed = conversations;
     if (answers && can.includes("answers")) branching?.answers(mine.chat, mine.conversation);
@@ -184,7 +185,7 @@ export function travelView({ onClose, onRequest, back = "backToNow", saves = fal
     if (journal && notch) branching?.test(journal.pass, notch, document.activeElement);
   }
 
-  const saveIt = () => tried(async () => (await import("./saved.js")).savePage(/** @type {Journal} */ (journal), listed.find((one) => one.conversation === place?.conversation), sources));
+  const saveIt = () => tried(async () => save(`conversation-${place?.conversation}.html`, await lookText(`travel/pass/${journal?.pass.id}/page`), "text/html"));
 
   const focusSlider = () =>
     /** @type {HTMLElement | null} */ (element.querySelector("input[type=range]"))?.focus({ preventScroll: true });
@@ -421,7 +422,7 @@ export function travelView({ onClose, onRequest, back = "backToNow", saves = fal
       branch=${journal && mayBranch() && answerDifferently}
       again=${journal && mayAnswer() && answerAgain}
       saved=${saved}
-      savePage=${saves && journal?.isWhole && sources.size === journal.pass.sources.length && listed.length > 0 && saveIt}
+      savePage=${location.protocol !== "file:" && saveIt}
     />`;
     put(html`${head}${journal ? body() : html`<${Waiting} problem=${problem} tryAgain=${tryAgain} />`}`, element);
     centre(element, ".then", ".now") || centre(element, ".then", ":scope > :not(.later)");

@@ -1,0 +1,135 @@
+"""The page's files, and what they are joined to: a script, a style sheet, a page that needs no server."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import posixpath
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+from ..wire.rules import JsonValue
+from .exchange import Looks, TravelError
+from .views import JsonObject, json_for_pages
+
+_ASSETS: Final = Path(__file__).with_name("page") / "assets"
+TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+# Named once, at the start: what is asked for can't lead out of the folder.
+FILES: Final = {
+    path.relative_to(_ASSETS).as_posix(): path for path in _ASSETS.rglob("*") if path.suffix in TYPES
+}
+_SHEET: Final = re.compile(r' *<link rel="stylesheet" href="/page/([^"]+)" />\n')
+_SCRIPT: Final = re.compile(r' *<script type="module" src="/page/([^"]+)"></script>\n')
+_ICON: Final = re.compile(r' *<link rel="icon"[^>]*>\n')
+_IMPORT: Final = re.compile(r'^import (\{[^}]*\}|\w+) from "([^"]+)";$', re.MULTILINE)
+_EXPORT: Final = re.compile(r"^export ((?:async )?(?:function|const|class)) (\w+)", re.MULTILINE)
+# As they stand at the end of the two libraries.
+_EXPORTS: Final = re.compile(r"\bexport(\{[^}]*\});$", re.MULTILINE)
+_DEFAULT: Final = re.compile(r"\bexport default (.*)", re.DOTALL)
+_NAMED: Final = re.compile(r"([\w$]+) as ([\w$]+)")
+_ROW: Final = ("chat_id", "conversation", "route", "kind", "state", "because", "started_at")
+_LOAD: Final = """\
+"use strict";
+const made = {};
+const load = (name) => (made[name] ??= parts[name]());
+const parts = {
+"""
+
+
+def script_of(*first: str) -> str:
+    """Return these scripts with all that they import as one classic script, which runs them in this order.
+
+    Each becomes a function that returns what it exports. `load` is by which they get at one another.
+    """
+    parts = dict[str, str]()
+    for name in first:
+        _gather(name, parts)
+    return f"{_LOAD}{''.join(parts.values())}}};\n{''.join(f'load({json.dumps(name)});' for name in first)}\n"
+
+
+def _gather(name: str, parts: dict[str, str]) -> None:
+    if name in parts:
+        return
+    parts[name] = ""
+    exported = list[str]()
+
+    def imported(found: re.Match[str]) -> str:
+        other = posixpath.normpath(posixpath.join(posixpath.dirname(name), found[2]))
+        _gather(other, parts)
+        names = _NAMED.sub(r"\1: \2", found[1])
+        names = names if names.startswith("{") else f"{{ default: {names} }}"
+        return f"const {names} = load({json.dumps(other)});"
+
+    def declared(found: re.Match[str]) -> str:
+        exported.append(found[2])
+        return f"{found[1]} {found[2]}"
+
+    text = _EXPORT.sub(declared, _IMPORT.sub(imported, FILES[name].read_text("utf-8")))
+    text = _EXPORTS.sub(lambda found: "return " + _NAMED.sub(r"\2: \1", found[1]), text)
+    text = _DEFAULT.sub(r"return { default: \1 };", text)
+    parts[name] = f"{json.dumps(name)}: () => {{\n{text}\nreturn {{ {', '.join(exported)} }};\n}},\n"
+
+
+def sheet_of(page: str) -> str:
+    """Return the style sheets of a page as one."""
+    return "\n".join(
+        FILES[name].read_text("utf-8") for name in _SHEET.findall(FILES[page].read_text("utf-8"))
+    )
+
+
+def page_of(page: str) -> str:
+    """Return a page whose scripts come in one request, and whose sheets do."""
+    text = _SHEET.sub("", FILES[page].read_text("utf-8"))
+    text = _SCRIPT.sub('    <script defer src="/page/all.js"></script>\n', text)
+    return text.replace("</head>", '  <link rel="stylesheet" href="/page/all.css" />\n  </head>')
+
+
+def script_of_page(page: str) -> str:
+    """Return the script that a page runs."""
+    return script_of(*_SCRIPT.findall(FILES[page].read_text("utf-8")))
+
+
+async def saved_page(looks: Looks, id: str) -> str:
+    """Return one page with a pass whole, which opens from a file and asks nobody for anything.
+
+    Raises:
+        TravelError: the pass isn't ready, or is gone.
+    """
+    head = cast("JsonObject", looks.passed(id))
+    if "notches" not in head:
+        raise TravelError("this pass is not ready yet")
+    chat, number = head["chat_id"], head["conversation"]
+    place, first, count = f"travel/pass/{id}", cast("int", head["first"]), cast("int", head["notches"])
+    notches = list[Any]()
+    while first + len(notches) < count:
+        window = json.loads(gzip.decompress(await looks.notches(id, first + len(notches), count)))
+        notches += window["notches"]
+    row = {name: head[name] for name in _ROW} | {"updated_at": notches[-1]["t"]}
+    about: JsonObject = {"what": "export", "bot": ""}
+    about |= {"hidden": head.get("hidden", False), "redacted": head.get("redacted", False)}
+    told: dict[str, JsonValue] = {
+        "travel": {"about": about, "conversations": [row], "after": None},
+        f"travel/{chat}": {"conversations": [row]},
+        f"travel/{chat}/{number}/open": {"id": id},
+        place: head,
+        f"{place}/notches": {"notches": notches},
+    }
+    for source in cast("list[Mapping[str, int]]", head["sources"]):
+        text = gzip.decompress(await looks.source(id, source["id"])).decode()
+        told[f"{place}/source/{source['id']}"] = text
+    page = FILES["inspect.html"].read_text("utf-8")
+    for gone in (_SHEET, _SCRIPT, _ICON):
+        page = gone.sub("", page)
+    script = script_of("travel/saved.js", *_SCRIPT.findall(FILES["inspect.html"].read_text("utf-8")))
+    within = f"<style>\n{sheet_of('inspect.html')}</style>\n"
+    answers = json_for_pages(told).replace("<", "\\u003c")
+    behind = f'<script type="application/json" id="told">{answers}</script>\n<script>\n{script}</script>\n'
+    return page.replace("</head>", f"{within}</head>").replace("</body>", f"{behind}</body>")
