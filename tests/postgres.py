@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,7 @@ class Server:
 
     port: int
     folder: Path
+    settings: Mapping[str, str] = attrs.field(factory=dict)
     _process: subprocess.Popen[bytes] | None = None
     _kept: dict[tuple[str, str], Any] = attrs.field(factory=dict, eq=False)
 
@@ -78,7 +79,7 @@ class Server:
         """Start it, in the thread that lives as long as it is to, and wait until it takes connections."""
         within, programs = _within(self.folder.parent), _programs()
         assert programs is not None
-        settings = {**_SETTINGS, "port": str(self.port)}
+        settings = {**_SETTINGS, **self.settings, "port": str(self.port)}
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self.folder.parent / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -323,13 +324,14 @@ def _made(program: str, *arguments: str) -> Generator[Server]:
 
 
 @contextmanager
-def run_server() -> Generator[Server]:
+def run_server(**settings: str) -> Generator[Server]:
     """A server with a role and a database, for as long as the block runs."""
     with _made("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C") as server:
         # What processes note on their machine goes with the server, and not into a home.
         before = os.environ.get("STATE_DIRECTORY")
         os.environ["STATE_DIRECTORY"] = str(server.folder.parent / "state")
         try:
+            server.settings = settings
             server.start()
             server.ask(f"CREATE ROLE {ROLE} LOGIN", f"CREATE DATABASE bots OWNER {ROLE}", database="postgres")
             yield server

@@ -1,5 +1,8 @@
 """What a store in PostgreSQL costs beside a file: ``python -m tests.benchmarks.postgres [--rounds N]``.
 
+With ``--minutes N`` 500 events come each second for so long, from the second minute on beside a transaction
+that has read and written, and stays open.
+
 The server is the tests' own, on this machine, with fsync. Both bots run at the same time and are asked in
 turns; ratios are taken round by round. The server's CPU time is that of all its processes.
 """
@@ -7,12 +10,15 @@ turns; ratios are taken round by round. The server's CPU time is that of all its
 from __future__ import annotations
 
 import argparse
+import os
+import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import attrs
+import psycopg
 
 from tests.postgres import Server, run_server, why_not
 
@@ -65,14 +71,47 @@ def measure(
 
 
 def cpu_of_server(server: Server) -> float:
-    """CPU seconds of the server's processes that are there."""
-    return sum(map(cpu_of, _processes_of(server)))
-
-
-def _processes_of(server: Server) -> Iterator[int]:
+    """CPU seconds of the server's processes, of those that have ended, too."""
     first = int((server.folder / "postmaster.pid").read_text().split()[0])
+    ended = Path(f"/proc/{first}/stat").read_text().rpartition(")")[2].split()[13:15]
+    return sum(map(cpu_of, _processes_of(first))) + sum(map(int, ended)) / os.sysconf("SC_CLK_TCK")
+
+
+def _processes_of(first: int) -> Iterator[int]:
     yield first
     yield from map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())
+
+
+def endure(server: Server, *, minutes: int, rate: int) -> None:
+    """Have events come at a rate, and tell what each minute's cost; one that is refused raises."""
+    _, system = beside(TRIOBOT, server, "endured")
+    state = (
+        "SELECT sum(pg_total_relation_size(relid)) / 1e6, sum(n_dead_tup),"
+        " (SELECT count(*) FROM endured.inbox) FROM pg_stat_user_tables WHERE schemaname = 'endured'"
+    )
+    cores = take_sides()
+    with (
+        closing(Load()) as load,
+        tempfile.TemporaryDirectory() as stores,
+        all_running([system], load, peers=None, stores=Path(stores), cores=cores) as there,
+        closing(psycopg.connect(server.url(user="postgres"))) as long,
+    ):
+        (process,) = there.values()
+        for minute in range(minutes):
+            bot, database = process.cpu, cpu_of_server(server)
+            run = load.pour(process.port, system.event, rate=rate, seconds=60, first=minute * 1000)
+            bot, database = (process.cpu - bot) / run.done, (cpu_of_server(server) - database) / run.done
+            acks = statistics.quantiles(run.acks, n=100)
+            ((size, dead, waiting),) = server.ask(state)
+            print(
+                f"minute {minute + 1:3}  {run.done:6} events  bot {bot * 1e6:4.0f} us  server"
+                f" {database * 1e6:4.0f} us  200 after {acks[49] * 1e3:5.1f} ms, 99 %{acks[98] * 1e3:6.1f}, all"
+                f" {max(run.acks) * 1e3:6.1f}  {size:5.0f} MB, {dead} dead rows, {waiting} events wait",
+                flush=True,
+            )
+            if not minute:
+                long.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+                long.execute("CREATE TABLE written AS SELECT count(*) FROM endured.deliveries")
 
 
 def tell(title: str, table: dict[str, Figures]) -> None:
@@ -95,9 +134,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--events", type=int, default=1024)
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 64])
+    parser.add_argument("--minutes", type=int)
     given = parser.parse_args()
     if (why := why_not()) is not None:
         raise SystemExit(why)
+    if given.minutes is not None:
+        with run_server(autovacuum="on") as server:
+            endure(server, minutes=given.minutes, rate=500)
+        return
     with run_server() as server:
         for connections in given.connections:
             for words, system, echo in (

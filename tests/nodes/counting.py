@@ -10,10 +10,13 @@ from typing import Final
 
 import attrs
 
-from triobot import Bot, Chat, Paid
+from triobot import Bot, Chat, Key, Paid
 from triobot.filters import paid, pressed, text
 
 PRICE: Final = 1_000
+EACH: Final = 10
+"""Events of a conversation; then the next one goes on from the same number."""
+NUMBER: Final = Key("number", int, default=0)
 OVEN: Final = Path(os.environ.get("OVEN", "oven"))
 
 bot = Bot()
@@ -45,8 +48,9 @@ async def serve(key: str, order: str) -> None:
 
 @bot.conversation(text() | pressed())
 async def count(chat: Chat) -> None:
-    event, number = chat.event, 0
-    while True:
+    number = chat.data[NUMBER]
+    for before in range(EACH):
+        event = await chat.receive(text() | pressed()) if before else chat.event
         number += 1
         said = str(getattr(event, "content", getattr(event, "value", "?")))
         await chat.send(f"{number} {said}")
@@ -54,7 +58,7 @@ async def count(chat: Chat) -> None:
             number += 1  # the button of a charge is one more message
             await chat.charge(PRICE, f"{number} pay", item=Meal(f"{chat.id}.{number}"))
             await chat.send(f"{number} paid")
-        event = await chat.receive(text() | pressed())
+        chat.data[NUMBER] = number
 
 
 @bot.aside(paid(Meal))
