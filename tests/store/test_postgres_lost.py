@@ -16,12 +16,13 @@ import pytest
 import trio
 from psycopg import errors
 
+from tests.loopback import PATIENCE
 from tests.postgres import Server
 from tests.store.contract import SettableClock
 from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
 from tests.store.contract.money import put, raised
 from tests.wire_proxy import Cut, Proxy, proxying
-from triobot.errors import ConfigError, StoreAwayError, StoreCorruptError, StoreLockedError
+from triobot.errors import ConfigError, StoreAwayError, StoreCorruptError, StoreError, StoreLockedError
 from triobot.seams.broadcasts import OpenBroadcast
 from triobot.seams.inbox import InboxRow
 from triobot.seams.journals import BeginConversation, ConversationId
@@ -31,14 +32,16 @@ from triobot.seams.writes import (
     Consume,
     KeepRaw,
     LeaseLostError,
+    OperatorOrder,
     PutData,
     PutSetting,
     StaleRowError,
     Write,
 )
-from triobot.store import Stamp, Store, open_store, wait_free
+from triobot.store import Stamp, Store, open_store, read_nodes, wait_free
 from triobot.store.postgres import session
 from triobot.store.postgres.failures import ends_the_session
+from triobot.store.postgres.orders import ask_owner
 from triobot.store.postgres.ownership import SECONDS, SPEAKS_EVERY, hold
 from triobot.wire.ids import ChatId
 
@@ -485,9 +488,13 @@ async def test_who_is_silent_for_three_seconds_loses_the_store_and_who_speaks_ke
         await store.commit(PutSetting("whose", "mine"))
     silent = psycopg.connect(postgres.url(), autocommit=True, cursor_factory=psycopg.RawCursor)
     hold(silent, 7)
-    postgres.ask(
-        "UPDATE triobot.owner SET id = 7, name = 'silent'",
-    )
+    postgres.ask("UPDATE triobot.owner SET id = 7, name = 'number 7'")
+    with trio.fail_after(PATIENCE):
+        while not (await read_nodes(postgres.url()))[0].silent:
+            await trio.sleep(0.01)
+    place = postgres.url().removeprefix("postgresql:")
+    with pytest.raises(StoreError, match=r"number 7, .*, nor tell the database anything for 3 s: it stands"):
+        await ask_owner(place, OperatorOrder("GET", "/", b""), patience=0)
     async with opened(postgres) as store:
         await store.commit(PutSetting("whose", "another's"))
     with pytest.raises(psycopg.OperationalError):

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 DETAILS: Final = """\
 It says which process of the bot has the store and works, and which ones stand by: these take events in, and
 one of them goes on with the work within seconds when the first one ends. What the database has a process wait
-for, such as another session's lock, is said in the database's words.
+for, such as another session's lock, is said in the database's words. One that has said nothing for some time
+stands still, or is cut off: another one takes its place; where none stands by, restart it.
 
 The store is in PostgreSQL, such as postgresql://HOST/DATABASE. The database is asked, so that no bot has to
 run.
@@ -56,5 +57,6 @@ def _lines(nodes: Sequence[NodeRow]) -> Iterator[str]:
         place = f" at {node.address}" if node.address else ""
         version = f", triobot {node.version}" if node.version else ""
         waits = f", and waits for {node.waits_for}" if node.waits_for else ""
+        silent = f", but has said nothing for {span(int(node.silent * 1000))}" if node.silent else ""
         does = "works" if node.works else "stands by"
-        yield f"{node.name}{place} {does} for {span(int(node.seconds * 1000))}{version}{waits}"
+        yield f"{node.name}{place} {does} for {span(int(node.seconds * 1000))}{version}{waits}{silent}"

@@ -40,7 +40,7 @@ from .history import SEEN, history_of, store_of
 from .ownership import (
     COUNT,
     CUT,
-    LIVES,
+    GRACE,
     SECONDS,
     SETTLE,
     SETTLE_SURELY,
@@ -48,8 +48,8 @@ from .ownership import (
     THERE,
     SpokenLease,
     end_silent,
+    free_for,
     hold,
-    is_free,
     lock_out,
 )
 from .rows import PostgresTables
@@ -65,13 +65,12 @@ _unacquitted: Final[list[OpenedStore]] = []
 _ours: Final[set[int]] = set()
 """The nodes that this process is or was; by its name one of another container may have it, too."""
 
-_HAD: Final = b"SELECT EXISTS (SELECT 1 FROM owner WHERE " + LIVES + b")"
 _OWNER: Final = b"SELECT id, name FROM owner"
 _LOCK: Final = b"SELECT id FROM owner FOR UPDATE"
 _TELL: Final = b"SELECT pg_notify($1, '')"
 PATIENCE: Final = SECONDS + 1
 """How long one who opens a store waits for a process that has died a moment ago."""
-_LOOK_AGAIN: Final = 0.1
+_LOOK_AGAIN: Final = 0.05
 _LEAP: Final = f"SELECT setval('numbers', (last_value / {LEAP} + 1) * {LEAP}) FROM numbers".encode()
 
 
@@ -215,7 +214,8 @@ class OpenedStore:
         owner, name = _row_of(run(_OWNER))
         if owner is None:
             return
-        if not is_free(connection, owner) or self._is_early() or not lock_out(connection, owner):
+        free = (free_for(connection, owner) or 0) >= GRACE
+        if not free or self._is_early() or not lock_out(connection, owner):
             raise self._locked(name, owner)
         run(CUT, (owner,))
 
@@ -416,8 +416,8 @@ def is_had(connection: Connection) -> bool:
     if connection.execute(THERE).fetchone() != (True,):
         return False
     end_silent(connection)
-    (had,) = _row_of(connection.execute(_HAD))
-    return bool(had)
+    owner, _ = _row_of(connection.execute(_OWNER))
+    return owner is not None and free_for(connection, owner) is None
 
 
 def new_node() -> int:

@@ -27,7 +27,7 @@ from ...errors import ConfigError, StoreAwayError, StoreError, TriobotError
 from ...seams.writes import Answered, CarryOut, OperatorOrder
 from .address import PostgresAddress, read_address
 from .failures import first_line
-from .ownership import GRACE, LIVES, THERE
+from .ownership import GRACE, LIVES, SESSION, SILENT, THERE
 from .session import Connection, connect, make_connection, named
 from .threads import ask
 
@@ -62,6 +62,7 @@ _LOOK: Final = (
     b"SELECT taken, status, EXISTS (SELECT 1 " + _OWNER + b" AND owner.id = orders.node) FROM orders"
     b" WHERE id = $1"
 )
+_SILENCE: Final = b"SELECT " + SILENT + b" FROM owner LEFT JOIN " + SESSION
 _WITHDRAW: Final = b"DELETE FROM orders WHERE id = $1 AND NOT taken"
 _END: Final = b"DELETE FROM orders WHERE id = $1"
 _NOTIFY: Final = b"SELECT pg_notify($1, '')"
@@ -162,8 +163,11 @@ def _answer_to(connection: Connection, number: int, name: str, patience: float) 
             if is_gone and not undone:
                 raise StoreError(f"the active node, {name}, ended before it had answered; ask again")
             if undone and not is_gone:
+                ((silent,),) = connection.execute(_SILENCE)
+                still = f", nor tell the database anything for {silent:.0f} s: it stands still, or is cut off"
                 raise StoreError(
-                    f"the active node is {name}, and did not answer within {patience:g} s; nothing was done"
+                    f"the active node is {name}, and did not answer within {patience:g} s"
+                    f"{still if silent else ''}; nothing was done"
                 )
             if undone:
                 return None

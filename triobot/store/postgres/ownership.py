@@ -56,6 +56,14 @@ standbys, so that what it finds is there as well."""
 LIVES: Final = b"NOT pg_try_advisory_xact_lock_shared(owner.id)"
 """Whether the owner lives."""
 
+SESSION: Final = b"pg_stat_activity ON starts_with(application_name || ' ', 'node owner ' || owner.id || ' ')"
+"""The owner's session."""
+
+SILENT: Final = f"""coalesce(CASE
+    WHEN wait_event_type = 'Client' AND state_change < clock_timestamp() - interval '{SECONDS} s'
+    THEN extract(epoch FROM clock_timestamp() - state_change) END, 0)::float8""".encode()
+"""For how many seconds the server has waited for a session's next word, if that is long; else 0."""
+
 THERE: Final = b"SELECT to_regclass('owner') IS NOT NULL"
 """Whether there is a store."""
 
@@ -64,7 +72,8 @@ _END_OLDER: Final = (
     b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     b" WHERE application_name = $1 AND usename = current_user AND pid <> pg_backend_pid()"
 )
-_END_SILENT: Final = f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+# It waits for the end, so that the look behind it finds the lock free.
+_END_SILENT: Final = f"""SELECT pg_terminate_backend(pid, 200) FROM pg_stat_activity
     WHERE usename = current_user AND datname = current_database()
     AND application_name LIKE 'node %'
     AND wait_event IN ('ClientRead', 'ClientWrite')
@@ -72,8 +81,9 @@ _END_SILENT: Final = f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     AND (state <> 'idle' OR application_name LIKE 'node owner %')""".encode()
 _IS_FREE: Final = b"SELECT pg_try_advisory_xact_lock_shared($1)"
 _LOCK: Final = b"SELECT pg_try_advisory_xact_lock($1)"
-# Since when the lock of a process has been free, by its number, as this process has seen it; in any thread.
-_free_since: Final[dict[int, float]] = {}
+# Since when, and until when at least, the lock of a process has been free, by its number, as this process has
+# seen it; in any thread.
+_free: Final[dict[int, tuple[float, float]]] = {}
 
 
 def hold(connection: Connection, node: int) -> None:
@@ -98,13 +108,17 @@ def end_silent(connection: Connection) -> None:
     connection.execute(_END_SILENT)
 
 
-def is_free(connection: Connection, node: int) -> bool:
-    """Return whether a process's lock has been free for long enough; its session may be made anew."""
+def free_for(connection: Connection, node: int) -> float | None:
+    """Return for how many seconds this process has seen a process's lock free; None: it isn't."""
     (free,) = connection.execute(_IS_FREE, (node,)).fetchone() or (False,)
+    now = time.monotonic()
+    since, seen = _free.pop(node, (now, now))
     if not free:
-        _free_since.pop(node, None)
-        return False
-    return time.monotonic() - _free_since.setdefault(node, time.monotonic()) >= GRACE
+        return None
+    if now - seen > LOOK_EVERY:
+        since = now  # its session may have been made anew in between, and lost again
+    _free[node] = since, now
+    return now - since
 
 
 def lock_out(connection: Connection, node: int) -> bool:

@@ -18,7 +18,7 @@ from ...base.version import __version__
 from ...errors import ConfigError, StoreAwayError
 from .address import PostgresAddress, read_address
 from .failures import first_line
-from .ownership import LIVES, THERE
+from .ownership import LIVES, SESSION, SILENT, THERE
 from .schemas import key_of
 from .session import Connection, connect, named
 from .threads import ask
@@ -26,13 +26,13 @@ from .threads import ask
 _MOST: Final = 20
 """Letters of a machine's name: the server cuts a session's name behind 63."""
 _WORKS: Final = (
-    b"""
-SELECT owner.name, coalesce(split_part(application_name, ' ', 4), ''), coalesce(host(client_addr), ''),
-    extract(epoch FROM clock_timestamp() - backend_start)::float8,
-    coalesce(CASE WHEN wait_event_type <> 'Client' THEN wait_event END, '')
-FROM owner LEFT JOIN pg_stat_activity
-ON starts_with(application_name || ' ', 'node owner ' || owner.id || ' ')
-WHERE """
+    b"SELECT owner.name, coalesce(split_part(application_name, ' ', 4), ''), coalesce(host(client_addr), ''),"
+    b" extract(epoch FROM clock_timestamp() - backend_start)::float8,"
+    b" coalesce(CASE WHEN wait_event_type <> 'Client' THEN wait_event END, ''), "
+    + SILENT
+    + b" FROM owner LEFT JOIN "
+    + SESSION
+    + b" WHERE "
     + LIVES
 )
 _WAITING: Final = b"""
@@ -54,6 +54,7 @@ class NodeRow:
         seconds: for how long it has had its session.
         works: it has the store; else it stands by, and takes events in.
         waits_for: what the server has it wait for, in the server's words; empty: for nothing.
+        silent: for how many seconds it has told the server nothing, if that is long; else 0.
     """
 
     name: str
@@ -62,6 +63,7 @@ class NodeRow:
     seconds: float
     works: bool
     waits_for: str = ""
+    silent: float = 0.0
 
 
 def name_as_standby(connection: Connection, address: PostgresAddress) -> None:
@@ -93,8 +95,8 @@ def _read(connection: Connection, address: PostgresAddress) -> Sequence[NodeRow]
     if connection.execute(THERE).fetchone() != (True,):
         raise ConfigError(f"there is no store at {named(address)}")
     found = [
-        NodeRow(name, version, place, float(seconds or 0), True, waits_for)
-        for name, version, place, seconds, waits_for in connection.execute(_WORKS)
+        NodeRow(name, version, place, float(seconds or 0), True, waits_for, silent)
+        for name, version, place, seconds, waits_for, silent in connection.execute(_WORKS)
     ]
     for said, place, seconds in connection.execute(_WAITING, (_name_of(address),)):
         pid, version, machine = str(said).removeprefix(_name_of(address)).split(" ", 2)
