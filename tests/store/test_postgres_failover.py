@@ -225,3 +225,21 @@ async def test_an_owner_that_does_not_come_back_begins_an_epoch(
             assert time.monotonic() - began >= 3
             assert (store.opening().epoch, store.opening().restored) == (1, True)
             assert (await accepts(store, "b")).seq > first.seq + LEAP // 2
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_an_owner_that_was_closed_while_the_server_was_away_knows_what_was_there(
+    postgres: Server, *, whole: bool
+) -> None:
+    """The bot's work is cut by a server that is away, and begins anew in the same process."""
+    with proxying(postgres.port) as proxy:
+        async with opened(postgres.url(port=proxy.port)) as owner:
+            await accepts(owner, "a")
+            proxy.refuses = True
+            proxy.cut()
+        another_history(postgres)
+        if not whole:
+            postgres.ask("UPDATE triobot.commits SET n = n - 1")
+        proxy.refuses = False
+        async with opened(postgres.url(port=proxy.port)) as store:
+            assert (store.opening().epoch, store.opening().restored) == ((0, False) if whole else (1, True))

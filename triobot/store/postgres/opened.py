@@ -62,8 +62,9 @@ from .work_file import take_work_file
 _log: Final = logging.getLogger("triobot.store")
 # Runs of this process that came to their end while the server was away; see `acquit_late`.
 _unacquitted: Final[list[OpenedStore]] = []
-_ours: Final[set[int]] = set()
-"""The nodes that this process is or was; by its name one of another container may have it, too."""
+_ours: Final[dict[int, int | None]] = {}
+"""The nodes that this process is or was: by its name one of another container may have it, too. And how many
+commits one knew of that was closed while the server was away."""
 
 _OWNER: Final = b"SELECT id, name FROM owner"
 _LOCK: Final = b"SELECT id FROM owner FOR UPDATE"
@@ -101,6 +102,7 @@ class OpenedStore:
         self._visited = False
         self.node = node
         self._closed = threading.Event()
+        self._proven = False
         self._run: str | None = None
         self._work_file: FileLock | None = None
         self._lease: SpokenLease | None = None
@@ -214,8 +216,10 @@ class OpenedStore:
         owner, name = _row_of(run(_OWNER))
         if owner is None:
             return
+        known = _ours.get(owner)
+        self._proven = known is not None and _row_of(run(SETTLE, (owner,))) == (known,)
         free = (free_for(connection, owner) or 0) >= GRACE
-        if not free or self._is_early() or not lock_out(connection, owner):
+        if not free or (not self._proven and self._is_early()) or not lock_out(connection, owner):
             raise self._locked(name, owner)
         run(CUT, (owner,))
 
@@ -288,16 +292,16 @@ class OpenedStore:
     def _note_history(self, now: int) -> None:
         """Begin an epoch if the server's history isn't the one in which the store was open before.
 
-        Nothing here can tell whether something acknowledged is
-        missing; it is treated as if it were. Another one that had it open, and found all, has noted the new
-        history; see `triobot.store.postgres.history.go_on`.
+        Unless this process had it open then, and finds all commits, nothing here can tell whether something
+        acknowledged is missing; it is treated as if it were. Another one that had it open, and found all, has
+        noted the new history; see `triobot.store.postgres.history.go_on`.
         """
         history = history_of(self._session.connection)
         known = get_meta(self._session, "history")
         if known == history:
             return
         put_meta(self._session, "history", history)
-        if known is not None:
+        if known is not None and not self._proven:
             begin_epoch(self._session, now)
             stop_after_restore(self._session)
             self._session.run(_LEAP)
@@ -330,6 +334,8 @@ class OpenedStore:
                     self.acquit()
             except (TriobotError, psycopg.Error) as error:
                 _log.warning("the store %s could not be closed cleanly: %s", self.name, first_line(error))
+                if self.transactions.broken is None:
+                    _ours[self.node] = self.transactions.commits
                 if not self._visited:
                     _unacquitted.append(self)
             finally:
@@ -423,7 +429,7 @@ def is_had(connection: Connection) -> bool:
 def new_node() -> int:
     """Return a number for this process, or for one thing that it has open."""
     node = secrets.randbits(62)
-    _ours.add(node)
+    _ours[node] = None
     return node
 
 
