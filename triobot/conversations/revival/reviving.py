@@ -46,8 +46,10 @@ from .stored import Stored, opening_of, read_stored, why_unfit
 log: Final = logging.getLogger("triobot.conversations")
 
 PAGE: Final = 256
+TOGETHER: Final = 16
+"""Chats that come back at a time: of a store on a server each one waits for several answers."""
 HOLDS_UP: Final = 1.0
-"""Seconds for which a chat that comes back holds up the others: its code may wait for what never comes."""
+"""Seconds for which as many hold up the others: their code may wait for what never comes."""
 PROMPT: Final = 1.0
 """Seconds after which a conversation is taken for busy, if nothing of its journal is left."""
 HANGS: Final = 60.0
@@ -286,6 +288,7 @@ class CatchingUp:
         self._stalled: dict[ChatLife, None] = {}
         self._coming: set[ChatLife] = set()
         self._stall = trio.Event()
+        self._back = trio.Event()
 
     def __len__(self) -> int:
         return len(self._stalled)
@@ -312,20 +315,21 @@ class CatchingUp:
                         await self._come_back_beside(life, nursery)
 
     async def _come_back_beside(self, life: ChatLife, nursery: trio.Nursery) -> None:
-        """Bring a chat back, and wait for that; if it takes long, it goes on beside the next ones."""
-        back = trio.Event()
+        """Bring a chat back beside others; if there are many, wait for one, but not for long."""
         self._coming.add(life)
+        self._back = trio.Event()
 
         async def come_back() -> None:
             try:
                 await self._come_back(life)
             finally:
                 self._coming.discard(life)
-                back.set()
+                self._back.set()
 
         nursery.start_soon(come_back)
-        with trio.move_on_after(HOLDS_UP):
-            await back.wait()
+        if len(self._coming) >= TOGETHER:
+            with trio.move_on_after(HOLDS_UP):
+                await self._back.wait()
 
     async def _catch_up(self, life: ChatLife) -> None:
         latest = life.latest
