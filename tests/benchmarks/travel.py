@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import trio
 
@@ -33,6 +33,7 @@ from triobot.emulator.exchange import TravelError
 from triobot.emulator.views import JsonObject
 from triobot.engine import encode_record
 from triobot.operator.api import row_fields
+from triobot.studio.stored_journals import StoredJournals
 from triobot.studio.travel.twins import Twins
 from triobot.testing import drive, run
 
@@ -136,7 +137,7 @@ def journal_of(file: Path, answers: int) -> list[JsonObject]:
 async def measure(file: Path, lines: Sequence[JsonObject], rounds: int) -> None:
     """Open a journal again and again, and print how long that took."""
     command = [sys.executable, "-m", "triobot.studio.commands.twin", "dev"]
-    twins = Twins(command, ENVIRON, f"{file}:bot", Journals(lines), lambda: None)
+    twins = Twins(command, ENVIRON, f"{file}:bot", cast(StoredJournals, Journals(lines)), lambda: None)
     took: dict[str, list[float]] = {"open": [], "middle": [], "one": [], "cpu": []}
     size = packed = 0
     head: Any = {}

@@ -66,15 +66,6 @@ class Steady(Protocol):
         ...
 
 
-@runtime_checkable
-class Telling(Protocol):
-    """A time of day that says when it is set."""
-
-    def when_set(self, told: Callable[[], None]) -> None:
-        """Have this called whenever it is set, too; it must not wait or raise."""
-        ...
-
-
 def steady_time() -> int:
     """Return this machine's milliseconds since some moment, with those in which it slept."""
     if sys.platform == "linux":
@@ -126,8 +117,9 @@ class Timepiece:
         self._compared_at = -_COMPARED_FOR
         self._waits: set[trio.CancelScope] = set()
         self._look_again = LOOK_AGAIN
-        if isinstance(clock, Telling):
-            clock.when_set(self._look_soon)
+        # A clock of tests says when it is set; this machine's has to be looked at.
+        if (when_set := getattr(clock, "when_set", None)) is not None:
+            when_set(self._look_soon)
             self._look_again = math.inf
         self.before = self._jumped = 0
         self._told: list[Callable[[int], None]] = []

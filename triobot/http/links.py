@@ -13,7 +13,7 @@ import math
 import select
 import socket
 from collections.abc import Callable
-from typing import Final, Protocol, final
+from typing import Final, Protocol, TypeAlias, final
 
 import trio
 from trio.lowlevel import wait_readable, wait_writable
@@ -31,39 +31,28 @@ LOST: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
 _CLOSED: Final = "this connection was closed here"
 
 
-class Poll(Protocol):
-    """What is used of `select.poll`."""
-
-    def register(self, fd: int, eventmask: int, /) -> None:
-        """Ask for these events of this descriptor from now on."""
-        ...
-
-    def poll(self, timeout: float | None, /) -> list[tuple[int, int]]:
-        """Return the descriptors with events, and which."""
-        ...
-
-
 @final
 class ByReading:
-    """A `Poll` for systems without one, such as Windows: it sees what can be read, and nothing else."""
+    """A `select.poll` for systems without one, such as Windows: it sees only what can be read."""
 
     def __init__(self) -> None:
         self._asked: list[int] = []
 
     def register(self, fd: int, eventmask: int, /) -> None:
-        """See `Poll`."""
+        """Ask for these events of this descriptor from now on."""
         if eventmask & POLLIN:
             self._asked.append(fd)
 
     def poll(self, timeout: float | None, /) -> list[tuple[int, int]]:
-        """See `Poll`."""
+        """Return the descriptors with events, and which."""
         if not self._asked:
             return []
         return [(fd, POLLIN) for fd in select.select(self._asked, [], [], timeout)[0]]
 
 
+Poll: TypeAlias = "select.poll | ByReading"
 poll: Final[Callable[[], Poll]] = getattr(select, "poll", ByReading)
-"""Makes the system's own `Poll`, or what takes its place."""
+"""Makes the system's own `select.poll`, or what takes its place."""
 
 
 class ByteLink(Protocol):

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol, cast, final
+from typing import Any, Final, cast, final
 
 import attrs
 import trio
@@ -28,6 +28,7 @@ from ...emulator.views import JsonObject
 from ...engine.records import time_of
 from ...errors import TriobotError
 from ...wire.rules import JsonValue
+from ..stored_journals import StoredJournals
 from .outside import run_test, save_test
 from .staging import ByPerson, events_of
 from .twin import KEPT
@@ -42,34 +43,6 @@ _COMPARED: Final = 200
 _BUILDS: Final = 4
 """Processes of builds that ran before, beside those that an open pass needs."""
 _GONE: Final = "the process in which it was has ended"
-
-
-class Journals(Protocol):
-    """Where journals are read."""
-
-    async def conversations(self, chat_id: int) -> Sequence[JsonObject]:
-        """Return the rows of a chat's conversations: those that live, crashed and ended."""
-        ...
-
-    async def waiting(self) -> Sequence[JsonObject]:
-        """Return the rows of conversations that go on, the last used last."""
-        ...
-
-    async def journal(self, conversation: int) -> Sequence[JsonObject]:
-        """Return a journal as an operator is told it: its row, its records, its effects."""
-        ...
-
-    async def code(self) -> Sequence[JsonObject]:
-        """Return what is known of the builds that ran, and their sources, as `ReadCode` tells it."""
-        ...
-
-    async def end(self, conversation: int) -> None:
-        """Have a conversation end, whatever it waits for; durable when this returns."""
-        ...
-
-    def marks(self, since: int) -> Sequence[JsonObject]:
-        """Return when the bot's process was killed, and started again, since this wall time."""
-        ...
 
 
 @final
@@ -232,7 +205,7 @@ class Twins:
         command: Sequence[str],
         environ: Mapping[str, str],
         bot: str,
-        journals: Journals,
+        journals: StoredJournals,
         tell: Callable[[], None],
     ) -> None:
         self._command = command
