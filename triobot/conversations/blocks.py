@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from types import TracebackType
-from typing import Final, Generic, Self, cast, final
+from typing import Final, Generic, NoReturn, Self, cast, final
 
 import attrs
 import trio
@@ -20,14 +20,21 @@ from ..engine import Channel, Nursery
 from ..engine import Event as EngineEvent
 from ..engine.core import is_cut
 from ..errors import ConfigError, ConversationError, LocalProtocolError, StepError
+from ..seams.rooms import is_chat
 from ..wire.events import Event, Press
+from .beginnings import Successor
 from .charges.paid import named_step
+from .codec import CODEC
 from .conversation import Conversation
+from .doors.calls import Call
+from .notices import Slept
+from .revival.stored import StartedWith, open_run
 from .routes.filters import Filter, check_filter
-from .routes.routing import Watch
+from .routes.routing import Delivery, Start, Watch
 from .running.branches import OperationKind, code_tasks, fingerprint_of_call, step_tasks
 from .running.failures import happened
 from .running.leash import held
+from .running.lines import calling_line
 from .services import StepCall
 
 E_co = TypeVar("E_co", covariant=True, default=object)
@@ -294,7 +301,7 @@ async def run_step(
                 return await _try(conversation, fn, args, (*own, *on), first)
             except again:
                 pause = pause_behind(tries, retry)
-            await conversation.sleep(pause)
+            await sleep(conversation, pause)
     return await _try(conversation, fn, args, own, first)
 
 
@@ -361,3 +368,54 @@ async def open_nursery(conversation: Conversation) -> AsyncGenerator[ChatNursery
     conversation.enter(OperationKind.NURSERY)
     async with conversation.run.open_nursery() as nursery:
         yield ChatNursery(conversation, nursery)
+
+
+# --- how it goes on
+
+
+async def sleep(conversation: Conversation, seconds: float) -> None:
+    """Wait for a time."""
+    conversation.enter(OperationKind.SLEEP)
+    _advise_sleep(conversation, seconds)
+    await conversation.run.sleep(seconds)
+
+
+async def sleep_until(conversation: Conversation, at: int) -> None:
+    """Wait until the time of day is `at`; a clock that is set, or stood still, is followed."""
+    conversation.enter(OperationKind.SLEEP)
+    _advise_sleep(conversation, (at - conversation.run.now()) / 1000)
+    await conversation.run.sleep_until(at)
+
+
+def _advise_sleep(conversation: Conversation, seconds: float) -> None:
+    notice, life = conversation.services.notice, conversation.life
+    hears = conversation.watches or conversation.waits or conversation in life.places.asides
+    if notice is not None and is_chat(life.chat_id) and not hears:
+        notice(Slept(seconds))
+
+
+async def continue_as(
+    conversation: Conversation, fn: Callable[..., object], args: tuple[object, ...]
+) -> NoReturn:
+    """Go on as another route's function, in this one's place; see `Chat.continue_as`."""
+    conversation.enter(OperationKind.CONTINUE)
+    line, run, life = calling_line(), conversation.run, conversation.life
+    if run.nurseries or trio.lowlevel.current_task() is not run.task:
+        raise ConfigError(
+            f"{line}: continue_as() inside an open chat nursery, whose children would be lost; leave the "
+            "nursery's block first"
+        )
+    room, route = not is_chat(life.chat_id), conversation.route
+    route = conversation.shared.table.route_of(fn, args, f"{line}: continue_as()", room=room, by=route)
+    await trio.lowlevel.checkpoint_if_cancelled()
+    event, at, given = conversation.event, conversation.at, conversation.given
+    place = life.places.place_of(conversation)
+    call = Call(life.chat_id, route.name, args, given, event.sender, conversation.key, place)
+    opening = StartedWith(event, at, given, args, conversation.interrupted)
+    jumped = conversation.services.clock.jumped()
+    first, value, _ = open_run(route, opening, now=run.since(), jumped=jumped)
+    if not first[3]:
+        CODEC.node_of([event, given, list(args)])  # says what can't be recorded
+    start = Start(route, value, call, conversation.interrupted)
+    conversation.successor = Successor(start, Delivery(conversation.seq, event, at), first)
+    run.continue_as(route.name)

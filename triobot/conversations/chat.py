@@ -35,8 +35,11 @@ from .blocks import (
     Retry,
     Scope,
     check_sleep,
+    continue_as,
     open_nursery,
     run_step,
+    sleep,
+    sleep_until,
     wall_time,
 )
 from .charges import charging
@@ -144,7 +147,7 @@ class Room(Generic[E_co]):
 
     def drain(self) -> Sequence[object]:
         """Take what is queued now, without waiting: what came before it was asked for, signals as values."""
-        drained: list[object] = list(self._conversation.drain())
+        drained: list[object] = list(asking.drain(self._conversation))
         return [one.value if isinstance(one, Signal) else one for one in drained]
 
     # --- act
@@ -260,7 +263,7 @@ class Room(Generic[E_co]):
             ConfigError: `fn` is declared as no room, or as no route of a chat; or a nursery is open.
             UnrecordableError: `event` can't be recorded.
         """
-        await self._conversation.continue_as(fn, ())
+        await continue_as(self._conversation, fn, ())
 
     # --- in the place of clocks and dice: none of it waits
 
@@ -335,7 +338,7 @@ class Room(Generic[E_co]):
 
     async def sleep(self, seconds: float) -> None:
         """Wait for `seconds`. The conversation is deaf meanwhile: what is sent waits in its mailbox."""
-        await self._conversation.sleep(check_sleep(seconds))
+        await sleep(self._conversation, check_sleep(seconds))
 
     async def sleep_until(self, when: datetime) -> None:
         """Wait until `when`, a datetime with a time zone; return at once if that is over. Else as `sleep`.
@@ -343,7 +346,7 @@ class Room(Generic[E_co]):
         Raises:
             LocalProtocolError: `when` has no time zone. Your program's fault.
         """
-        await self._conversation.sleep_until(wall_time(when))
+        await sleep_until(self._conversation, wall_time(when))
 
     def open_nursery(self) -> AbstractAsyncContextManager[ChatNursery]:
         """Open a nursery of children that may use the chat; they end with the block."""
@@ -390,7 +393,7 @@ class Chat(Room[E_co]):
 
     def drain(self) -> Sequence[Event]:
         """Take what is queued now, without waiting: what was typed before it was asked for. Signals stay."""
-        return self._conversation.drain()
+        return asking.drain(self._conversation)
 
     # --- say
 
@@ -788,7 +791,7 @@ class Chat(Room[E_co]):
             ...     await chat.send(f"Month {months + 1} is over.")
             ...     await chat.continue_as(monthly, months + 1)
         """
-        await self._conversation.continue_as(fn, args)
+        await continue_as(self._conversation, fn, args)
 
 
 def handle_of(conversation: Conversation) -> Room[object]:

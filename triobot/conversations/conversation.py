@@ -10,14 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, final
 
 import attrs
 import trio
 
 from ..base.authors import leaves
 from ..engine import (
-    LEFT,
     ContinuesAs,
     Crashed,
     End,
@@ -51,9 +50,9 @@ from .beginnings import FRESH, Begin, Carried, Dry, Fresh, InRow, Revived, Succe
 from .charges.paid import Giving, abandon, paid_of, tell_of_second_gift
 from .codec import CODEC
 from .data import View
-from .doors.calls import Call, room_of
+from .doors.calls import room_of
 from .journal_writer import JournalWriter
-from .notices import Copy, Gift, Operated, Refused, Slept, Unassigned, is_changed
+from .notices import Copy, Gift, Operated, Refused, Unassigned, is_changed
 from .revival.care import RUNS
 from .revival.changed import Changed
 from .revival.stored import StartedWith, Stored, open_run
@@ -573,28 +572,6 @@ class Conversation:
         kinds = {kind.partition(" ")[0] for kind in run.effects}
         return bool(kinds) and kinds <= _OF_PLATFORM and run.holder is None
 
-    async def continue_as(self, fn: Callable[..., object], args: tuple[object, ...]) -> NoReturn:
-        """Go on as another route's function, in this one's place; see `Chat.continue_as`."""
-        self.enter(OperationKind.CONTINUE)
-        line = calling_line()
-        if self.run.nurseries or trio.lowlevel.current_task() is not self.run.task:
-            raise ConfigError(
-                f"{line}: continue_as() inside an open chat nursery, whose children would be lost; leave the "
-                "nursery's block first"
-            )
-        room = not is_chat(self.life.chat_id)
-        route = self.shared.table.route_of(fn, args, f"{line}: continue_as()", room=room, by=self.route)
-        await trio.lowlevel.checkpoint_if_cancelled()
-        place, life = self.life.places.place_of(self), self.life
-        call = Call(life.chat_id, route.name, args, self.given, self.event.sender, self.key, place)
-        opening = StartedWith(self.event, self.at, self.given, args, self.interrupted)
-        first, value, _ = open_run(route, opening, now=self.run.since(), jumped=self.services.clock.jumped())
-        if not first[3]:
-            CODEC.node_of([self.event, self.given, list(args)])  # says what can't be recorded
-        start = Start(route, value, call, self.interrupted)
-        self.successor = Successor(start, Delivery(self.seq, self.event, self.at), first)
-        self.run.continue_as(route.name)
-
     @property
     def kind(self) -> RunKind:
         """Return as what it is stored: by its place, but for a job's run."""
@@ -801,21 +778,6 @@ class Conversation:
         run = self.run
         run.get_stuck(run.main.turn, what, run.tasks.get(""))
 
-    def drain(self) -> Sequence[Event]:
-        """Take what is queued."""
-        self.enter(OperationKind.SCOPE)
-        brought = set[int]()
-
-        def bring() -> None:
-            # What comes after an interrupt is not for what that ends, even before its code has felt it.
-            if self.ending is None:
-                brought.update(self.life.bring_queued(self))
-
-        def take(delivery: Delivery) -> object:
-            return delivery.event if delivery.seq in brought else LEFT
-
-        return cast("list[Event]", self.run.drain(take, bring))
-
     def take_press(self, press: Press[object]) -> None:
         """Note that this conversation took a press: the author may answer it until the next operation."""
         self._press = press
@@ -837,24 +799,6 @@ class Conversation:
             return await self.services.outbox.answer(press, text, alert=alert)
 
         return cast("bool", await self.run.effect("answer", body))
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait for a time."""
-        self.enter(OperationKind.SLEEP)
-        self._advise_sleep(seconds)
-        await self.run.sleep(seconds)
-
-    async def sleep_until(self, at: int) -> None:
-        """Wait until the time of day is `at`; a clock that is set, or stood still, is followed."""
-        self.enter(OperationKind.SLEEP)
-        self._advise_sleep((at - self.run.now()) / 1000)
-        await self.run.sleep_until(at)
-
-    def _advise_sleep(self, seconds: float) -> None:
-        notice = self.services.notice
-        hears = self.watches or self.waits or self in self.life.places.asides
-        if notice is not None and is_chat(self.life.chat_id) and not hears:
-            notice(Slept(seconds))
 
     def effect(
         self, kind: OperationKind, body: Body[T], *, holds: bool = False, inside: bool = False

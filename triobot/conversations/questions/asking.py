@@ -8,12 +8,13 @@ done with it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from operator import contains
 from typing import Any, Final, TypeVar, cast
 
+from ...engine import LEFT
 from ...errors import BadRequestError, ConfigError, LocalProtocolError
 from ...seams.outbox import OnUnknown
 from ...wire.content import CONTENT_CLASSES, Audio, Contact, File, Image, Location, Video, Voice
@@ -28,6 +29,7 @@ from ..routes.routing import (
     KIND,
     QUESTION,
     TOKEN_BYTES,
+    Delivery,
     Otherwise,
     OtherwisePolicy,
     PrivateHint,
@@ -103,6 +105,22 @@ def look_again(conversation: Conversation, wait: Wait) -> None:
 def _tell_resting(wait: Wait) -> None:
     if wait.rests and wait.when_resting is not None:
         wait.when_resting()
+
+
+def drain(conversation: Conversation) -> Sequence[Event]:
+    """Take what is queued."""
+    conversation.enter(OperationKind.SCOPE)
+    brought = set[int]()
+
+    def bring() -> None:
+        # What comes after an interrupt is not for what that ends, even before its code has felt it.
+        if conversation.ending is None:
+            brought.update(conversation.life.bring_queued(conversation))
+
+    def take(delivery: Delivery) -> object:
+        return delivery.event if delivery.seq in brought else LEFT
+
+    return cast("list[Event]", conversation.run.drain(take, bring))
 
 
 @contextmanager
