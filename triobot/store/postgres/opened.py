@@ -50,7 +50,6 @@ from .ownership import (
     end_silent,
     free_for,
     hold,
-    lock_out,
 )
 from .rows import PostgresTables
 from .schemas import make_store, migrate, numbers_key
@@ -219,7 +218,7 @@ class OpenedStore:
         known = _ours.get(owner)
         self._proven = known is not None and _row_of(run(SETTLE, (owner,))) == (known,)
         free = (free_for(connection, owner) or 0) >= GRACE
-        if not free or (not self._proven and self._is_early()) or not lock_out(connection, owner):
+        if not free or (not self._proven and self._is_early()):
             raise self._locked(name, owner)
         run(CUT, (owner,))
 

@@ -44,7 +44,7 @@ COUNT: Final = b"INSERT INTO commits VALUES ($1, 0)"
 
 # By the number: the dead rows of all its commits may be there yet.
 CUT: Final = b"DELETE FROM commits WHERE node = $1 AND n = (SELECT max(n) FROM commits WHERE node = $1)"
-"""Forget a process: one's own, or one whose lock an earlier statement of this transaction has taken."""
+"""Forget a process: one's own, or one whose lock `free_for` has found free in this transaction."""
 
 SETTLE: Final = b"SELECT max(n) FROM commits WHERE node = $1"
 """Asks how many commits a process has made; NULL: others have what it had."""
@@ -80,7 +80,6 @@ _END_SILENT: Final = f"""SELECT pg_terminate_backend(pid, 200) FROM pg_stat_acti
     AND state_change < clock_timestamp() - interval '{SECONDS} s'
     AND (state <> 'idle' OR application_name LIKE 'node owner %')""".encode()
 _IS_FREE: Final = b"SELECT pg_try_advisory_xact_lock_shared($1)"
-_LOCK: Final = b"SELECT pg_try_advisory_xact_lock($1)"
 # Since when, and until when at least, the lock of a process has been free, by its number, as this process has
 # seen it; in any thread.
 _free: Final[dict[int, tuple[float, float]]] = {}
@@ -109,7 +108,10 @@ def end_silent(connection: Connection) -> None:
 
 
 def free_for(connection: Connection, node: int) -> float | None:
-    """Return for how many seconds this process has seen a process's lock free; None: it isn't."""
+    """Return for how many seconds this process has seen a process's lock free; None: it isn't.
+
+    In a transaction it stays free to its end: whose it was can't have it back before.
+    """
     (free,) = connection.execute(_IS_FREE, (node,)).fetchone() or (False,)
     now = time.monotonic()
     since, seen = _free.pop(node, (now, now))
@@ -119,12 +121,6 @@ def free_for(connection: Connection, node: int) -> float | None:
         since = now  # its session may have been made anew in between, and lost again
     _free[node] = since, now
     return now - since
-
-
-def lock_out(connection: Connection, node: int) -> bool:
-    """Have the lock of a process that has died, in the transaction that is open; False if it is back."""
-    (locked,) = connection.execute(_LOCK, (node,)).fetchone() or (False,)
-    return bool(locked)
 
 
 @final
