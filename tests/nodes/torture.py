@@ -2,7 +2,7 @@
 
     python -m tests.nodes.torture [ROUNDS] [FAULT...] [--rest SECONDS]
 
-Each round does each fault once, or those that are named; 4 rounds of all with ``--rest 0.3`` are 100 faults
+Each round does each fault once, or those that are named; 4 rounds of all with ``--rest 0.25`` are 100 faults
 and 100,000 events. There are three processes, each before a cable of
 its own to the database, which can be cut, in one direction too; a platform; and 40 chats that send events
 without a proxy between: to any process, to the next one if that refuses or says nothing for six seconds,

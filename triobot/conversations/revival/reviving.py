@@ -318,15 +318,7 @@ class CatchingUp:
         """Bring a chat back beside others; if there are many, wait for one, but not for long."""
         self._coming.add(life)
         self._back = trio.Event()
-
-        async def come_back() -> None:
-            try:
-                await self._come_back(life)
-            finally:
-                self._coming.discard(life)
-                self._back.set()
-
-        nursery.start_soon(come_back)
+        nursery.start_soon(self._come_back, life)
         if len(self._coming) >= TOGETHER:
             with trio.move_on_after(HOLDS_UP):
                 await self._back.wait()
@@ -345,17 +337,21 @@ class CatchingUp:
 
     async def _come_back(self, life: ChatLife) -> None:
         """Bring a chat back from the store; then look at what came for it."""
-        # What the last ones of this chat left behind must be there to be read.
-        await self._work.commits.wait_for()
-        await await_store(life.kept.load)  # filters may ask for it
-        await revive(life, await self._waiting(life))
-        life.shows_no_more()
-        await self._look_at_those_that_waited(life)
-        life.loading = False
-        if not self._work.stopping:
-            self.room(life)
-        for conversation in life.places.all():
-            conversation.tick()
+        try:
+            # What the last ones of this chat left behind must be there to be read.
+            await self._work.commits.wait_for()
+            await await_store(life.kept.load)  # filters may ask for it
+            await revive(life, await self._waiting(life))
+            life.shows_no_more()
+            await self._look_at_those_that_waited(life)
+            life.loading = False
+            if not self._work.stopping:
+                self.room(life)
+            for conversation in life.places.all():
+                conversation.tick()
+        finally:
+            self._coming.discard(life)
+            self._back.set()
 
     async def _waiting(self, life: ChatLife) -> Sequence[tuple[Delivery, bool]]:
         """Read what waits to be routed; each with whether its chat was a group."""

@@ -87,6 +87,8 @@ class OpenedStore:
         name: what the store is called in logs and errors.
         opening: what is known of this run and of the one before.
         node: the number of this process.
+        sql: what runs statements; another's only if that has the store alone and serves it to nobody.
+        address: where it is.
     """
 
     def __init__(self, address: PostgresAddress, session: Session, node: int) -> None:
@@ -96,8 +98,8 @@ class OpenedStore:
         self.notes = WorkNotes()
         # A tool that has it by itself asks within what it puts.
         self.turn = threading.RLock()
-        self._address = address
-        self._session = session
+        self.address = address
+        self.sql = session
         self._visited = False
         self.node = node
         self._closed = threading.Event()
@@ -109,19 +111,10 @@ class OpenedStore:
         self._tell_lost: Callable[[], None] = lambda: None
 
     @property
-    def sql(self) -> Session:
-        """Return what runs statements, for a tool that has the store alone and serves it to nobody."""
-        return self._session
-
-    @property
     def transactions(self) -> PostgresTransactions:
         """Return what runs batches."""
         assert self._transactions is not None
         return self._transactions
-
-    def is_at(self, address: PostgresAddress) -> bool:
-        """Return whether it is the store at this address."""
-        return self._address == address
 
     def held(self) -> float:
         """Return for how many seconds more nobody else can have it, 0 if they may; in any thread."""
@@ -143,7 +136,7 @@ class OpenedStore:
                 self.turn.release()
         if self.transactions.broken is not None:
             self._tell_lost()
-        return not self._session.lost
+        return not self.sql.lost
 
     def open(
         self,
@@ -163,15 +156,15 @@ class OpenedStore:
         Raises:
             StoreLockedError: another process has it.
         """
-        make_store(self._session, self._address, stamp, rebind=rebind, copying=copying)
+        make_store(self.sql, self.address, stamp, rebind=rebind, copying=copying)
         self._visited = visit
-        run = self._session.run
+        run = self.sql.run
         run(b"BEGIN")
         try:
             self._take()
             # Under the lock: whoever had it may have been a copy, which has come to its end meanwhile.
-            check_whole(self._session, self.name, copying)
-            migrate(self._session, stamp, rebind=rebind)
+            check_whole(self.sql, self.name, copying)
+            migrate(self.sql, stamp, rebind=rebind)
             self._note_history(now)
             opening = self._count(now, visit=visit)
             asked = steady_time()
@@ -186,12 +179,12 @@ class OpenedStore:
             raise
         self.notes.clear()
         self.notes.begin(int(self._run or 0))
-        self.opening = attrs.evolve(opening, risk=risk_of(self._session.connection), node=own_name())
+        self.opening = attrs.evolve(opening, risk=risk_of(self.sql.connection), node=own_name())
         self.tables.retention = retention
         self.tables.journals.lease = Lease(self.opening.boot)
         self._lease = SpokenLease(self.node, asked)
         self._transactions = PostgresTransactions(
-            self._session, self.tables, self._renew, self._lease, name=self.name
+            self.sql, self.tables, self._renew, self._lease, name=self.name
         )
         self._lease.begin(self._look)
         try:
@@ -210,7 +203,7 @@ class OpenedStore:
         Raises:
             StoreLockedError: its owner lives, or may.
         """
-        run, connection = self._session.run, self._session.connection
+        run, connection = self.sql.run, self.sql.connection
         self._lock_row()
         owner, name = _row_of(run(_OWNER))
         if owner is None:
@@ -225,15 +218,15 @@ class OpenedStore:
     def _lock_row(self) -> None:
         try:
             # One that lives is committing, or holds it for no longer than the server lets it.
-            self._session.run(_LOCK + b" NOWAIT")
+            self.sql.run(_LOCK + b" NOWAIT")
         except errors.LockNotAvailable:
             raise self._locked(None) from None
 
     def _is_early(self) -> bool:
-        history = history_of(self._session.connection)
-        if get_meta(self._session, "history") in (None, history):
+        history = history_of(self.sql.connection)
+        if get_meta(self.sql, "history") in (None, history):
             return False
-        return SEEN.seconds(self._address.conninfo, history.partition("/")[0]) < SECONDS
+        return SEEN.seconds(self.address.conninfo, history.partition("/")[0]) < SECONDS
 
     def _locked(self, name: str | None, owner: int | None = None) -> StoreLockedError:
         who = "" if name is None else f", {name}"
@@ -241,7 +234,7 @@ class OpenedStore:
 
     def _count(self, now: int, *, visit: bool) -> Opening:
         """Count this run, and how many before it have died; see `acquit`."""
-        sql = self._session
+        sql = self.sql
         lived = get_meta(sql, "lived") == (get_meta(sql, "run") or "")
         opening = count_run(sql, self.tables, self.notes, machine=machine_boot(), now=now, visit=visit)
         if visit:
@@ -252,7 +245,7 @@ class OpenedStore:
         if not opening.unclean:
             put_meta(sql, "unclean_since", str(opening.boot))
         self._run = get_meta(sql, "run")
-        self._work_file = take_work_file(store_of(self._session.connection), machine_boot())
+        self._work_file = take_work_file(store_of(self.sql.connection), machine_boot())
         if self._work_file is not None:
             self.notes = WorkNotes(self._work_file.notes)
         if noted := self.notes.at_work_left():
@@ -273,7 +266,7 @@ class OpenedStore:
         Raises:
             TriobotError, psycopg.Error: it can't be noted now.
         """
-        session = Session(make_connection(self._address, patience=2))
+        session = Session(make_connection(self.address, patience=2))
         try:
             with session.connection.transaction():
                 ((owner,),) = session.run(_LOCK).fetchall()
@@ -295,15 +288,15 @@ class OpenedStore:
         acknowledged is missing; it is treated as if it were. Another one that had it open, and found all, has
         noted the new history; see `triobot.store.postgres.history.go_on`.
         """
-        history = history_of(self._session.connection)
-        known = get_meta(self._session, "history")
+        history = history_of(self.sql.connection)
+        known = get_meta(self.sql, "history")
         if known == history:
             return
-        put_meta(self._session, "history", history)
+        put_meta(self.sql, "history", history)
         if known is not None and not self._proven:
-            begin_epoch(self._session, now)
-            stop_after_restore(self._session)
-            self._session.run(_LEAP)
+            begin_epoch(self.sql, now)
+            stop_after_restore(self.sql)
+            self.sql.run(_LEAP)
 
     def hurry(self) -> None:
         """Hear that it is to be closed: from now on a server that doesn't answer is given up with the lease.
@@ -320,10 +313,10 @@ class OpenedStore:
 
         def let_go() -> None:
             if clean and not self._visited:
-                put_meta(self._session, "clean", str(now))
-            self._session.run(CUT, (self.node,))
-            self._session.run(TAKE, (None, None))
-            self._session.run(_TELL, (channel_of(self._address),))
+                put_meta(self.sql, "clean", str(now))
+            self.sql.run(CUT, (self.node,))
+            self.sql.run(TAKE, (None, None))
+            self.sql.run(_TELL, (channel_of(self.address),))
 
         with self.turn:
             try:
@@ -345,7 +338,7 @@ class OpenedStore:
                         self.notes.clear()  # nobody's code has killed it
                     self._work_file.release()
                 self._closed.set()
-                self._session.close()
+                self.sql.close()
 
     def _renew(self) -> tuple[Connection, int | None]:
         """Make a new session in place of one that was lost, which holds the lock.
@@ -353,7 +346,7 @@ class OpenedStore:
         Raises:
             ConfigError, StoreError, psycopg.Error: there is none now.
         """
-        connection = connect(self._address)
+        connection = connect(self.address)
         try:
             hold(connection, self.node)
             found = connection.execute(SETTLE_SURELY, (self.node,)).fetchone()
@@ -408,7 +401,7 @@ def acquit_late(address: PostgresAddress) -> None:
 
     Else a server that is restarted a few times would have the next start warn of a program that dies.
     """
-    for opened in [one for one in _unacquitted if one.is_at(address)]:
+    for opened in [one for one in _unacquitted if one.address == address]:
         try:
             opened.acquit(late=True)
         except (TriobotError, psycopg.Error):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
 from typing import Final
-
-import psycopg
 
 from ...errors import ConfigError, StoreCorruptError
 from ..schema import (
@@ -73,8 +70,7 @@ def make_store(
         raise ConfigError(f"there is no store at {name}")
     if tables:
         return
-    run(b"BEGIN")
-    try:
+    with session.connection.transaction():
         # Of several that begin at once one makes it; the lock goes with the transaction.
         run(b"SELECT pg_advisory_xact_lock($1)", (key_of(address),))
         if not _tables_of(session, address.schema):
@@ -89,11 +85,6 @@ def make_store(
             put_stamp(session, stamp)
             if copying == "to":
                 put_meta(session, COPY_OF, "")
-        run(b"COMMIT")
-    except BaseException:
-        with suppress(psycopg.Error):
-            run(b"ROLLBACK")
-        raise
 
 
 def check_store(session: Session, address: PostgresAddress, stamp: Stamp | None) -> set[str]:
@@ -144,12 +135,8 @@ def numbers_key(address: PostgresAddress) -> int:
 
 def _make_schema(session: Session, schema: str) -> None:
     # CREATE SCHEMA IF NOT EXISTS asks for the right to make one even where it is there.
-    if not _is_schema(session, schema):
+    if session.run(b"SELECT 1 FROM pg_namespace WHERE nspname = $1", (schema,)).fetchone() is None:
         session.run(f'CREATE SCHEMA "{schema}"'.encode())
-
-
-def _is_schema(session: Session, schema: str) -> bool:
-    return bool(session.run(b"SELECT 1 FROM pg_namespace WHERE nspname = $1", (schema,)).fetchone())
 
 
 def _tables_of(session: Session, schema: str) -> set[str]:

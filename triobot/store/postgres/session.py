@@ -201,14 +201,9 @@ def make_connection(address: PostgresAddress, *, patience: int = 5) -> Connectio
         raise for_the_connector(error, named(address)) from None
     if (made := MADE.get()) is not None:
         made.append(connection)
-    try:
+    with _closed_on_error(connection, address):
         _set(connection, address)
         check_timeline(connection, address, named(address))
-    except BaseException as error:
-        connection.close()
-        if isinstance(error, psycopg.Error):
-            raise for_the_connector(error, named(address)) from None
-        raise
     return connection
 
 
@@ -220,14 +215,20 @@ def connect(address: PostgresAddress) -> Connection:
         StoreAwayError: it can't be reached now, or takes no writes.
     """
     connection = make_connection(address)
-    try:
+    with _closed_on_error(connection, address):
         _look_at(connection, address)
+    return connection
+
+
+@contextmanager
+def _closed_on_error(connection: Connection, address: PostgresAddress) -> Generator[None]:
+    try:
+        yield
     except BaseException as error:
         connection.close()
         if isinstance(error, psycopg.Error):
             raise for_the_connector(error, named(address)) from None
         raise
-    return connection
 
 
 def risk_of(connection: Connection) -> str | None:
