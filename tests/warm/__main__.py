@@ -29,6 +29,8 @@ OTHERS: Final = (
     *("triobot.store.postgres.opened", "triobot.runtime.surface", "triobot.testing", "triobot.webhook.app"),
 )
 """What is imported beside all commands: bots name it, or it is imported as they run."""
+EXTRAS: Final = {"psycopg", "watchfiles"}
+"""What a part of the suite does without (.ci/versions)."""
 LEFT_OUT: Final = {"demo", "demo_bot"}
 """What makes a bot as it is imported."""
 STARTING: Final = {"dev", "inspect", "journal"}
@@ -41,7 +43,11 @@ def load() -> None:
         if module.name.rpartition(".")[2] not in LEFT_OUT:
             importlib.import_module(module.name)
     for name in OTHERS:
-        importlib.import_module(name)
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as missing:
+            if missing.name not in EXTRAS:
+                raise
     gc.collect()
     gc.freeze()  # else each process copies all pages that its first collection looks at
 
