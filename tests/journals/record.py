@@ -241,7 +241,19 @@ DUNDERS: Final = ("__getitem__", "__setitem__", "__delitem__", "__contains__", "
 
 
 async def play(scene: Scene) -> tuple[Take, Release]:
-    """Play a scene; return what was filmed, and the store as it was before."""
+    """Play a scene; return what was filmed, and the store as it was before.
+
+    It is played twice: what notes the calls is a frame of the code, and must be none in the journals.
+    """
+    uses: set[str] = set()
+    with noted(uses):
+        await filmed_once(scene)
+    entries, base = await filmed_once(scene)
+    return Take(scene.name, sorted(uses), entries), base
+
+
+async def filmed_once(scene: Scene) -> tuple[list[Entry], Release]:
+    """Play a scene."""
     alarms: list[Alarm] = []
     rows = MemoryRows()
     rows.number_from(corpus.NUMBERS)
@@ -256,8 +268,7 @@ async def play(scene: Scene) -> tuple[Take, Release]:
         assert status == 200, (scene.name, status)
         return int(status)
 
-    uses: set[str] = set()
-    with tempfile.TemporaryDirectory() as folder, virtual_time(), stage.no_chance(), noted(uses):
+    with tempfile.TemporaryDirectory() as folder, virtual_time(), stage.no_chance():
         exchange = make_exchange(
             Path(folder),
             post,
@@ -286,7 +297,7 @@ async def play(scene: Scene) -> tuple[Take, Release]:
             await process.kill()
             nursery.cancel_scope.cancel()
     assert not stage.failures(alarms), (scene.name, [(alarm.kind, alarm.text) for alarm in alarms])
-    return Take(scene.name, sorted(uses), film.entries), base
+    return film.entries, base
 
 
 async def invite(exchange: Exchange, scene: Scene) -> Mapping[str, Person]:
