@@ -77,7 +77,7 @@ async def _count(bot: Bot, rounds: int, profile: cProfile.Profile) -> None:
             fd=os.dup(made.fileno()),
         )
         port = int(made.getsockname()[1])
-        converse = partial(load.converse, port, gap_event, connections=CONNECTIONS)
+        converse = partial(load.converse, [port], gap_event, connections=CONNECTIONS)
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(bot.serve, settings=settings))
             await trio.to_thread.run_sync(partial(converse, each=1, first=1))

@@ -103,6 +103,7 @@ def measure_ask(size: Size) -> object:
             rounds=size.rounds,
             events=events,
             peers=size.peers,
+            strangers=2_560 if connections == 64 else 0,
         )
         for connections, events in (((8, 64),) if size.small else ((1, 512), (64, 1024)))
     }

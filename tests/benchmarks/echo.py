@@ -18,6 +18,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -41,12 +42,17 @@ def compare(
     events: int,
     peers: Path | None,
     echo: bool = True,
+    strangers: int = 0,
 ) -> Table:
-    """Run systems side by side, round by round."""
-    cores, load = take_sides(), Load()
+    """Run systems side by side, round by round.
+
+    Args:
+        strangers: so many chats write once at the end, 256 at a time: what one takes that waits.
+    """
+    cores, table = take_sides(), Table()
     each = max(1, events // (connections * 4))
-    table: Table = {}
     with (
+        closing(Load()) as load,
         tempfile.TemporaryDirectory() as stores,
         all_running(systems, load, peers=peers, stores=Path(stores), cores=cores) as there,
     ):
@@ -54,27 +60,42 @@ def compare(
             figures = table[system.name] = {}
             note(figures, start_cpu=process.start_cpu, start_seconds=process.start_seconds)
             before = process.cpu
-            run = load.converse(process.port, system.event, connections=1, each=1, first=1, echo=echo)
+            run = load.converse(process.ports, system.event, connections=1, each=1, first=1, echo=echo)
             took = run.echoes if echo else run.acks
             note(figures, first_ms=took[0] * 1e3)
             before = process.cpu
             run = load.converse(
-                process.port, system.event, connections=connections, each=1, first=2, echo=echo
+                process.ports, system.event, connections=connections, each=1, first=2, echo=echo
             )
             note(figures, cold_cpu=(process.cpu - before) / run.done * 1e6)
         for number in range(rounds + 1):
             for system, process in there.items():
                 converse = partial(
-                    load.converse, process.port, system.event, connections=connections, echo=echo
+                    load.converse, process.ports, system.event, connections=connections, echo=echo
                 )
                 first = 10 + number * 100_000
                 converse(each=1, first=first)
-                before = process.cpu
+                before, database = process.cpu, process.database_cpu
                 run = converse(each=each, first=first + 1)
                 if number:  # the first one warms up
                     _note(table[system.name], run, process, before, echo=echo)
+                    if process.database is not None:
+                        note(table[system.name], database=(process.database_cpu - database) / run.done * 1e6)
         for system, process in there.items():
             note(table[system.name], megabytes=process.megabytes)
+            for number in range(strangers // 256):
+                # Each says one thing, and waits for what comes next.
+                load.converse(
+                    process.ports,
+                    system.event,
+                    connections=64,
+                    each=1,
+                    first=1,
+                    chats=100_000 + number * 256,
+                )
+            if strangers:
+                grown = process.megabytes - table[system.name]["megabytes"][0]
+                note(table[system.name], waiting=grown * 1e6 / strangers)
     return table
 
 

@@ -131,7 +131,7 @@ def begin_load(connections: int, events: int) -> tuple[int, int, socket.socket, 
         os.write(tell, load.url.encode())
         each = max(1, events // (4 * connections))
         while os.read(heard, 1):
-            load.converse(port, gap_event, connections=connections, each=each, first=first)
+            load.converse([port], gap_event, connections=connections, each=each, first=first)
             first += each
             os.write(tell, b"%d" % (4 * connections * each))
         os._exit(0)

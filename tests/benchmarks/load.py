@@ -13,7 +13,7 @@ import select
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -255,22 +255,32 @@ class Load:
     # --- the users
 
     def converse(
-        self, port: int, event: Dialect, *, connections: int, each: int, first: int, echo: bool = True
+        self,
+        ports: Sequence[int],
+        event: Dialect,
+        *,
+        connections: int,
+        each: int,
+        first: int,
+        echo: bool = True,
+        chats: int = 1000,
     ) -> Run:
         """A closed loop: each connection posts an event, waits for its 200 and its echo, and goes on.
 
         Args:
+            ports: connections lead to them in turns.
             connections: each has four chats, which take turns.
             each: events of a chat.
             first: the number of the first one.
             echo: wait for echoes.
+            chats: the number of the first one.
         """
         self.run = Run()
         left: dict[int, Iterator[tuple[int, bytes]]] = {}
-        users = [_User(self, port) for _ in range(connections)]
+        users = [_User(self, ports[index % len(ports)]) for index in range(connections)]
         for index, user in enumerate(users):
-            chats = range(1000 + index * 4, 1004 + index * 4)
-            events = [(c, event(c, n)) for n in range(first, first + each) for c in chats]
+            own = range(chats + index * 4, chats + index * 4 + 4)
+            events = [(c, event(c, n)) for n in range(first, first + each) for c in own]
             left[id(user)] = iter(events)
             user.ready = lambda user: _next(user, left[id(user)], echo=echo)
         whole = connections * 4 * each

@@ -25,22 +25,43 @@ class Running:
         port: where its webhook is.
         start_cpu: CPU seconds until it listened.
         start_seconds: the time until then.
+        beside: its other processes.
+        database: the first process of its database's server, if it has one.
     """
 
     pid: int
     port: int
     start_cpu: float
     start_seconds: float
+    beside: tuple[Running, ...] = ()
+    database: int | None = None
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Where all its processes listen."""
+        return (self.port, *(other.port for other in self.beside))
 
     @property
     def cpu(self) -> float:
-        """CPU seconds that the process and its threads have used."""
-        return cpu_of(self.pid)
+        """CPU seconds that its processes and their threads have used."""
+        return cpu_of(self.pid) + sum(other.cpu for other in self.beside)
+
+    @property
+    def database_cpu(self) -> float:
+        """CPU seconds of its database's processes."""
+        return 0.0 if self.database is None else family_cpu(self.database)
 
     @property
     def megabytes(self) -> float:
         """Memory that is its own, and its share of what it shares."""
-        return proportional_memory(self.pid) / 1e6
+        return proportional_memory(self.pid) / 1e6 + sum(other.megabytes for other in self.beside)
+
+
+def family_cpu(pid: int) -> float:
+    """CPU seconds of a process and its children, of those that have ended, too."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    ended = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[13:15]
+    return sum(map(cpu_of, [pid, *map(int, children)])) + sum(map(int, ended)) / os.sysconf("SC_CLK_TCK")
 
 
 def cpu_of(pid: int) -> float:

@@ -11,6 +11,7 @@ from typing import Final
 import attrs
 
 from tests.loopback import free_port
+from tests.postgres import Server, run_server, why_not
 
 from .installing import (
     AIOGRAM,
@@ -36,6 +37,7 @@ class System:
         arguments: behind the port, the platform, the secret and the token.
         environment: what it needs; None: nothing besides triobot's own environment.
         keeps: what outlives its process, in a few words.
+        nodes: its processes, which share a store.
     """
 
     name: str
@@ -44,11 +46,14 @@ class System:
     event: Dialect
     keeps: str
     environment: Environment | None = None
+    nodes: int = 1
 
 
 TRIOBOT: Final = System(
     "triobot", "triobot_echo", ("new", "sqlite"), gap_event, "every event and conversation"
 )
+SERVED: Final = attrs.evolve(TRIOBOT, name="triobot, PostgreSQL", arguments=("new", "postgres"))
+TWO: Final = attrs.evolve(SERVED, name="triobot, PostgreSQL, two nodes", nodes=2)
 ONE: Final = attrs.evolve(TRIOBOT, name="triobot, one conversation", arguments=("one", "sqlite"))
 IN_MEMORY: Final = System("triobot, in memory", "triobot_echo", ("new", "memory"), gap_event, "nothing")
 FLOOR: Final = System("Trio and httptools alone", "floor_echo", ("echo",), gap_event, "nothing")
@@ -67,6 +72,8 @@ STOCK_BOTH: Final = attrs.evolve(STOCK_IN, name="both", arguments=("both", "sqli
 
 ECHO: Final = (
     TRIOBOT,
+    SERVED,
+    TWO,
     ONE,
     IN_MEMORY,
     attrs.evolve(STOCK_IN, name="triobot, hypercorn and quart-trio in"),
@@ -87,6 +94,8 @@ INBOUND: Final = (
 )
 ASKING: Final = (
     attrs.evolve(TRIOBOT, arguments=("ask", "sqlite")),
+    attrs.evolve(SERVED, arguments=("ask", "postgres")),
+    attrs.evolve(TWO, arguments=("ask", "postgres")),
     attrs.evolve(IN_MEMORY, arguments=("ask", "memory")),
     attrs.evolve(FRAMEWORK, name="aiogram, its FSM in memory", program="aiogram_fsm"),
     System(
@@ -114,15 +123,28 @@ def all_running(
     """Start those that can be had, one after the other; they stop at the end."""
     with ExitStack() as stack:
         there: dict[System, Running] = {}
+        server = None
+        if any("postgres" in system.arguments for system in systems) and why_not() is None:
+            server = stack.enter_context(run_server())
         for system in systems:
+            served = "postgres" in system.arguments
             command = command_of(system, peers)
-            if command is None:
+            if command is None or (served and server is None):
                 continue
-            port = free_port()
-            extra = [_store(argument, stores, port) for argument in system.arguments]
-            whole = [*command, str(port), load.url, SECRET, TOKEN, *extra]
-            there[system] = stack.enter_context(running(system.name, whole, port, load, cores))
+            store, nodes = free_port(), list[Running]()
+            for _ in range(system.nodes):
+                port = free_port()
+                extra = [_store(argument, stores, store, server) for argument in system.arguments]
+                whole = [*command, str(port), load.url, SECRET, TOKEN, *extra]
+                nodes.append(stack.enter_context(running(system.name, whole, port, load, cores)))
+            database = None if server is None or not served else first_of(server)
+            there[system] = attrs.evolve(nodes[0], beside=tuple(nodes[1:]), database=database)
         yield there
+
+
+def first_of(server: Server) -> int:
+    """The server's first process, whose children do the work."""
+    return int((server.folder / "postmaster.pid").read_text().split()[0])
 
 
 def command_of(system: System, peers: Path | None) -> list[str] | None:
@@ -133,5 +155,7 @@ def command_of(system: System, peers: Path | None) -> list[str] | None:
     return None if command is None else program(command, system.program)
 
 
-def _store(argument: str, stores: Path, port: int) -> str:
-    return {"sqlite": f"sqlite:{stores}/{port}.db", "memory": "memory:"}.get(argument, argument)
+def _store(argument: str, stores: Path, number: int, server: Server | None) -> str:
+    if argument == "postgres" and server is not None:
+        return server.url(query=f"schema=of_{number}")
+    return {"sqlite": f"sqlite:{stores}/{number}.db", "memory": "memory:"}.get(argument, argument)

@@ -54,7 +54,7 @@ def test_each_event_is_answered_and_echoed_once() -> None:
     """Of one connection there are four chats, which take turns."""
     load = Load()
     with echoing(load) as port:
-        run = load.converse(port, gap_event, connections=1, each=3, first=1)
+        run = load.converse([port], gap_event, connections=1, each=3, first=1)
 
     assert run.done == len(run.acks) == len(run.echoes) == 12
     assert 0 < run.load <= 1.5
@@ -64,7 +64,7 @@ def test_an_event_that_is_refused_ends_the_run() -> None:
     """A system that fails is not a fast one."""
     load = Load()
     with echoing(load, status=b"503 Busy") as port, pytest.raises(RuntimeError, match="503"):
-        load.converse(port, gap_event, connections=1, each=1, first=1)
+        load.converse([port], gap_event, connections=1, each=1, first=1)
 
 
 @pytest.mark.parametrize(
