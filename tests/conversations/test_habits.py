@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from datetime import date, datetime
 from random import choice as pick
+from secrets import token_hex
 from time import time as clock
 
 import pytest
@@ -61,6 +62,19 @@ async def helper(talk: Chat, number: int) -> None:
     talk.ask("How many?")
 
 
+async def keeps_by_other_names(chat: Chat) -> None:
+    other = chat.to(7)
+    name = other.get(NAME)
+    own = ask_size("pizza", talk=chat)
+    await chat.send(f"{name} {own} {await ask_size('cake', chat)}")
+    del own
+
+
+async def ask_size(what: str, talk: Chat) -> object:
+    words = talk
+    return words.ask(what)
+
+
 async def swallows(chat: Chat) -> None:
     try:
         await chat.ask("Who?")
@@ -103,6 +117,8 @@ async def differs(chat: Chat) -> None:
     await chat.send(uuid.uuid4().hex)
     await chat.send(pick(["a", "b"]))
     random.shuffle([1, 2])
+    await chat.send(token_hex())
+    await chat.send(f"{time.monotonic()}")
 
 
 @pytest.mark.parametrize(
@@ -128,6 +144,14 @@ async def differs(chat: Chat) -> None:
             ],
         ),
         (helped, [(6, "talk.ask()", "write await")]),
+        (
+            keeps_by_other_names,
+            [
+                (2, "other.get()", "write await"),
+                (3, "ask_size()", "write await"),
+                (10, "words.ask()", "write await"),
+            ],
+        ),
         (swallows, [(3, "except", "except Exception")]),
         (swallows_by_name, [(6, "except (KeyError, BaseException)", "ends a block in time")]),
         (cut, [(1, "trio.move_on_after()", "use chat.move_on_after")]),
@@ -145,6 +169,8 @@ async def differs(chat: Chat) -> None:
                 (3, "uuid.uuid4()", "use chat.uuid()"),
                 (4, "pick()", "use chat.random()"),
                 (5, "random.shuffle()", "use chat.random()"),
+                (6, "token_hex()", "use a step"),
+                (7, "time.monotonic()", "use chat.now()"),
             ],
         ),
     ],
@@ -191,6 +217,9 @@ async def right(chat: Chat) -> None:
     await (chat.ask("Who?") if await later else chat.ask("Where?"))
     await (asked := chat.ask("When?"))
     await awaits(chat.ask("Why?"), asked)
+    held = awaits(chat.ask("How?"), asked)
+    await held
+    contextlib.closing(awaits(chat.ask("Which?"), asked))
     await chat.shared.set(NAME, "x")
 
     async def on_asyncio() -> None:

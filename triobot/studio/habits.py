@@ -10,7 +10,9 @@ import ast
 import builtins
 import datetime as dt
 import inspect
+import os
 import random
+import secrets
 import textwrap
 import time
 import uuid
@@ -25,6 +27,7 @@ from ..conversations.running.lines import LIBRARIES, is_authors
 
 UNAWAITED: Final = "is not awaited, so it does nothing: write await in front of it"
 _PLACES: Final = frozenset({"to", "person", "shared"})
+_CALLERS: Final = frozenset({None, "step", "start", "continue_as"})
 SWALLOWS: Final = (
     "takes trio.Cancelled, too, which ends a block in time: write except Exception, or raise again"
 )
@@ -40,11 +43,18 @@ _SCOPES: Final[Mapping[object, str]] = {
     trio.fail_at: "fail_at",
     trio.CancelScope: "cancel_scope",
 }
+_STEP: Final = "a step"
 _INSTEAD: Final[Mapping[object, str]] = {
     dt.datetime.now: "chat.now()",
     dt.datetime.utcnow: "chat.now()",  # pyright: ignore[reportDeprecated]
     dt.datetime.today: "chat.now()",
     dt.date.today: "chat.now()",
+    os.urandom: _STEP,
+    secrets.token_bytes: _STEP,
+    secrets.token_hex: _STEP,
+    secrets.token_urlsafe: _STEP,
+    time.monotonic: "chat.now()",
+    time.perf_counter: "chat.now()",
     time.time: "chat.now()",
     time.time_ns: "chat.now()",
     uuid.uuid1: "chat.uuid()",
@@ -61,13 +71,13 @@ def habits(handlers: Iterable[Callable[..., object]], *chats: type) -> Iterator[
         chats: the class of a chat, and of what leads to other places.
     """
     operations = {name for chat in chats for name in dir(chat) if _waits(getattr(chat, name))}
-    waiting, seen = list(handlers), set[object]()
+    waiting, seen = [(inspect.unwrap(one), 0) for one in handlers], set[object]()
     while waiting:
-        function = inspect.unwrap(waiting.pop())
-        if function in seen or not inspect.iscoroutinefunction(function):
+        function, place = one = waiting.pop()
+        if one in seen or not inspect.iscoroutinefunction(function):
             continue
-        seen.add(function)
-        if (reader := _SourceReader.of(function, operations)) is not None:
+        seen.add(one)
+        if (reader := _SourceReader.of(function, place, operations)) is not None:
             yield from reader.found
             waiting += reader.helpers
 
@@ -94,18 +104,23 @@ class _SourceReader(ast.NodeVisitor):
         self, file: str, chat: str, names: Mapping[str, object], operations: Collection[str]
     ) -> None:
         self._file = file
-        self._chat = chat
+        # Names of the chat, and of what leads to other places.
+        self._chats = {chat}
         self._names = names
         self._operations = operations
         # Expressions that something awaits.
         self._awaited = set[ast.expr]()
+        # Expressions that something else gets, which may await them.
+        self._passed = set[ast.expr]()
         self._by_name = set[str]()
         self.found: list[Found] = []
-        self.helpers: list[Callable[..., object]] = []
+        self.helpers: list[tuple[Callable[..., object], int]] = []
 
     @classmethod
-    def of(cls, function: Callable[..., object], operations: Collection[str]) -> _SourceReader | None:
-        """Read a function; None if there is no source, or it isn't the author's."""
+    def of(
+        cls, function: Callable[..., object], place: int, operations: Collection[str]
+    ) -> _SourceReader | None:
+        """Read a function that gets a chat at this place; None if there is no source of the author's."""
         code = cast("Any", function).__code__
         if not is_authors(code.co_filename):
             return None
@@ -114,10 +129,10 @@ class _SourceReader(ast.NodeVisitor):
             bound = inspect.getclosurevars(function)
         except (OSError, TypeError, SyntaxError, ValueError):
             return None
-        if not isinstance(node, ast.AsyncFunctionDef) or not code.co_argcount:
+        if not isinstance(node, ast.AsyncFunctionDef) or place >= code.co_argcount:
             return None
         names = {**vars(builtins), **cast("Any", function).__globals__, **bound.nonlocals}
-        reader = cls(code.co_filename, code.co_varnames[0], names, operations)
+        reader = cls(code.co_filename, code.co_varnames[place], names, operations)
         waits = [part.value for part in ast.walk(node) if isinstance(part, ast.Await)]
         reader._by_name = {value.id for value in waits if isinstance(value, ast.Name)}
         for statement in node.body:
@@ -147,8 +162,11 @@ class _SourceReader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """Note a coroutine that is awaited later, by its name."""
-        if any(isinstance(target, ast.Name) and target.id in self._by_name for target in node.targets):
+        """Note another name of a place, and a coroutine that is awaited later, by its name."""
+        names = {target.id for target in node.targets if isinstance(target, ast.Name)}
+        if self._is_place(node.value):
+            self._chats |= names
+        elif names & self._by_name:
             self._await(node.value)
         self.generic_visit(node)
 
@@ -192,6 +210,15 @@ class _SourceReader(ast.NodeVisitor):
         what = f"{ast.unparse(node.func)}()"
         if inspect.isfunction(called) and is_authors(called.__code__.co_filename):
             self._awaited.update(node.args)  # it may await what it gets
+            if inspect.iscoroutinefunction(called) and not {node} & (self._awaited | self._passed):
+                self._tell(node, what, UNAWAITED)
+            given = {one.arg: one.value for one in node.keywords}
+            names = called.__code__.co_varnames
+            for place, value in enumerate([*node.args, *map(given.get, names[len(node.args) :])]):
+                if value is not None and self._is_chat(value):
+                    self.helpers.append((called, place))
+        elif self._operation(node) in _CALLERS and getattr(called, "__module__", "") != "builtins":
+            self._passed.update(node.args)
         if node not in self._awaited and self._operation(node) is not None:
             self._tell(node, what, UNAWAITED)
         elif called is time.sleep:
@@ -202,8 +229,6 @@ class _SourceReader(ast.NodeVisitor):
             self._tell(node, what, UNREPEATED.format(instead=instead))
         elif getattr(called, "__self__", None) is _RANDOM:
             self._tell(node, what, UNREPEATED.format(instead="chat.random()"))
-        elif inspect.isfunction(called) and node.args and self._is_chat(node.args[0]):
-            self.helpers.append(called)
         self.generic_visit(node)
 
     def _operation(self, call: ast.Call) -> str | None:
@@ -213,7 +238,7 @@ class _SourceReader(ast.NodeVisitor):
         return None
 
     def _is_chat(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and node.id == self._chat
+        return isinstance(node, ast.Name) and node.id in self._chats
 
     def _is_place(self, node: ast.expr) -> bool:
         way = node.func if isinstance(node, ast.Call) else node
