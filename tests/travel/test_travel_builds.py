@@ -409,6 +409,22 @@ async def sources_of(twins: Twins, head: dict[str, Any]) -> list[list[str]]:
 
 
 @pytest.mark.slow
+def test_a_branch_goes_on_behind_the_words_that_were_sent(shop: Path) -> None:
+    stored = run_in_virtual_time(partial(_two, shop))
+    load(shop, build(2))
+
+    async def look() -> None:
+        async with looking(shop, stored) as twins:
+            head = await head_of(twins, stored.rows[0])
+            branch = json.loads(gzip.decompress(await twins.branch(head["id"], 4, group=False)))
+            bots = [one["content"]["text"] for one in branch["chat"] if one.get("from_bot")]
+            # Up to the notch as it was; what the branch itself sends is the present code's.
+            assert bots == [*OLD, "(2) So far 300.", "Which size?"]
+
+    trio.run(look)
+
+
+@pytest.mark.slow
 def test_words_are_told_where_they_are_known(shop: Path) -> None:
     """Of a journal that is older than all sources, by the digest of what was sent."""
     stored = run_in_virtual_time(partial(_two, shop))

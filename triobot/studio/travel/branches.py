@@ -31,6 +31,7 @@ from ...conversations.doors.calls import room_of
 from ...conversations.inspection.portrait import Portrait
 from ...conversations.revival.changed import Code
 from ...conversations.revival.stored import Stored, read_opening
+from ...conversations.routes.router import table_of
 from ...conversations.running.lines import authors_words
 from ...emulator.chats import Change, Shown
 from ...emulator.exchange import Exchange, ShiftedClock
@@ -51,6 +52,7 @@ from ...seams.journals import (
     ContinueConversation,
     Journal,
     Lease,
+    PutRested,
     PutStanding,
 )
 from ...seams.money import PaymentRow
@@ -345,7 +347,7 @@ class LiveBranch:
         rows = MemoryRows()
         rows.number_from(_newest_row(seeds.all))
         async with open_memory(clock=self._clock, rows=rows) as store:
-            await _plant(store, self.past, seeds, ledger)
+            await _plant(store, self.past, seeds, ledger, Code(table_of(bot)).build)
             around = Surroundings(
                 settings=settings,
                 clock=self._clock,
@@ -438,6 +440,7 @@ async def open_branch(
     settings: Settings | None = None,
     numbers: int = 0,
     asks: Collection[str] = (),
+    sent: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[LiveBranch]:
     """Let a conversation go on from a notch while the block runs; it is thrown away at its end.
 
@@ -448,6 +451,7 @@ async def open_branch(
         settings: of which the branch has what isn't its own; None: the defaults.
         numbers: messages get numbers above this one.
         asks: functions whose recorded results are not given: the branch asks about such a step.
+        sent: the words that were sent, by operation, where the present code may have others.
 
     Raises:
         ConfigError: there is no such notch, or time isn't virtual.
@@ -477,7 +481,7 @@ async def open_branch(
             transport = InsideTransport(door, exchange.outage)
             branch = LiveBranch(past, exchange, clock, steps)
             late.append(branch)
-            stage = ChatStage(exchange.world, past, branch.fence, group=group, numbers=numbers)
+            stage = ChatStage(exchange.world, past, branch.fence, group=group, numbers=numbers, sent=sent)
             seeds = Seeds(past, stage, [one for one in others if one is not None])
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(exchange.pusher.run)
@@ -531,14 +535,16 @@ def _newest_row(journals: Sequence[Stored]) -> int:
     return max(rows)
 
 
-async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write]) -> None:
-    """Put what was at the notch into an empty store."""
+async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write], build: int) -> None:
+    """Put what was at the notch into an empty store, as what fits this build."""
     lease = store.lease
     _, set_by, unseen = times_of(past.stored.records)
     writes: list[Write] = [PutSetting(JUMPED, f"{set_by - unseen} {past.at}"), *ledger]
     # The present code may not fit what is over, and need not: its journal is kept to be looked at only.
     for stored in [one for one in (past.stored, *seeds.beside) if not is_over(one)]:
         writes += written_down(stored, lease)
+        # By the store's sources it would be compared once more, and this store has none of old builds.
+        writes.append(PutRested(lease, stored.row.id, None, build))
     writes += [PutData(past.chat_id, key, text) for key, text in past.data.items() if text is not None]
     await store.commit(*writes)
     if seeds.stage.group:

@@ -129,7 +129,8 @@ class Branching:
         kills = [Kill(int(at), restart=bool(restart)) for at, restart in asked.get("kills", ())]
         match what:
             case "branch":
-                return await self.open(origin(), int(asked["notch"]), {"asks": asked["asks"]})
+                given = {name: asked[name] for name in ("asks", "sent")}
+                return await self.open(origin(), int(asked["notch"]), given)
             case "same answers":
                 given = {name: asked[name] for name in ("numbers", "asks", "code")}
                 return await self.open(origin(), None, given)

@@ -6,7 +6,7 @@ It is done once more what the conversation did by then, and its people: so the p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
@@ -29,6 +29,7 @@ from ...wire.operations import CreateInvoice, EditMessage, Operation, SendMessag
 from ...wire.results import InvoiceCreated, Sent
 from .fence import Fence
 from .past import Past, captured_in, event_of, notices_in
+from .told import cut
 
 ByPerson: TypeAlias = Message | Press | Submission | Join | Leave
 """What a person does in a chat."""
@@ -45,6 +46,9 @@ _UNTOLD: Final = 10**12
 class ChatStage:
     """Puts a conversation's chat on an empty platform.
 
+    Args:
+        sent: the words that were sent, by operation, where the present code may have others.
+
     Attributes:
         people: those who were heard, by the id that the platform told of them; under None
             stands a person without an id.
@@ -53,11 +57,19 @@ class ChatStage:
     """
 
     def __init__(
-        self, world: World, past: Past, fence: Fence, *, group: bool | None = None, numbers: int = 0
+        self,
+        world: World,
+        past: Past,
+        fence: Fence,
+        *,
+        group: bool | None = None,
+        numbers: int = 0,
+        sent: Mapping[str, str] | None = None,
     ) -> None:
         self._world = world
         self._fence = fence
         self._past = past
+        self._sent = sent or {}
         self._chat_id = past.chat_id
         self._events = list(events_in(past.whole.records))
         senders = {event.sender.id: event.sender for _, event in self._events if event.sender is not None}
@@ -107,7 +119,8 @@ class ChatStage:
             if record[0] == WROTE and str(record[3]).startswith(_TIDY):
                 self._without_buttons(MessageId(int(str(record[3]).removeprefix(_TIDY))))
             elif record[0] == DONE and (operation := self._past.sent.get(str(record[2]))) is not None:
-                self._performed(operation, CODEC.value_of(record[5]), at)
+                said = self._as_sent(operation, str(record[2]))
+                self._performed(said, CODEC.value_of(record[5]), at)
             for money in captured_in(record):
                 self.paid(money, at)
             for notice in notices_in(record):
@@ -117,6 +130,16 @@ class ChatStage:
         world.number_from(max(self._newest, world.last_message % _UNTOLD), world.invoices)
 
     # --- what the conversation did
+
+    def _as_sent(self, operation: Operation[object], id: str) -> Operation[object]:
+        """Return an operation with the words that were sent, where the present code has others."""
+        text = self._sent.get(id)
+        if text is None or not isinstance(operation, SendMessage | EditMessage):
+            return operation
+        now = operation.content
+        return (
+            attrs.evolve(operation, content=text) if isinstance(now, str) and cut(now) != text else operation
+        )
 
     def _performed(self, operation: Operation[object], outcome: object, at: int) -> None:
         world = self._world

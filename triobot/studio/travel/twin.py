@@ -202,6 +202,10 @@ class Twin:
                     raise _UntoldError("there is no such source")
                 text: str = texts[int(number)]
                 return gzip.compress(text[:LARGEST].encode("utf-8", "replace"), _LEVEL)
+            case "sent":
+                told = cast("list[JsonObject]", self._find(asked["id"]).passed.notches)
+                sent = [out for notch in told for out in cast("list[JsonObject]", notch.get("out", []))]
+                return {str(out["id"]): out["text"] for out in sent if isinstance(out.get("text"), str)}
             case "value":
                 async with self._one:
                     return await self._value(asked)

@@ -548,7 +548,8 @@ class Twins:
         """Open a branch at a notch of a pass; return how it looks, as compressed JSON."""
         one, now = self._present(id)
         given = await self._around(one, group)
-        told = await now.twin.ask("branch", id=now.id, notch=notch, asks=list(asks), **given)
+        asked = {"id": now.id, "notch": notch, "asks": list(asks), "sent": await _sent(one)}
+        told = await now.twin.ask("branch", **asked, **given)
         return await self._opened(told, now.twin, _kills(one))
 
     async def same_answers(
@@ -696,6 +697,16 @@ def _never(_: JsonObject) -> bool:
 
 async def _no_reason(_: str) -> None:
     await trio.lowlevel.checkpoint()
+
+
+async def _sent(one: _Open) -> JsonObject:
+    """Return the words that were sent, by operation, as far as the builds that ran then know them."""
+    sent: JsonObject = {}
+    with suppress(TravelError):
+        # Each part has run all that is before it, too, in words of its own.
+        for part in reversed(one.parts):
+            sent |= await part.twin.ask("sent", id=part.id)
+    return sent
 
 
 def _kills(one: _Open) -> list[JsonValue]:
