@@ -15,6 +15,7 @@ import trio
 
 from triobot import Bot
 from triobot.base.alarm_kinds import Alarm
+from triobot.conversations import blocks as blocks_module
 from triobot.conversations import conversation as conversation_module
 from triobot.conversations import early as early_module
 from triobot.conversations.revival import stored as stored_module
@@ -92,7 +93,7 @@ def no_chance(seed: int = 0) -> Generator[None]:
         return as_ref_id(str(10**15 + drawn % (8 * 10**15)))
 
     with ExitStack() as patched:
-        for module in (early_module, conversation_module):
+        for module in (early_module, conversation_module, blocks_module):
             patched.enter_context(patch.object(module, "open_run", open_run))
         patched.enter_context(patch.object(Cashier, "number", number))
         # It is always the same one, and takes longer than the rest of a start.

@@ -7,7 +7,6 @@ chat adds: which events a wait takes, whose press is to be answered, what the us
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, final
@@ -33,44 +32,37 @@ from ..errors import (
     ForbiddenError,
     ForeignTaskError,
     LocalProtocolError,
-    NotDeliveredError,
-    TriobotError,
     UnreadableRecordError,
 )
 from ..seams.journals import EndConversation, RunKind
 from ..seams.money import Captured, PaymentGoods
 from ..seams.outbox import OnUnknown, Urgency
-from ..seams.patience import await_store
 from ..seams.rooms import is_chat, told
 from ..seams.writes import Write
 from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, RefId, SenderId
-from ..wire.operations import AnswerCallback, Operation, SendMessage, repeatable
+from ..wire.operations import AnswerCallback, Operation, repeatable
 from .beginnings import FRESH, Begin, Carried, Dry, Fresh, InRow, Revived, Successor
 from .charges.paid import Giving, abandon, paid_of, tell_of_second_gift
 from .codec import CODEC
 from .data import View
 from .doors.calls import room_of
 from .journal_writer import JournalWriter
-from .notices import Copy, Gift, Operated, Refused, Unassigned, is_changed
-from .revival.care import RUNS
+from .notices import Copy, Gift, Operated, Unassigned, is_changed
 from .revival.changed import Changed
 from .revival.stored import StartedWith, Stored, open_run
 from .routes.routing import Answer, Delivery, Start, Wait, Watch, is_beside
 from .running.branches import OperationKind as OperationKind
 from .running.branches import fingerprint
-from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, put_away, report, verdict
+from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, put_away, verdict
 from .running.failures import Ending as Ending
 from .running.hooks import Hooked, begin
 from .running.lines import calling_line
 from .services import Services as Services
 from .texts import Texts
-from .workload import holds
 
 if TYPE_CHECKING:
     from .life import ChatLife
-
-log: Final = logging.getLogger("triobot.conversations")
 
 T = TypeVar("T")
 Body: TypeAlias = Callable[[Id], Awaitable[T]]
@@ -92,6 +84,7 @@ class Conversation:
         ending: None while it runs, and when the program stops: then it hasn't ended.
         refused: the platform refused something of its own chat: the user may have left.
         owner: whose it is; None when it is the chat's.
+        evicted: it has left memory, or is about to, and isn't over.
         key: with which code started it; of a room its own, None for the only one of its kind.
         giving: what it gives; None unless it is the aside for a payment, and has begun.
         awaited: its charges that are paid, and wait for the asides that give what was bought; each is told
@@ -115,7 +108,6 @@ class Conversation:
     __slots__ = (
         "_busy",
         "_ended_by",
-        "_evicted",
         "_operations",
         "_press",
         "_run",
@@ -131,6 +123,7 @@ class Conversation:
         "dry",
         "ending",
         "event",
+        "evicted",
         "given",
         "giving",
         "interrupted",
@@ -208,7 +201,7 @@ class Conversation:
         self._when_live: Sequence[Callable[[], None]] = ()
         self.writer: JournalWriter | None = None
         self._run: Run | None = None
-        self._evicted = False
+        self.evicted = False
         self._ended_by: tuple[int, int | None] = 0, None
         self._press: Press[object] | None = None
         self._busy = True
@@ -225,65 +218,6 @@ class Conversation:
         return told(self.life.chat_id, room_of(self.event))
 
     # --- life and death
-
-    async def live(self, chat: object, scope: trio.CancelScope) -> None:
-        """Run the coroutine to its end, whatever that is; never raises an author's error.
-
-        The scope is the task's own, and cancelled with the conversation. It is shielded, but from where
-        something is waited for beside the coroutine.
-        """
-        failure: Exception | None = None
-        care, words = self.shared.care, ""
-        try:
-            try:
-                written = self.begin.written if isinstance(self.begin, Carried) else None
-                if written is not None or care.early:
-                    scope.shield = False
-                if self.life.kept.is_unread:
-                    scope.shield = False
-                    await await_store(self.life.kept.load)
-                if self._evicted:
-                    return  # what began it has been taken back
-                self.make_run()
-                if written is not None:
-                    # A loop that never waits would else run ahead of the disk, and let nobody else run.
-                    with suppress(trio.ClosedResourceError):  # the bot stops
-                        await self.work.commits.wait_for(written)
-                if care.early:
-                    new = None if self.stored is not None or self.writer is None else self.writer.counted
-                    await care.begins(self.seq, new)
-                if self.work.cut or self._evicted:
-                    return  # the row that starts it is in the inbox
-                inner = self.go_over(chat, scope)
-                if self.services.tracing is not None:
-                    inner = self.services.tracing.drive(self, inner)
-                try:
-                    end = await care.drive(self.seq, inner)
-                finally:
-                    self.went_over()
-                failure = self._came_to(end)
-            finally:
-                if self.settled is not None:
-                    self.settled.set()
-                self.stirred(busy=False)
-                # What an author has to say of a failure, and filters: that is at work here, too.
-                care.at_work[RUNS] = self.seq
-                words = "" if failure is None else self._report(failure)
-                # Before the apology: the chat must not wait until that has been sent.
-                self.life.ended(self)
-                care.at_work[RUNS] = 0
-            if words and self.ending is Ending.FAILED:
-                scope.shield = False
-                taken = None if self.writer is None else self.writer.ahead
-                if taken is None or await holds(taken):
-                    await self._apologize(words)
-            if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
-                self.writer = self._run = self.giving = None
-        except BaseException as error:
-            care.ends_process(error, self.seq, self.route.name, self.told_place)
-            raise
-        finally:
-            self.life.calls.gone(self)
 
     def make_run(self) -> Run:
         """Make the run, over what is stored or from the first line."""
@@ -340,7 +274,7 @@ class Conversation:
             if self.services.notice is not None and is_changed(copy):
                 self.services.notice(Unassigned(copy))
 
-    def _came_to(self, end: End) -> Exception | None:
+    def came_to(self, end: End) -> Exception | None:
         """Note how the run ended; return the author's error, if there is one."""
         match end:
             case Returned():
@@ -359,6 +293,11 @@ class Conversation:
             case Stuck(error, failure):
                 self.park(parting(error, failure, self.stuck_at))
         return None
+
+    def is_done(self) -> None:
+        """Drop what leads back here, as it would all wait for the garbage collector."""
+        if not self.stuck:
+            self.writer = self._run = self.giving = None
 
     def park(self, because: str) -> None:
         """Keep the place without a task; or end, if that was asked: an interrupt waits for no other code."""
@@ -385,11 +324,11 @@ class Conversation:
         """What the user hears of a failure goes with the end: a kill in between takes nothing from it."""
         if self.run.over or self.run.dying or self.run.interrupted or self.ending is not None:
             return
-        words = self._verdict(error)[1] if isinstance(error, Exception) else ""
+        words = self.verdict(error)[1] if isinstance(error, Exception) else ""
         if words:
             self.also("words", self.shared.tidying.owe_words(self.life.chat_id, self.seq, words))
 
-    def _verdict(self, failure: Exception) -> tuple[str, str]:
+    def verdict(self, failure: Exception) -> tuple[str, str]:
         """Return as what a failure counts, and what the user hears of it; empty for nothing."""
         errors = list(leaves(failure))
         # Refused in its own chat: somebody else who has left is no reason to say nothing here.
@@ -401,47 +340,6 @@ class Conversation:
             # There is nothing to start again: it has been given, or is given again.
             words = self.texts.handed_over if giving.alone else ""
         return what, words if is_chat(self.life.chat_id) else ""
-
-    def _report(self, failure: Exception) -> str:
-        """Log and count a failure, and return what the user hears of it; empty for nothing.
-
-        Nobody is to blame if the user has left or blocked the bot, or did not pay.
-        """
-        what, words = self._verdict(failure)
-        self.work.count(what)
-        if what == CRASHED:
-            report(
-                failure,
-                self.route.name,
-                self.life.chat_id,
-                str(self.seq),
-                self.services.raise_alarm,
-                self.services.on_failure,
-                place=self.told_place,
-                tracebacks=self.services.tracebacks,
-                gives=None if self.giving is None else self.giving.becomes,
-                job=self.route.job is not None,
-            )
-        elif what == GONE and self.refused and (notice := self.services.notice) is not None:
-            notice(Refused(self.route.name, self.life.chat_id))
-        return words
-
-    async def _apologize(self, words: str) -> None:
-        """Say what became of the conversation, which owes it since its end."""
-        work, chat_id = self.work, self.life.chat_id
-        work.working(1)
-        recorded = trio.Event()
-        try:
-            # At once: it keeps its place before whatever is said next in the chat.
-            await self.services.outbox.perform(SendMessage(chat_id, words), recorded=recorded)
-        except TriobotError as error:
-            log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
-            if isinstance(error, NotDeliveredError) and work.stopping:
-                return  # the next start says it
-        finally:
-            work.working(-1)
-            work.commits.when_written(recorded.set)
-        self.shared.tidying.said(chat_id, self.seq)
 
     def _begun(self, run: object, chat: object) -> Awaitable[None]:
         if isinstance(self.value, Captured):
@@ -484,7 +382,7 @@ class Conversation:
 
     def evict(self) -> None:
         """Leave memory. The conversation isn't over."""
-        self._evicted = True
+        self.evicted = True
         if self.writer is not None:
             # The row stands for it after a start, but not in this run.
             self.writer.flush(begin=self.writer.in_row and not self.work.cut)

@@ -10,6 +10,7 @@ in memory; so it is wrong only for a chat that has left memory since: such a row
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -21,11 +22,13 @@ import trio
 
 from ..base.alarm_kinds import Alarm
 from ..base.authors import came_by_signal, split
-from ..errors import StoreFullError
+from ..errors import NotDeliveredError, StoreFullError, TriobotError
 from ..seams.inbox import InboxRow
 from ..seams.patience import await_store
 from ..wire.events import Event
 from ..wire.ids import ChatId
+from ..wire.operations import SendMessage
+from .beginnings import Carried
 from .charges.paid import is_the_ledgers
 from .chat import handle_of
 from .conversation import Conversation, Services
@@ -35,16 +38,20 @@ from .doors.elsewhere import Elsewhere
 from .inspection.portrait import Portrait, portray
 from .jobs import SETTING, JobClock
 from .life import ChatLife, DispatcherCalls
+from .notices import Refused
 from .questions.tidying import Answered, Tidying
 from .revival import reviving
-from .revival.care import Care
+from .revival.care import RUNS, Care
 from .revival.reviving import CatchingUp, park, unreadable
 from .revival.stored import write_out
 from .routes.declarations import RouteKind, Table
 from .routes.routing import Delivery
+from .running.failures import CRASHED, GONE, Ending, report
 from .shared import Shared
 from .timers import Timers, Waking
-from .workload import CommitQueue, Workload
+from .workload import CommitQueue, Workload, holds
+
+log: Final = logging.getLogger("triobot.conversations")
 
 CHANNEL: Final = 1024
 KEPT: Final = 10_000
@@ -114,7 +121,6 @@ class Dispatcher:
         self._catching_up = CatchingUp(self._shared, self.known, self.until_not_too_busy)
         self._calls = DispatcherCalls(
             start=self.start,
-            gone=self.gone,
             let_go=self.let_go,
             park=park,
             room=self._catching_up.room,
@@ -435,8 +441,67 @@ class Dispatcher:
             return
         self.work.count("started")
         self._running.add(conversation)
-        self.work.start(partial(conversation.live, handle_of(conversation)), conversation.route.name)
+        self.work.start(partial(self._live, conversation), conversation.route.name)
         self.work.working(1)
+
+    async def _live(self, conversation: Conversation, scope: trio.CancelScope) -> None:
+        """Run the coroutine to its end, whatever that is; never raises an author's error.
+
+        The scope is the task's own, and cancelled with the conversation. It is shielded, but from where
+        something is waited for beside the coroutine.
+        """
+        care, life, words = self.care, conversation.life, ""
+        failure: Exception | None = None
+        try:
+            try:
+                # No local variable keeps what it began with: that may be long, and the task waits for months.
+                written = conversation.begin.written if isinstance(conversation.begin, Carried) else None
+                if written is not None or care.early:
+                    scope.shield = False
+                if life.kept.is_unread:
+                    scope.shield = False
+                    await await_store(life.kept.load)
+                if conversation.evicted:
+                    return  # what began it has been taken back
+                conversation.make_run()
+                if written is not None:
+                    # A loop that never waits would else run ahead of the disk, and let nobody else run.
+                    with suppress(trio.ClosedResourceError):  # the bot stops
+                        await self.commits.wait_for(written)
+                if care.early:
+                    revived, writer = conversation.stored is not None, conversation.writer
+                    await care.begins(conversation.seq, None if revived or not writer else writer.counted)
+                if self.work.cut or conversation.evicted:
+                    return  # the row that starts it is in the inbox
+                inner = conversation.go_over(handle_of(conversation), scope)
+                if self.services.tracing is not None:
+                    inner = self.services.tracing.drive(conversation, inner)
+                try:
+                    end = await care.drive(conversation.seq, inner)
+                finally:
+                    conversation.went_over()
+                failure = conversation.came_to(end)
+            finally:
+                if conversation.settled is not None:
+                    conversation.settled.set()
+                conversation.stirred(busy=False)
+                # What an author has to say of a failure, and filters: that is at work here, too.
+                care.at_work[RUNS] = conversation.seq
+                words = "" if failure is None else _report(conversation, failure)
+                # Before the apology: the chat must not wait until that has been sent.
+                life.ended(conversation)
+                care.at_work[RUNS] = 0
+            if words and conversation.ending is Ending.FAILED:
+                scope.shield = False
+                taken = None if conversation.writer is None else conversation.writer.ahead
+                if taken is None or await holds(taken):
+                    await _apologize(conversation, words)
+            conversation.is_done()
+        except BaseException as error:
+            care.ends_process(error, conversation.seq, conversation.route.name, conversation.told_place)
+            raise
+        finally:
+            self.gone(conversation)
 
     def let_go(self, conversation: Conversation) -> None:
         """Wait no more for a conversation whose coroutine doesn't end: its chat goes on without it."""
@@ -530,3 +595,48 @@ class Dispatcher:
     def live(self) -> int:
         """Return how many conversations run now, parked or not."""
         return len(self._running)
+
+
+def _report(conversation: Conversation, failure: Exception) -> str:
+    """Log and count a failure, and return what the user hears of it; empty for nothing.
+
+    Nobody is to blame if the user has left or blocked the bot, or did not pay.
+    """
+    services, route, chat_id = conversation.services, conversation.route, conversation.life.chat_id
+    what, words = conversation.verdict(failure)
+    conversation.work.count(what)
+    if what == CRASHED:
+        giving = conversation.giving
+        report(
+            failure,
+            route.name,
+            chat_id,
+            str(conversation.seq),
+            services.raise_alarm,
+            services.on_failure,
+            place=conversation.told_place,
+            tracebacks=services.tracebacks,
+            gives=None if giving is None else giving.becomes,
+            job=route.job is not None,
+        )
+    elif what == GONE and conversation.refused and services.notice is not None:
+        services.notice(Refused(route.name, chat_id))
+    return words
+
+
+async def _apologize(conversation: Conversation, words: str) -> None:
+    """Say what became of the conversation, which owes it since its end."""
+    work, chat_id = conversation.work, conversation.life.chat_id
+    work.working(1)
+    recorded = trio.Event()
+    try:
+        # At once: it keeps its place before whatever is said next in the chat.
+        await conversation.services.outbox.perform(SendMessage(chat_id, words), recorded=recorded)
+    except TriobotError as error:
+        log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
+        if isinstance(error, NotDeliveredError) and work.stopping:
+            return  # the next start says it
+    finally:
+        work.working(-1)
+        work.commits.when_written(recorded.set)
+    conversation.shared.tidying.said(chat_id, conversation.seq)

@@ -84,7 +84,6 @@ class DispatcherCalls:
 
     Attributes:
         start: run a conversation as a task.
-        gone: wait no more for a conversation whose task ends.
         let_go: wait no more for a conversation whose coroutine doesn't end.
         park: park a conversation whose code doesn't fit its journal, because of this.
         room: read on for a chat that was behind, and has room again.
@@ -93,7 +92,6 @@ class DispatcherCalls:
     """
 
     start: Callable[[Conversation], None]
-    gone: Callable[[Conversation], None]
     let_go: Callable[[Conversation], None]
     park: Callable[[Conversation, str], None]
     room: Callable[[ChatLife], None]

@@ -43,7 +43,7 @@ def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
         tasks.append(nursery.parent_task)
     if (live := getattr(frame.f_locals["run"], "cr_frame", None)) is None:
         return None  # it rests
-    conversation: Conversation = live.f_locals["self"]
+    conversation: Conversation = live.f_locals["conversation"]
     with suppress(ConversationEndedError):  # it may not have begun yet, or be over
         paths = {running: path for path, running in conversation.run.tasks.items()}
         path = next((paths[one] for one in tasks if one in paths), None)

@@ -67,7 +67,7 @@ def _dry_life(services: Services, table: Table, chat_id: ChatId, *, group: bool)
         _UNTOUCHED,
         Elsewhere(services, table, _nothing, lambda halt: False, lambda chat_id: False, _nothing),
     )
-    calls = DispatcherCalls(*[_nothing] * 7)
+    calls = DispatcherCalls(*[_nothing] * 6)
     return ChatLife(shared, calls, chat_id, 0, group=group)
 
 
