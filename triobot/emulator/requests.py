@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
+import attrs
 from typing_extensions import TypeVar
 
 from ..errors import LocalProtocolError, RemoteProtocolError
@@ -20,7 +21,6 @@ from ..wire.markup import (
 )
 from ..wire.operations import (
     OPERATIONS,
-    AnswerCallback,
     CreateInvoice,
     EditMessage,
     Operation,
@@ -149,12 +149,6 @@ def _send_action(form: _RequestFields, edited_type: str) -> Operation[object]:
     return SendAction(form.text("chat_id"))
 
 
-def _answer_callback(form: _RequestFields, edited_type: str) -> Operation[object]:
-    return AnswerCallback(
-        form.text("chat_id"), form.text("callback_id"), form.text("text"), form.boolean("show_alert")
-    )
-
-
 def _create_invoice(form: _RequestFields, edited_type: str) -> Operation[object]:
     return CreateInvoice(
         form.text("chat_id"),
@@ -175,11 +169,12 @@ def _description(form: _RequestFields) -> str:
 
 
 def _of_texts(kind: Callable[..., Operation[object]]) -> _Reader:
-    """Return what reads an operation of which each field is one of the request's, and text."""
+    """Return what reads an operation of which each field is one of the request's, and text or a boolean."""
     told = {field: name for field, (name,) in names_of(cast("Any", kind))}
+    flags = {told[field.name] for field in attrs.fields(cast("Any", kind)) if field.type in ("bool", bool)}
 
     def read(form: _RequestFields, edited_type: str) -> Operation[object]:
-        values = [form.text(name) for name in told.values()]
+        values = [form.boolean(name) if name in flags else form.text(name) for name in told.values()]
         try:
             return kind(*values)
         except LocalProtocolError as error:
@@ -206,7 +201,6 @@ _NOT_ONLY_TEXTS: Final[Mapping[str, _Reader]] = {
     SendMessage.path: _send_message,
     EditMessage.path: _edit_message,
     SendAction.path: _send_action,
-    AnswerCallback.path: _answer_callback,
     CreateInvoice.path: _create_invoice,
     PutGameData.path: _put_game_data,
     GetLeaderBoard.path: _get_leader_board,
