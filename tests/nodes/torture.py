@@ -3,18 +3,18 @@
     python -m tests.nodes.torture [ROUNDS] [FAULT...] [--rest SECONDS]
 
 Each round does each fault once, or those that are named; 4 rounds of all with ``--rest 0.25`` are 100 faults
-and 100,000 events. There are three processes, each before a cable of
-its own to the database, which can be cut, in one direction too; a platform; and 40 chats that send events
-without a proxy between: to any process, to the next one if that refuses or says nothing for six seconds,
-and a fifth of all presses twice. At the end each event was answered once and in its order, no event was put
-into the inbox twice, and whoever paid has the goods once. The table tells how long a chat waited at most:
-from its request on, and behind the 200.
+and 100,000 events. There are three processes, each before a cable of its own to the database, which can be
+cut, in one direction too; a platform; and 40 chats that send events without a proxy between: to any process,
+to the next one if that refuses or says nothing for six seconds, and a fifth of all presses twice. At the end
+each event was answered once and in its order, no event was put into the inbox twice, and whoever paid has the
+goods once. The table tells how long a chat waited at most: from its request on, and behind the 200.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import re
 import signal
 import socket
 import statistics
@@ -47,6 +47,7 @@ _SHORT: Final = 300
 """Bytes that a process says to look, and not to commit."""
 _REST: Final = 3.0
 CHAT_RESTS: Final = 0.8
+_ERROR: Final = re.compile(" ERROR | CRITICAL |Traceback")
 # What is written of a fault, and of what the server or a process that comes back says of it.
 _EXPECTED: Final = (
     *("ALARM crash_loop: ", "ALARM store_unwritable: ", "alarms can't be stored: "),
@@ -327,9 +328,9 @@ class World:
 
     def complaints(self) -> Sequence[str]:
         """What the processes have said that nobody expects."""
-        lines = [line for n in range(NODES) for line in (self.folder / f"log{n}").read_text().splitlines()]
-        errors = [line for line in lines if " ERROR " in line or " CRITICAL " in line or "Traceback" in line]
-        return [line for line in errors if not any(words in line for words in _EXPECTED)]
+        said = "".join((self.folder / f"log{n}").read_text() for n in range(NODES))
+        errors = [one for one in re.split("^(?=20)", said, flags=re.MULTILINE) if _ERROR.search(one)]
+        return [one for one in errors if not any(words in one for words in _EXPECTED)]
 
     @property
     def repeated(self) -> int:

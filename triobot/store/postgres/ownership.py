@@ -117,7 +117,7 @@ def free_for(connection: Connection, node: int) -> float | None:
     since, seen = _free.pop(node, (now, now))
     if not free:
         return None
-    if now - seen > LOOK_EVERY:
+    if now - seen > 2 * GRACE:
         since = now  # its session may have been made anew in between, and lost again
     _free[node] = since, now
     return now - since
