@@ -293,10 +293,12 @@ class Load:
             user.close()
         return self.run
 
-    def pour(self, port: int, event: Dialect, *, rate: int, seconds: float, first: int) -> Run:
+    def pour(
+        self, port: int, event: Dialect, *, rate: int, seconds: float, first: int, chats: int = 256
+    ) -> Run:
         """An open loop: events come at a rate, whatever becomes of those before.
 
-        What an event waits for a free connection counts, too: 64 of them, and 256 chats.
+        What an event waits for a free connection counts, too: 64 of them.
         """
         self.run = Run()
         free: deque[_User] = deque(_User(self, port) for _ in range(64))
@@ -304,7 +306,7 @@ class Load:
         for user in users:
             user.ready = free.append
         whole = round(rate * seconds)
-        events = [(1000 + n % 256, event(1000 + n % 256, first + n // 256)) for n in range(whole)]
+        events = [(1000 + n % chats, event(1000 + n % chats, first + n // chats)) for n in range(whole)]
         began, used, sent = time.perf_counter(), time.process_time(), 0
         while sent < whole:
             due = began + sent / rate

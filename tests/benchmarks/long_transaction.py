@@ -22,6 +22,8 @@ from .processes import family_cpu, take_sides
 from .systems import TRIOBOT, all_running, first_of
 
 RATE = 500
+CHATS = 20_000
+"""Two events a second in one chat are no bot's, and each walks all dead rows of its chat."""
 STATE = (
     "SELECT sum(pg_total_relation_size(relid)) / 1e6, sum(n_dead_tup), (SELECT count(*) FROM endured.inbox)"
     " FROM pg_stat_user_tables WHERE schemaname = 'endured'"
@@ -41,7 +43,8 @@ def endure(server: Server, minutes: int) -> None:
         (process,) = there.values()
         for minute in range(minutes):
             bot, database = process.cpu, family_cpu(first_of(server))
-            run = load.pour(process.port, system.event, rate=RATE, seconds=60, first=minute * 1000)
+            first = minute * RATE * 60
+            run = load.pour(process.port, system.event, rate=RATE, seconds=60, first=first, chats=CHATS)
             bot = (process.cpu - bot) / run.done * 1e6
             database = (family_cpu(first_of(server)) - database) / run.done * 1e6
             acks = [seconds * 1e3 for seconds in statistics.quantiles(run.acks, n=100)]
