@@ -102,7 +102,8 @@ async def deploy(change: Change) -> Sequence[Deployed]:
         await accept(store, function, was, now)
     new = Loaded(as_bot(change.new), with_source=change.with_source)
     router = router_of(new, change, now=True)
-    table, rows = table_of(router), [store.journals.conversations(chat) for chat in people]
+    table = table_of(router)
+    rows = [await store.conversations(chat) for chat in people]
     people = [
         chat for chat, found in zip(people, rows, strict=True) if found
     ]  # who stands at none is through
@@ -112,7 +113,7 @@ async def deploy(change: Change) -> Sequence[Deployed]:
         for stand, chat in enumerate(people):
             await _answer(town, chat, [*answers, "x", "x"][stand + len((change.between or ("", ()))[1])])
         await sleep(1)
-        rows = [store.journals.conversations(chat) for chat in people]
+        rows = [await store.conversations(chat) for chat in people]
         parked = [bool(found and found[0].parked_because) for found in rows]
         said = [town.sent(chat)[many:] for chat, many in zip(people, before, strict=True)]
     return [Deployed(*one, *rest) for one, *rest in zip(told, parked, said, strict=True)]
@@ -152,10 +153,10 @@ async def verdict_of(
     """What `triobot journal check` would say."""
     if (unfit := why_unfit(row, table)) is not None:
         return "P", unfit
-    journal = store.journals.journal(row.id)
+    journal, known = await store.journal(row.id), await store.code()
     assert journal is not None
-    stored, known = read_stored(journal), store.journals.code.code()
-    changed = Changed(Code(table).comparison(known, store.journals.code.source), row, stored.records)
+    stored, texts = read_stored(journal), {one: await store.source(one) for one in known.sources}
+    changed = Changed(Code(table).comparison(known, texts.get), row, stored.records)
     services = dry_services(_texts(), {}, row.updated_at, ())
     async with open_rerun(services, table, stored, changed=changed) as rerun:
         found, failures = rerun.divergence, rerun.failures

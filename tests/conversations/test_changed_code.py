@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
+import doubles
 import pytest
 from changes_of_form import FORMS
 from changes_of_more import MORE
@@ -10,9 +13,16 @@ from deployed import deploy, only
 from trio.testing import MockClock
 
 from tests.exact.changes import CHANGES, Change
+from tests.postgres import Server
+from tests.samples import takes_all
+from tests.store.postgres_rows import PostgresRows
+from triobot.base.clock import WallClock
+from triobot.store import Store
 
 REAL = [*(change for change in CHANGES if change.name[:3] != "d09"), *MORE, *VALUES, *FORMS]
 """A step's function has no former names."""
+SOME = list({**{change.name[0]: change for change in REAL}, **dict(enumerate(REAL[::10]))}.values())
+"""One of each kind, and each tenth."""
 
 
 @pytest.mark.slow
@@ -28,6 +38,34 @@ async def test_each_person_goes_on_with_what_was_meant_or_is_parked(
     assert "".join(one.verdict for one in found) == expected, told
     for letter, one in zip(expected, found, strict=True):
         assert one.parked is (letter == "P"), told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", SOME if takes_all() else SOME[::5], ids=lambda change: change.name)
+async def test_postgresql_keeps_what_tells(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, postgres_server: Server, change: Change
+) -> None:
+    """Sources, sites, builds and where each conversation rests, in a real server."""
+    only(monkeypatch)
+    rows, opened = PostgresRows(postgres_server), ExitStack()
+    monkeypatch.setattr(doubles, "MemoryRows", lambda: rows)
+    open_rows = rows.open
+
+    def open_alone(clock: WallClock) -> Store:
+        """Have the thread that looks after the session wait: the doubles read over the session, too."""
+        store = open_rows(clock)
+        opened.enter_context(rows.turn)
+        return store
+
+    monkeypatch.setattr(rows, "open", open_alone)
+    try:
+        found = await deploy(change)
+    finally:
+        opened.close()
+        rows.close(doubles.FakeClock().now())
+    told = [(one.verdict, str(one.parting), one.parked) for one in found]
+    expected = change.expect[: len(found)]
+    assert [(one.verdict, one.parked) for one in found] == [(one, one == "P") for one in expected], told
 
 
 def test_there_are_changes_enough() -> None:
