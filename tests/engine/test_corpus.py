@@ -159,4 +159,4 @@ def test_another_format_is_refused_with_both_numbers() -> None:
     with pytest.raises(UnreadableRecordError, match=r"format \[2\]; this program reads \[1\]"):
         check_journal([[*start[:5], 2]])
     with pytest.raises(UnreadableRecordError, match="begins with its start"):
-        check_journal([decode_record('[1,[1,{"class":["journal.Start",{"time":1,"fn":"pizza"}]}]]')])
+        check_journal([[1, [1, {"class": ["journal.Start", {"time": 1, "fn": "pizza"}]}]]])

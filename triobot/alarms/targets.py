@@ -23,6 +23,7 @@ from ..base.frozen import guarded
 from ..errors import StoreError
 from ..seams.money import AlarmRow
 from ..seams.outbox import Outbox
+from ..seams.values import reading
 from ..seams.writes import PutSetting
 from ..store import Store
 from ..wire.ids import as_chat_id
@@ -317,6 +318,7 @@ class _FailedError(Exception):
     """The target did not take it."""
 
 
+@reading("what the store keeps of alarms that were told")
 def _read(text: str | None) -> dict[What, _Mark]:
     marks = cast("list[tuple[AlarmKind, str, int, int]]", json.loads(text or "[]"))
     # Of kinds that this version doesn't know nothing can be told.

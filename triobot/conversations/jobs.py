@@ -23,6 +23,7 @@ from ..base.frozen import guarded
 from ..errors import ConflictError, NotFoundError, StoreFullError
 from ..seams.inbox import OverQuota, Quota
 from ..seams.rooms import SHARED
+from ..seams.values import reading
 from ..seams.writes import PutSetting
 from ..store import Store
 from .doors.calls import SIGNALS, Call, Place, call_arrival
@@ -64,6 +65,7 @@ class KnownJob:
     gone: bool = False
 
 
+@reading("what the store keeps of jobs")
 def read_known(text: str | None) -> dict[str, KnownJob]:
     """Return what a store knows of jobs, by name."""
     told = cast("Mapping[str, Any]", json.loads(text or "{}"))

@@ -89,7 +89,23 @@ OUTCOMES: Final = frozenset((DONE, FAILED, CUT))
 ENDS: Final = frozenset((ENDED, CONTINUED))
 EFFECTS: Final = frozenset((INTENDED, KNOWN))
 """What is kept by operation and not in order: so the store can count effects of unknown outcome."""
-_BESIDE: Final = EFFECTS | {READ, WROTE, NOTED, PATCHED}
+_TIME: Final = (int, list)
+_ID: Final = (int, str)
+_FIRST: Final[Mapping[str, tuple[type | tuple[type, ...], ...]]] = {
+    START: (_TIME, str, list, str),
+    **dict.fromkeys((DONE, FAILED), (_TIME, _ID, str, str, object)),
+    **dict.fromkeys((CUT, INTENDED), (_TIME, _ID, str, str)),
+    FIRED: (_TIME, _ID, object, object),
+    NOTED: (_TIME, _ID, str, object),
+    INTERRUPTED: (_TIME, int, object, str),
+    ENDED: (_TIME, object),
+    CONTINUED: (_TIME, str, list),
+    KNOWN: (_TIME, _ID, str, str, str, object),
+    READ: (_TIME, _ID, str),
+    WROTE: (_TIME, _ID, str, int),
+    PATCHED: (_TIME, str),
+}
+"""The types of what stands behind a tag, as far as every record has it."""
 
 
 @final
@@ -147,11 +163,13 @@ def decode_record(line: str) -> Record:
     """
     try:
         record, end = _scan(line, 0)
-    except (ValueError, RecursionError, StopIteration):
-        raise UnreadableRecordError("this is no record of a journal") from None
-    if type(record) is not list or end != len(line):
-        raise UnreadableRecordError("this is no record of a journal")
-    return record  # pyright: ignore[reportUnknownVariableType]
+        first, time = _FIRST[record[0]], record[1]
+        fits = end == len(line) and len(record) > len(first) and all(map(isinstance, record[1:], first))
+        if fits and (type(time) is int or [type(one) for one in time] == [int, int, int]):
+            return cast("Record", record)
+    except (ValueError, RecursionError, StopIteration, LookupError, TypeError):
+        pass  # as what doesn't fit
+    raise UnreadableRecordError("this is no record of a journal")
 
 
 def check_journal(records: Sequence[Record]) -> None:
@@ -165,9 +183,6 @@ def check_journal(records: Sequence[Record]) -> None:
         raise UnreadableRecordError("a journal begins with its start")
     if start[5:6] != [FORMAT]:
         raise UnreadableRecordError(f"the journal has format {start[5:6]}; this program reads [{FORMAT}]")
-    for record in records:
-        if record[0] not in TURNS and record[0] not in _BESIDE and record is not start:
-            raise UnreadableRecordError(f"this program knows no record {record[0]!r}")
 
 
 def time_of(record: Record) -> int:

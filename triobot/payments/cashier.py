@@ -23,7 +23,7 @@ from ..errors import LocalProtocolError, StoreFullError, UnreadableRecordError
 from ..seams.money import Charge, Deliver, MovePayment, PaymentEnd, RaiseAlarm
 from ..seams.outbox import Outbox
 from ..seams.patience import await_store
-from ..seams.values import encode_value
+from ..seams.values import encode_value, reading
 from ..seams.writes import LARGEST_VALUE, PutSetting, Write
 from ..store import Store
 from ..wire.events import InvoiceCallback, PayCallback
@@ -272,7 +272,7 @@ class Cashier:
         self._seen = await self._watched_last()
         # What is paid of a backup goes to other hands: nobody may come back to one of them before.
         self._started = self._clock.now()
-        if int(await self._store.setting(EPOCH) or 0) == self._epoch:
+        if (await self._store.setting(EPOCH) or "0") == str(self._epoch):
             await self._take_up(_URGENT)
             self._rest = _PATIENT
         else:
@@ -313,7 +313,8 @@ class Cashier:
         seen = await self._store.setting(WATCHED)
         if seen is None:
             return None
-        at, jumped = map(int, (*seen.split(), "0")[:2])
+        with reading("what the store keeps of when payments were watched"):
+            at, jumped = map(int, (*seen.split(), "0")[:2])
         self._clock.was_seen(at + self._clock.jumped() - jumped)
         if self._clock.jumped() < jumped:
             await self._set_back()

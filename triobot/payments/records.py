@@ -80,10 +80,13 @@ def entry_of(row: PaymentRow) -> Entry:
     Raises:
         UnreadableRecordError: another version wrote it.
     """
-    entry = decode_value(row.record)
-    if not isinstance(entry, Entry):
-        raise UnreadableRecordError(f"the payment {row.id} is a record of something else")
-    return entry
+    try:
+        if isinstance(entry := decode_value(row.record), Entry):
+            return entry
+        what = "it is a record of something else"
+    except UnreadableRecordError as error:
+        what = error.what
+    raise UnreadableRecordError(f"the payment {row.id} is damaged, or another version's: {what}")
 
 
 def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[PutPayment | RaiseAlarm | AcknowledgeAlarms]:

@@ -61,6 +61,7 @@ from ..seams.journals import ConversationRow
 from ..seams.money import Captured, MovePayment
 from ..seams.outbox import Outbox, Platform, Urgency
 from ..seams.resources import Opened, Provided
+from ..seams.values import reading
 from ..seams.writes import PutSetting, StoreStatistics
 from ..store import DAY, Retention, Stamp, Store, open_store
 from ..webhook.answers import Readiness, TrafficCounters
@@ -478,7 +479,8 @@ async def open_intake(
         secrets, untils = await webhook_secrets(settings.webhook_secret, store, timepiece.now())
         voice = Speaker(settings.label, await _log_key(store), partial(covered, settings, secrets))
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
-        jumped, seen = map(int, (await store.setting(JUMPED) or "0 0").split())
+        with reading("what the store keeps of the clock"):
+            jumped, seen = map(int, (await store.setting(JUMPED) or "0 0").split())
         timepiece.take_up(jumped)
         intake = Intake(settings, store, secrets, timepiece, bell, voice, inbox)
         with registered(voice):

@@ -24,8 +24,8 @@ import sys
 import uuid
 import zoneinfo
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from enum import Enum, Flag
 from pathlib import Path
@@ -500,6 +500,19 @@ _SCALARS: Final[Mapping[type, Callable[[Any], str]]] = {
 # --- text to values
 
 
+@contextmanager
+def reading(what: str) -> Generator[None]:
+    """Say of stored words that nobody can read what they are; also as the decorator of a function.
+
+    Raises:
+        UnreadableRecordError: they have another form than the block takes.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise UnreadableRecordError(f"{what} is damaged ({kind_of(error)})") from None
+
+
 def decode_value(text: str) -> object:
     """Read what `encode_value` wrote; each call makes a fresh value.
 
@@ -510,13 +523,8 @@ def decode_value(text: str) -> object:
         UnreadableRecordError: a class that this program doesn't know or that doesn't take what was stored,
             a field that its class has lost, another version's words, or no such text at all.
     """
-    try:
-        whole: Node = json.loads(text)
-    except (ValueError, RecursionError):
-        raise UnreadableRecordError("this is no recorded value") from None
-    if not isinstance(whole, list) or len(whole) != 2:
-        raise UnreadableRecordError("this is no recorded value")
-    version, node = whole
+    with reading("the recorded value"):
+        version, node = json.loads(text)
     if version != _VERSION:
         raise UnreadableRecordError(
             f"the value was recorded in version {version!r} of the format; this is {_VERSION}"

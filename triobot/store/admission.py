@@ -219,13 +219,13 @@ def admit_money_write(write: MoneyWrite) -> None:
             _admit_payment(row)
             check_column("fact", fact)
         case RaiseAlarm(_, key, text):
-            check_column("key", key)
+            check_column("key", key, empty=True)
             check_column("text", text)
         case AcknowledgeAlarms(_, key):
             if key is not None:
-                check_column("key", key)
+                check_column("key", key, empty=True)
         case AlarmTold(_, key):
-            check_column("key", key)
+            check_column("key", key, empty=True)
         case _:
             assert_never(write)
     check_integer("at", write.at, least=0)

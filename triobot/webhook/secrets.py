@@ -18,6 +18,7 @@ import attrs
 
 from ..base.frozen import guarded
 from ..errors import ConfigError
+from ..seams.values import reading
 
 # 22 characters of six bits carry 132 bits; 512 keep the request line short.
 _SHAPE: Final = re.compile(r"[A-Za-z0-9_-]{22,512}", re.ASCII)
@@ -110,6 +111,7 @@ def webhook_address(public_base: str, secrets: Secrets) -> str:
     return public_base.rstrip("/") + secrets.path
 
 
+@reading("what the store keeps of the webhook's former secrets")
 def read_former(kept: str) -> list[tuple[str, int]]:
     """Read the secrets before the current one as a store keeps them, and until when each is accepted."""
     words = kept.split()

@@ -37,6 +37,7 @@ from ...errors import BreakdownError, StoreError
 from ...seams.inbox import InboxRow
 from ...seams.journals import ConversationRow, TakeInHand
 from ...seams.rooms import is_chat, told
+from ...seams.values import reading
 from ...seams.writes import WORK_SLOTS, Consume, KeepRaw, PutSetting, Write
 from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
@@ -412,6 +413,7 @@ def _is_in_thread(task: trio.lowlevel.Task) -> bool:
     return any(frame.f_code is _THREAD for frame, _ in frames_of(task))
 
 
+@reading("what the store keeps of events that killed the program")
 def _read_counts(text: str | None) -> dict[int, int]:
     pairs = (part.split(":") for part in (text or "").split())
     return {int(seq): int(count) for seq, count in pairs}

@@ -41,6 +41,7 @@ from ...exact.sites import (
 from ...exact.sources import Source
 from ...exact.verdicts import Build, Comparison, Judge, Parting, Told
 from ...seams.journals import ConversationRow, Deployed, KeepCode, Lease, SiteRow, StoredCode
+from ...seams.values import reading
 from ...wire.events import Event
 from ...wire.operations import Operation
 from ..routes.declarations import Table
@@ -143,7 +144,7 @@ class Code:
         self._kept = set(known.sources)
         last = known.deployed[-1] if known.deployed else None
         loaded = {name for name, _ in self.sites.present.values()}
-        before = {known.sources[digest] for digest in (last.sources if last is not None else ())}
+        before = {known.sources.get(digest, "") for digest in (last.sources if last is not None else ())}
         for name in before - loaded:
             digest, text = read_file(file) if self._is_own(name, file := file_of(name)) else ("", "")
             self._expected |= {digest: (name, text)} if text else {}
@@ -183,6 +184,7 @@ class Code:
 
     async def compare(self, store: Store, row: ConversationRow, records: Sequence[Record]) -> Changed | None:
         """Return what compares a journal with this code; None if it was recorded, or has fitted, by this."""
+        read_rests(row, records)  # within a build nothing else reads it before the conversation runs
         if row.build == self.build:
             return None
         known = self._known
@@ -298,8 +300,13 @@ def note_shown(op: OpenOperation, rested: Rested) -> bool:
     return wait.shown != wait.keys
 
 
+@reading("what is stored of where it stands")
 def read_rests(row: ConversationRow, records: Sequence[Record]) -> Mapping[Id, Rested]:
-    """Return the operations in which a conversation stood, by their ids."""
+    """Return the operations in which a conversation stood, by their ids.
+
+    Raises:
+        UnreadableRecordError: the row doesn't say that.
+    """
     position, told = cast("tuple[int, list[tuple[Id, str, Any, str]]]", json.loads(row.rests or "[0,[]]"))
     if not told or position != row.position:
         last = next((one for one in reversed(records) if one[0] in TURNS), None)

@@ -88,13 +88,13 @@ async def revive(life: ChatLife, waiting: Sequence[tuple[Delivery, bool]]) -> No
         try:
             stored = read_stored(journal)
             opening = opening_of(stored, route)
+            changed = None if code is None else await code.compare(store, row, stored.records)
         except UnreadableRecordError as error:
             _park(life, journal, route, str(error))
             continue
         if opening is None or not route.durable:
             _end_politely(life, row)
             continue
-        changed = None if code is None else await code.compare(store, row, stored.records)
         conversation = Conversation(life, *opening, row.sender_id, Revived(stored, changed))
         await _follow(conversation, stored)
         _place(life, conversation)

@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final, get_args
 
 import attrs
 
@@ -25,7 +25,7 @@ from ...engine.records import (
     OUTCOMES,
     START,
     Id,
-    Node,
+    check_journal,
     drawn,
     id_in,
     time_of,
@@ -41,6 +41,7 @@ from ...seams.journals import (
     Lease,
     RunKind,
 )
+from ...seams.values import reading
 from ...seams.writes import Consume, Write
 from ...wire.events import Event, Join, Press, Submission
 from ...wire.ids import MessageId, SenderId
@@ -123,23 +124,19 @@ def tell(first: Record, event: Event, at: int) -> None:
         first[3] = [CODEC.node_of(told) for told in (event, at, None)]
 
 
+@reading("its beginning")
 def read_opening(start: Record) -> StartedWith | None:
     """Read a first record; None if it doesn't hold what the conversation was started with.
 
     Raises:
         UnreadableRecordError: this program can't read it.
     """
-    if not start or start[0] != START:
-        raise UnreadableRecordError("this is no beginning of a conversation")
-    nodes: list[Node] = start[3]
-    if not nodes:
+    if not start[3]:
         return None
-    told = [CODEC.value_of(node) for node in nodes]
-    if len(told) not in (3, 5) or not isinstance(told[1], int):
-        raise UnreadableRecordError("this is no beginning of a conversation")
-    event = cast("Event", told[0])
-    value, args = (told[3], tuple(cast("list[object]", told[4]))) if len(told) == 5 else (event, ())
-    return StartedWith(event, told[1], value, args, cast("str | None", told[2]))
+    told: list[Any] = [CODEC.value_of(node) for node in start[3]]
+    event, at, interrupted, *more = told
+    value, args = more or (event, ())
+    return StartedWith(event, int(at), value, tuple(args), interrupted)
 
 
 # --- a beginning in the row of its event
@@ -200,9 +197,10 @@ def begun_journal(row: InboxRow, lease: Lease) -> Journal | None:
 
 def _read(row: InboxRow) -> tuple[Record, RunKind, int, SenderId | None]:
     parts = decode_record(row.begun or "")
-    if len(parts) != _PLACES or parts[0] != START:
-        raise UnreadableRecordError("this is no beginning of a conversation")
     first, (kind, version, owner) = parts[:-3], parts[-3:]
+    known = kind in get_args(RunKind) and isinstance(owner, int | None) and first[2] and time_of(first) >= 0
+    if len(parts) != _PLACES or parts[0] != START or not known:
+        raise UnreadableRecordError("this is no beginning of a conversation")
     if first[5] != FORMAT:
         raise UnreadableRecordError(f"it has format {first[5]!r}; this program reads {FORMAT}")
     if not first[3]:  # the event's own bytes are in the row
@@ -356,6 +354,7 @@ def read_journal(journal: Journal) -> list[Record]:
     return records
 
 
+@reading("its journal")
 def read_stored(journal: Journal) -> Stored:
     """Read a journal.
 
@@ -365,6 +364,7 @@ def read_stored(journal: Journal) -> Stored:
     return Stored(journal.row, read_journal(journal))
 
 
+@reading("its beginning")
 def opening_of(stored: Stored, route: Route) -> Opening | None:
     """Return what it was started with; None if that could not be recorded.
 
@@ -373,6 +373,7 @@ def opening_of(stored: Stored, route: Route) -> Opening | None:
     """
     if not stored.records:
         return None
+    check_journal(stored.records)
     told = read_opening(stored.records[0])
     if told is None:
         return None
