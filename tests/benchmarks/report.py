@@ -1,4 +1,4 @@
-"""What was measured, as tables in docs/speed.md, and as a plot.
+"""What was measured: the table of docs/speed.md, those of the README beside this file, and a plot.
 
 A table stands between two comments that name it; the words around it are written by hand, and stay. Figures
 are medians of the rounds; what is in brackets is the range.
@@ -14,10 +14,11 @@ from typing import Any, Final, TypeAlias
 from .attacks import ATTACKS
 from .drawing import Bar, Panel, draw
 from .figures import Figures, Spread, baseline, ratio
-from .systems import ASKING, ECHO, INBOUND, STOCK
+from .systems import ASKING, ECHO, INBOUND, NODE, SHORT, STOCK
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "speed.md"
+PAGES: Final = (PAGE, Path(__file__).parent / "README.md")
 PLOT: Final = ROOT / "docs" / "images" / "speed.svg"
 
 Results: TypeAlias = Mapping[str, Any]
@@ -25,12 +26,15 @@ Results: TypeAlias = Mapping[str, Any]
 
 _PEER: Final = "aiogram"
 _FSM: Final = "aiogram, its FSM in memory"
+_ASKS: Final = {_PEER: _FSM, NODE.name: "grammY conversations (Node)"}
+"""Peers that ask by another program than they echo."""
 
 
 def write(results: Results) -> None:
-    """Fill the tables of the page, and draw the plot."""
+    """Fill the tables of the pages, and draw the plot."""
     tables = tables_of(results)
-    PAGE.write_text(fill(PAGE.read_text(), tables))
+    for page in PAGES:
+        page.write_text(fill(page.read_text(), tables))
     PLOT.write_text(plot_of(results))
 
 
@@ -54,7 +58,7 @@ def tables_of(results: Results) -> dict[str, str]:
     """Every table, by its name."""
     parts = results["parts"]
     return {
-        "echo": _echo(results),
+        "short": _short(parts),
         "where": f"On {results['machine']}, {results['when']}; load average {_loads(results)}.",
         "cold": _cold(parts["echo"]),
         "ask": _by_connections(parts["ask"], [system.name for system in ASKING], _FSM),
@@ -105,37 +109,50 @@ def _spread(spread: Spread, digits: int = 2) -> str:
 
 
 def _middle(values: Sequence[float], digits: int = 0) -> str:
-    return f"{Spread.of(values).median:,.{digits}f}"
+    return f"{Spread.of(values).median:,.{digits}f}" if values else ""
 
 
-def _echo(results: Results) -> str:
-    echo: dict[str, dict[str, Figures]] = results["parts"]["echo"]
-    keeps = {system.name: system.keeps for system in ECHO}
-    many, one = echo["64"], echo["1"]
-    base = baseline(many, (_PEER,))
+def _short(parts: Mapping[str, Any]) -> str:
+    echo: dict[str, dict[str, Figures]] = parts["echo"]
+    ask: dict[str, dict[str, Figures]] = parts["ask"]
     rows = [
         [
-            name,
-            keeps[name],
-            _spread(ratio(many[name]["cpu"], many[base]["cpu"])),
-            _middle(many[name]["cpu"]),
-            _spread(ratio(one[name]["cpu"], one[base]["cpu"])),
-            _middle(one[name]["cpu"]),
-            _middle(one[name]["p50"], 1),
+            system.name,
+            system.keeps,
+            *(
+                _cost(table[many], name, peer)
+                for table, name, peer in (
+                    (echo, system.name, _PEER),
+                    (ask, _ASKS.get(system.name, system.name), _FSM),
+                )
+                for many in ("64", "1")
+            ),
+            _middle([seconds * 1e3 for seconds in echo["64"][system.name]["start_cpu"]]),
+            _middle(ask["64"].get(_ASKS.get(system.name, system.name), {}).get("waiting", [])),
         ]
-        for name in keeps
-        if name in many
+        for system in SHORT
+        if system.name in echo["64"]
     ]
     head = [
         "",
         "what outlives the process",
-        f"64 connections: CPU of an echo, in {base}'s",
-        "in µs",
-        f"1 connection: in {base}'s",
-        "in µs",
-        "p50 ms",
+        "an echo: CPU µs (in aiogram's), 64 connections",
+        "one",
+        "a question and its answer, 64",
+        "one",
+        "CPU ms until it listens",
+        "bytes of a chat that waits",
     ]
     return markdown(head, rows)
+
+
+def _cost(table: Mapping[str, Figures], name: str, peer: str) -> str:
+    """CPU of an event, the database's behind a plus; nothing where a system does not do this."""
+    if (figures := table.get(name)) is None:
+        return ""
+    base = table[baseline(table, (peer,))]["cpu"]
+    database = f" + {_middle(figures['database'])}" if "database" in figures else ""
+    return f"{_middle(figures['cpu'])}{database} ({ratio(figures['cpu'], base).median:.2f})"
 
 
 def _by_connections(parts: Mapping[str, Mapping[str, Figures]], names: Sequence[str], wished: str) -> str:

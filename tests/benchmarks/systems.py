@@ -81,6 +81,7 @@ ECHO: Final = (
     *(FRAMEWORK, PTB, NODE, BARE, DESIGN, FLOOR),
     attrs.evolve(FLOOR, name="Trio and httptools in, httpx out", arguments=("httpx",)),
 )
+SHORT: Final = (TRIOBOT, SERVED, TWO, IN_MEMORY, FRAMEWORK, PTB, NODE, BARE, DESIGN, FLOOR)
 ACKNOWLEDGING: Final = (TRIOBOT, FRAMEWORK, NODE, BARE, FLOOR)
 INBOUND: Final = (
     attrs.evolve(TRIOBOT, name="triobot, stored and answered", arguments=("nobody", "sqlite")),

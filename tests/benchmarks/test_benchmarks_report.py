@@ -19,17 +19,35 @@ def test_the_page_shows_what_was_measured_last() -> None:
 
     tables = report.tables_of(results)
 
-    assert report.PAGE.read_text() == report.fill(report.PAGE.read_text(), tables)
+    for page in report.PAGES:
+        assert page.read_text() == report.fill(page.read_text(), tables)
     assert report.PLOT.read_text() == report.plot_of(results)
     assert set(results["parts"]) == set(PARTS)
 
 
-def test_every_table_is_on_the_page() -> None:
+def test_every_table_is_on_a_page() -> None:
     """What is measured is shown."""
-    text = report.PAGE.read_text()
+    text = "".join(page.read_text() for page in report.PAGES)
 
     for name in report.tables_of(json.loads(RESULTS.read_text())):
         assert f"<!-- measured: {name} -->" in text
+
+
+def test_the_short_table_has_what_was_measured_and_the_database_behind_a_plus() -> None:
+    results = json.loads(RESULTS.read_text())
+    echo, ask = results["parts"]["echo"], results["parts"]["ask"]
+    for table in (*echo.values(), *ask.values()):
+        table["triobot, PostgreSQL"] = {
+            **table["triobot"],
+            "cpu": [500.0] * 5,
+            "database": [90.0],
+            "waiting": [7.0],
+        }
+
+    (row,) = [line for line in report.tables_of(results)["short"].splitlines() if "PostgreSQL |" in line]
+
+    assert row.count("| 500 + 90 (") == 4
+    assert row.endswith("| 7 |")
 
 
 def test_words_around_a_table_stay() -> None:
