@@ -33,6 +33,8 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from triobot.engine.records import CUT, OUTCOMES
+
 FOLDER: Final = Path(__file__).parent / "recorded"
 """A file a release, by its version."""
 
@@ -41,7 +43,9 @@ BEGAN: Final = 1_798_880_400_000
 """When each scene begins, in wall milliseconds: a Saturday morning."""
 
 CODE: Final = frozenset({"sources", "sites", "deployed"})
-"""Tables of the bot's own code, which is not what a file of the corpus holds."""
+"""Tables of the bot's own code: a file of the corpus is played under other code."""
+_OF_CODE: Final = frozenset({"rests", "build"})
+"""Columns of a conversation that are about that code."""
 _NOT_KEPT: Final = CODE | {"meta", "alarms", "raw"}
 """Tables of what nobody notices who talks to a bot."""
 _NO_CUT: Final = frozenset({"deliveries", "settings", "payments", "payment_moves"})
@@ -229,11 +233,21 @@ def changes_between(
         for key, row in rows.items():
             if (old := before[table].get(key)) is None:
                 pairs = zip(columns, row, strict=True)
-                values = {name: _plain(value, bodies) for name, value in pairs if value is not None}
+                values = {
+                    name: _plain(value, bodies)
+                    for name, value in pairs
+                    if value is not None and name not in _OF_CODE
+                }
                 yield Change(table, None, values)
             elif old != row:
                 both = zip(columns, old, row, strict=True)
-                yield Change(table, key, {name: _plain(new, bodies) for name, was, new in both if was != new})
+                values = {
+                    name: _plain(new, bodies)
+                    for name, was, new in both
+                    if was != new and name not in _OF_CODE
+                }
+                if values:
+                    yield Change(table, key, values)
         for key in before[table]:
             if key not in rows:
                 yield Change(table, key, None)
@@ -274,6 +288,13 @@ def _real(value: Any, bodies: Mapping[int, str]) -> Any:
     if not isinstance(value, dict):
         return value
     return bodies[value["event"]].encode() if "event" in value else value["bytes"].encode("latin-1")
+
+
+def without_sites(record: Any) -> Any:
+    """Leave out from which of the author's lines a record came."""
+    if record[0] not in OUTCOMES or len(record) < 7:
+        return record
+    return record[:5] if record[0] == CUT else record[:7] if record[6] else record[:6]
 
 
 # --- the file

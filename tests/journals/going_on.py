@@ -22,7 +22,6 @@ import trio
 
 from triobot import Bot
 from triobot.base.alarm_kinds import Alarm
-from triobot.engine.records import CUT, OUTCOMES
 from triobot.store import MemoryRows
 from triobot.store.schema import MIGRATIONS, due_migrations, read_version, run_migration
 from triobot.wire.encode import Body
@@ -286,7 +285,7 @@ def _without_last_text(lines: Sequence[str]) -> list[str]:
 
 def _same_record(was: str, now: str) -> bool:
     """Return whether two records are the same, but for what a kill may change."""
-    one, other = _without_sites(json.loads(was)), _without_sites(json.loads(now))
+    one, other = corpus.without_sites(json.loads(was)), corpus.without_sites(json.loads(now))
     match one, other:
         case ["O", _, _, str() as key, _], ["O", *_] if key.startswith("doubt "):
             one, other = one[:4], other[:4]  # the question may be on the screen twice
@@ -299,13 +298,6 @@ def _same_record(was: str, now: str) -> bool:
         case _:
             pass
     return _alike(one, other)
-
-
-def _without_sites(record: Any) -> Any:
-    """Leave out from which of the author's lines a record came: lines are none of the runtime's own."""
-    if record[0] not in OUTCOMES or len(record) < 7:
-        return record
-    return record[:5] if record[0] == CUT else record[:7] if record[6] else record[:6]
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import json
 import random
 import sqlite3
 import sys
@@ -98,12 +99,16 @@ class Film:
             if change.table == "journal" and change.key is None and change.values is not None
         }
         journals = [
-            JournalRow(number, place, lines.split("\n"), stays=(number, place) in kept)
+            JournalRow(number, place, _without_sites(lines), stays=(number, place) in kept)
             for number, place, lines in said
         ]
         changes = [one for one in changes if one.table != "journal" or one.key is not None]
         if changes or journals:
             self.add(Stored(changes, journals))
+
+
+def _without_sites(lines: str) -> list[str]:
+    return [corpus.dump(corpus.without_sites(json.loads(line))) for line in lines.split("\n")]
 
 
 class FilmedRows:
