@@ -40,6 +40,23 @@ async def sends_markup(chat: Chat) -> None:
     await chat.send("Hi", reply_markup={})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
+async def replies_to_a_message(chat: Chat) -> None:
+    await chat.event.reply("Hi")  # type: ignore[attr-defined]  # pyright: ignore
+
+
+async def replies_in_a_chat(chat: Chat) -> None:
+    await chat.send_message("Hi")  # type: ignore[attr-defined]  # pyright: ignore
+
+
+async def reads_a_first_name(chat: Chat) -> None:
+    assert chat.sender is not None
+    await chat.send(chat.sender.first_name)  # type: ignore[attr-defined]  # pyright: ignore
+
+
+async def formats(chat: Chat) -> None:
+    await chat.send("<b>Hi</b>", parse_mode="HTML")  # type: ignore[call-arg]  # pyright: ignore
+
+
 async def asks_with_a_timeout(chat: Chat) -> None:
     await chat.ask("Hi", timeout=5)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
@@ -65,6 +82,13 @@ async def reads_a_name_of_nobody(chat: Chat) -> None:
     [
         (reads_the_text, "AttributeError at .*: what is called text elsewhere is called content here"),
         (sends_markup, "TypeError at .*: what is reply_markup= elsewhere is called buttons=.* here"),
+        (
+            replies_to_a_message,
+            "AttributeError at .*: what is called reply elsewhere is called chat.send here",
+        ),
+        (replies_in_a_chat, "AttributeError at .*: what is called send_message .* chat.send here"),
+        (reads_a_first_name, "AttributeError at .*: what is called first_name elsewhere is called name here"),
+        (formats, "TypeError at .*: what is parse_mode= elsewhere is left out, .* here"),
         (
             asks_with_a_timeout,
             r"TypeError at .*: what is timeout= .*, with chat.move_on_after\(seconds\) here",

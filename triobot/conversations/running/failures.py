@@ -51,10 +51,18 @@ _UNPAID: Final = {
 _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
 
 # What other frameworks call an event's fields, and what their senders take.
-_FIELDS: Final = {"text": "content", "data": "value", "from_user": "sender", "chat": "chat_id"}
+_FIELDS: Final = {
+    **dict.fromkeys(("text", "caption", "message"), "content"),
+    **dict.fromkeys(("from_user", "user", "effective_user"), "sender"),
+    **dict.fromkeys(("first_name", "full_name"), "name"),
+    **dict.fromkeys(("answer", "reply", "reply_text", "send_message", "send_photo"), "chat.send"),
+    "data": "value",
+    "chat": "chat_id",
+}
 _ARGUMENTS: Final = {
     "reply_markup": "called buttons=, or keyboard=",
     "text": "called content, and comes first,",
+    "parse_mode": "left out, as texts have no formatting,",
     "timeout": "a block around it, with chat.move_on_after(seconds)",
 }
 _ASYNCIOS: Final = re.compile(r"no (?:running|current) event loop|unrecognized yield message")
@@ -208,7 +216,7 @@ def _hint(error: Exception) -> str:
     if type(error) is AttributeError:
         kind, there = type(error.obj), str(error.name)
         here = _FIELDS.get(there, "")
-        if kind.__module__.startswith(_PACKAGE) and hasattr(kind, here):
+        if kind.__module__.startswith(_PACKAGE) and (hasattr(kind, here) or here.startswith("chat.")):
             return f": what is called {there} elsewhere is called {here} here"
     found = _UNEXPECTED.search(text) if type(error) is TypeError else None
     there = "" if found is None else found[1]
