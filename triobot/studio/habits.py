@@ -10,9 +10,7 @@ import ast
 import builtins
 import datetime as dt
 import inspect
-import os
 import random
-import secrets
 import textwrap
 import time
 import uuid
@@ -37,29 +35,16 @@ ASYNCIOS: Final = f"can't run on Trio as it is: {LIBRARIES} says how to use asyn
 UNREPEATED: Final = "gives something else when a restart runs this line again: use {instead}"
 
 _SCOPES: Final[Mapping[object, str]] = {
-    trio.move_on_after: "move_on_after",
-    trio.move_on_at: "move_on_at",
-    trio.fail_after: "fail_after",
-    trio.fail_at: "fail_at",
+    **{getattr(trio, name): name for name in ("move_on_after", "move_on_at", "fail_after", "fail_at")},
     trio.CancelScope: "cancel_scope",
 }
-_STEP: Final = "a step"
+_CLOCKS: Final = time.time, time.time_ns, time.monotonic, time.perf_counter
 _INSTEAD: Final[Mapping[object, str]] = {
-    dt.datetime.now: "chat.now()",
+    **dict.fromkeys((dt.datetime.now, dt.datetime.today, dt.date.today, *_CLOCKS), "chat.now()"),
     dt.datetime.utcnow: "chat.now()",  # pyright: ignore[reportDeprecated]
-    dt.datetime.today: "chat.now()",
-    dt.date.today: "chat.now()",
-    os.urandom: _STEP,
-    secrets.token_bytes: _STEP,
-    secrets.token_hex: _STEP,
-    secrets.token_urlsafe: _STEP,
-    time.monotonic: "chat.now()",
-    time.perf_counter: "chat.now()",
-    time.time: "chat.now()",
-    time.time_ns: "chat.now()",
-    uuid.uuid1: "chat.uuid()",
-    uuid.uuid4: "chat.uuid()",
+    **dict.fromkeys((uuid.uuid1, uuid.uuid4), "chat.uuid()"),
 }
+_MODULES: Final = {"asyncio": ASYNCIOS, "secrets": UNREPEATED.format(instead="a step")}
 Found = tuple[str, str, str]
 """A line, what stands there, and what is wrong with it."""
 
@@ -223,8 +208,8 @@ class _SourceReader(ast.NodeVisitor):
             self._tell(node, what, UNAWAITED)
         elif called is time.sleep:
             self._tell(node, what, BLOCKS)
-        elif str(getattr(called, "__module__", "")).partition(".")[0] == "asyncio":
-            self._tell(node, what, ASYNCIOS)
+        elif (wrong := _MODULES.get(str(getattr(called, "__module__", "")).partition(".")[0])) is not None:
+            self._tell(node, what, wrong)
         elif (instead := _INSTEAD.get(called)) is not None:
             self._tell(node, what, UNREPEATED.format(instead=instead))
         elif getattr(called, "__self__", None) is _RANDOM:
