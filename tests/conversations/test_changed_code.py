@@ -8,6 +8,7 @@ import doubles
 import pytest
 from changes_of_form import FORMS
 from changes_of_more import MORE
+from changes_of_uses import USES
 from changes_of_values import VALUES
 from deployed import deploy, only
 from trio.testing import MockClock
@@ -19,7 +20,7 @@ from tests.store.postgres_rows import PostgresRows
 from triobot.base.clock import WallClock
 from triobot.store import Store
 
-REAL = [*(change for change in CHANGES if change.name[:3] != "d09"), *MORE, *VALUES, *FORMS]
+REAL = [*(change for change in CHANGES if change.name[:3] != "d09"), *MORE, *VALUES, *FORMS, *USES]
 """A step's function has no former names."""
 SOME = list({**{change.name[0]: change for change in REAL}, **dict(enumerate(REAL[::10]))}.values())
 """One of each kind, and each tenth."""

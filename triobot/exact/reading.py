@@ -7,7 +7,7 @@ statements of the function that share variables with these. A name stands for wh
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import starmap
 from typing import Final, NamedTuple, TypeAlias, final
@@ -20,6 +20,7 @@ from .sources import (
     above,
     begins,
     callee_of,
+    names_in,
     quieted,
     rewritten,
     words_in,
@@ -32,6 +33,7 @@ _Entry: TypeAlias = tuple[str, Sequence[Sequence[str]]]
 _SAME: Final = frozenset({"enumerate", "list", "tuple"})
 _VIEWS: Final = frozenset({"items", "values", "keys"})
 _LOOPS: Final = (ast.For, ast.AsyncFor)
+_DECIDES: Final = (ast.If, ast.While, ast.Match)
 
 
 @final
@@ -94,6 +96,10 @@ class Reading:
         for expression in point.expressions:
             for part in ast.iter_child_nodes(expression):
                 self._read(part, scope)
+        named = {one.id for expression in point.expressions for one in names_in(expression)}
+        for one in point.function.statements:
+            if named & (one.sets | one.touches) - point.function.receivers:
+                self._read(one.node, scope)
         self.said, self.texts = self.texts, kept
 
     def _entry(self, told: Iterable[str]) -> _Entry:
@@ -169,6 +175,8 @@ class Reading:
                 return ast.Constant(0)
             case ast.Constant() | ast.JoinedStr():
                 self.texts += words_in([node])
+            case ast.Assign(targets=[ast.Subscript(slice=key)], value=ast.Constant(value=str() as label)):
+                self.labels[self._text(key, scope)] = label
             case _:
                 pass
         return quieted(node)
@@ -196,6 +204,8 @@ class Reading:
     def _dict(self, node: ast.Dict, scope: _Scope) -> ast.AST:
         keys: list[str] = []
         for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                scope = scope._replace(is_listed=False)
             told = "**" if key is None else self._text(key, scope)
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
                 self.labels[told] = value.value
@@ -246,10 +256,15 @@ class Reading:
             case ast.AsyncFunctionDef():
                 return ast.Name("_")  # the operations in it tell
             case ast.FunctionDef(name=name, body=body):
-                inside = [self._text(one, scope) for one in body] if scope.is_loop else [name]
+                many = len(self._lists)
+                inside = [self._text(one, scope) for one in body]
+                if not scope.is_loop:  # only its texts may be said
+                    del self._lists[many:]
+                    inside = [name]
                 return ast.Name("; ".join(inside))
             case ast.ClassDef(body=body):
-                lines = [self._text(one, scope) for one in body if isinstance(one, ast.Assign)]
+                fields = [one for one in body if isinstance(one, ast.Assign | ast.AnnAssign)]
+                lines = [self._text(part, scope) for one in fields for part in ast.iter_child_nodes(one)]
                 self._lists.append(lines)
                 return ast.Name(name)
             case _:
@@ -276,7 +291,8 @@ def _connected(point: Point) -> Sequence[Statement]:
     around = [*outwards[:1], *(one for one in outwards[1:] if isinstance(one, _LOOPS))]
     chosen = {one.node: one for one in function.statements if one.node in around or not outwards}
     own = chosen[around[0]] if around else function.statements[0]
-    gone = dict.fromkeys(own.sets, begins(own.node))
+    gone, filled = (dict.fromkeys(names, begins(own.node)) for names in (own.sets, own.touches))
+    repeats = [one for one in outwards if isinstance(one, (*_LOOPS, ast.While))]
     grown = -1
     while grown != len(chosen):
         grown = len(chosen)
@@ -284,12 +300,24 @@ def _connected(point: Point) -> Sequence[Statement]:
         for one in function.statements:
             if one.node in chosen:
                 continue
-            if any(_reaches(function, name, since, one) for name, since in gone.items()):
+            if any(_reaches(function, name, since, one) for name, since in (*gone.items(), *filled.items())):
                 gone |= {name: begins(one.node) for name in one.sets - gone.keys()}
                 chosen[one.node] = one
-            elif one.sets & wanted:
+            elif (
+                one.sets & wanted
+                or (one.touches & wanted and _comes_before(one, own, repeats))
+                or (_decides(one.node, chosen) and one.node not in outwards)
+            ):
                 chosen[one.node] = one
     return [one for one in function.statements if one.node in chosen]
+
+
+def _decides(node: ast.stmt, chosen: Container[ast.AST]) -> bool:
+    return isinstance(node, _DECIDES) and any(one in chosen for one in ast.walk(node))
+
+
+def _comes_before(one: Statement, own: Statement, repeats: Sequence[ast.stmt]) -> bool:
+    return begins(one.node) < begins(own.node) or any(one.node in ast.walk(loop) for loop in repeats)
 
 
 def _reaches(function: Function, name: str, since: tuple[int, int], to: Statement) -> bool:

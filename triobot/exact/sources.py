@@ -56,12 +56,14 @@ class Statement(NamedTuple):
     Attributes:
         parts: what it is made of.
         sets, reads: the names that it gives a value, and those that it reads.
+        touches: the names of what it may change in place.
     """
 
     node: ast.stmt
     parts: Sequence[ast.AST]
     sets: frozenset[str]
     reads: frozenset[str]
+    touches: frozenset[str]
 
 
 @final
@@ -230,7 +232,7 @@ class Function:
         nodes = [one for statement in body for one in ast.walk(statement)]
         others = {name for one in nodes if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
         return [
-            _statement(one, others)
+            _statement(one, others, self.receivers)
             for one in sorted((one for one in nodes if isinstance(one, ast.stmt)), key=begins)
         ]
 
@@ -498,8 +500,8 @@ def parts_of(statement: ast.stmt) -> Sequence[ast.AST]:
             return [statement]
 
 
-def _statement(node: ast.stmt, others: set[str]) -> Statement:
-    parts, sets, reads = parts_of(node), set[str](), set[str]()
+def _statement(node: ast.stmt, others: set[str], receivers: frozenset[str]) -> Statement:
+    parts, sets, reads, touches = parts_of(node), set[str](), set[str](), set[str]()
     for part in parts:
         for one in ast.walk(rewritten(part, quieted)):
             match one:
@@ -511,7 +513,21 @@ def _statement(node: ast.stmt, others: set[str]) -> Statement:
                     sets.add(name)
                 case ast.Name(id=name):
                     reads.add(name)
+                case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+                    touches.add(_owner_of(one))
+                case ast.Call(func=func, args=args):
+                    # A nursery is no list of its children.
+                    owner = [func] if isinstance(func, ast.Attribute) and func.attr != "start_soon" else []
+                    touches.update(map(_owner_of, [*args, *owner]))
                 case _:
                     pass
     reads |= sets if isinstance(node, ast.AugAssign) else set()
-    return Statement(node, parts, frozenset(sets - others), frozenset(reads))
+    touches -= receivers | {""}
+    return Statement(node, parts, frozenset(sets - others), frozenset(reads), frozenset(touches))
+
+
+def _owner_of(node: ast.AST) -> str:
+    """Return the name to whose value an expression belongs; empty if it is a value of its own."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

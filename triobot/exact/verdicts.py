@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar, final
 
 from ..base.frozen import guarded
 from .sites import CHILD, CODE, SiteLink, Sites, read_source
@@ -40,6 +40,7 @@ NO_OPTION: Final = "{} was chosen, and is no option any more"
 _ACCEPTABLE: Final = frozenset({REPLACED, REMOVED, INSERTED, REORDERED, ANOTHER_FUNCTION, OTHER_ARGUMENTS})
 """Reasons that end where an author says that two lines are the same operation."""
 
+_K = TypeVar("_K")
 _Part: TypeAlias = "Point | SiteLink"
 PrintOf: TypeAlias = Callable[[str], str]
 """Returns the fingerprint that the present operation would have with this text."""
@@ -466,7 +467,11 @@ class Judge:
         before, after = (
             {key: text for one in ones for key, text in one.labels.items()} for ones in (olds, news)
         )
-        if _crossed(before, after):
+        keyed = {*before, *after, *map(repr, (*before.values(), *after.values()))}
+        is_choice = of.points(new)[-1].op == "choose"
+        if _crossed(before, after) or (
+            is_choice and _crossed(*(_placed(ones, keyed) for ones in (olds, news)))
+        ):
             return self._part(CROSSED, old, new)
         words, now_words = ([word for one in of.points(site) for word in one.words] for site in (old, new))
         if words != now_words or self._replaced(recorded, now, build, print_of, is_open=has_letters(words)):
@@ -505,10 +510,16 @@ class Judge:
         return self.parted
 
 
-def _crossed(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+def _crossed(before: Mapping[_K, str], after: Mapping[_K, str]) -> bool:
     """Return whether a text has gone from one key to another one."""
     gone = {text for key, text in before.items() if after.get(key) != text}
     return any(text in gone and before.get(key) != text for key, text in after.items())
+
+
+def _placed(readings: Sequence[Reading], keyed: Container[str]) -> dict[int, str]:
+    """Return by its place each text of which no key tells whether it is another one's now."""
+    texts = (text for one in readings for text in (*one.texts, *one.said))
+    return dict(enumerate(text for text in texts if repr(text) not in keyed))
 
 
 def _text_with(print: str, texts: Iterable[str], chain: Sequence[Point], print_of: PrintOf) -> str | None:
