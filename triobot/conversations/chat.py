@@ -431,9 +431,7 @@ class Chat(Room[E_co]):
         Platform: interface section 4.3.
         """
         check_content(content)
-        reply = None if keyboard is None else reply_of(keyboard)
-        inline = None if buttons is None else inline_of(buttons)
-        operation = SendMessage(self.id, content, reply, inline)
+        operation = SendMessage(self.id, content, reply_of(keyboard), inline_of(buttons))
         return await self._conversation.perform(operation, on_unknown=on_unknown_of(on_unknown))
 
     async def edit(
@@ -450,8 +448,7 @@ class Chat(Room[E_co]):
         Platform: interface section 4.3; gap 7.
         """
         check_edit(sent, content, buttons)
-        keyboard = None if buttons is None else inline_of(buttons)
-        operation = EditMessage(sent.chat_id, sent.message_id, content, keyboard)
+        operation = EditMessage(sent.chat_id, sent.message_id, content, inline_of(buttons))
         if content is not None:
             self._conversation.touch(sent.message_id)
         await self._conversation.perform(operation)
@@ -826,12 +823,7 @@ class ChatRef(RoomRef):
     ) -> Sent:
         """Send something; see `Chat.send`."""
         check_content(content)
-        operation = SendMessage(
-            self.id,
-            content,
-            reply_keyboard=None if keyboard is None else reply_of(keyboard),
-            inline_keyboard=None if buttons is None else inline_of(buttons),
-        )
+        operation = SendMessage(self.id, content, reply_of(keyboard), inline_of(buttons))
         return await self._door.perform(operation, on_unknown_of(on_unknown))
 
     async def edit(
@@ -839,8 +831,7 @@ class ChatRef(RoomRef):
     ) -> None:
         """Replace a message; see `Chat.edit`."""
         check_edit(sent, content, buttons)
-        keyboard = None if buttons is None else inline_of(buttons)
-        operation = EditMessage(sent.chat_id, sent.message_id, content, keyboard)
+        operation = EditMessage(sent.chat_id, sent.message_id, content, inline_of(buttons))
         await self._door.perform(operation, OnUnknown.RESEND)
 
     async def delete(self, sent: Sent) -> None:

@@ -312,7 +312,7 @@ class Conversation:
         """Settle what it gives for in the transaction in which it ends."""
         if (giving := self.giving) is not None:
             if not self.route.hooks:
-                giving.handled(error, felt=self.run.felt)
+                giving.handled(error, self.run.felt)
             if giving.owes and not self.dead:
                 awaited = self.life.places.waiting_for(self) is not None
                 ends = giving.conclude(error, goes_on=self.goes_on, awaited=awaited, replaying=self.replaying)
@@ -348,14 +348,9 @@ class Conversation:
             with self.reading():
                 self.value = paid_of(self.value)
         if self.route.hooks:
-            giving, run = self.giving, self.run
-
-            def handled(error: BaseException | None) -> None:
-                if giving is not None:
-                    giving.handled(error, felt=run.felt)
-
-            hooked = Hooked(run, self.route, chat, self.args, self.check_task, handled, self.services.notice)
-            return hooked.call()
+            ended = None if self.giving is None else self.giving.handled
+            notice = self.services.notice
+            return Hooked(self.run, self.route, chat, self.args, self.check_task, ended, notice).call()
         return begin(self.route, chat, self.args)
 
     def end(self, ending: Ending, at: int | None = None, by: int | None = None) -> None:

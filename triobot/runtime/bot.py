@@ -613,8 +613,7 @@ class Bot(Router):
             LocalProtocolError: they are no buttons or no `Keyboard`; or the platform has the file already.
         """
         refuse_conversations("bot.upload()", "chat.step(bot.upload, media)")
-        reply = None if keyboard is None else reply_of(keyboard)
-        inline = None if buttons is None else inline_of(buttons)
+        reply, inline = reply_of(keyboard), inline_of(buttons)
         descriptor = await self._running().platform.perform(Upload.of(media, reply, inline))
         return attrs.evolve(media, source=descriptor)
 

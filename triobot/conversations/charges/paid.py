@@ -305,7 +305,7 @@ class Giving:
         """Tell what an end of the conversation that failed makes of the payment; None if it is settled."""
         return (self.ending or "handed_over") if self.owes else None
 
-    def handled(self, error: BaseException | None, *, felt: bool) -> None:
+    def handled(self, error: BaseException | None, felt: bool) -> None:
         """Note how the code that gives has ended: that settles the payment, and no hook's end does.
 
         Args:

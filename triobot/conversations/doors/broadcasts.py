@@ -116,7 +116,7 @@ class Broadcast:
             raise LocalProtocolError("to", rule)
         if on_unknown not in ("count", "resend"):
             raise LocalProtocolError("on_unknown", 'is "count" or "resend"')
-        keyboard = None if buttons is None else inline_of(buttons)
+        keyboard = inline_of(buttons)
         # What can't be sent to anybody is refused here, and not two hundred thousand times.
         SendMessage(_SOMEBODY, content, inline_keyboard=keyboard)
         async with aclosing(self._chats(to)) as chats:

@@ -194,23 +194,27 @@ NO_KEYBOARD: Final = Keyboard(once=None)
 """Removes the reply keyboard (gap 10)."""
 
 
-def inline_of(buttons: object) -> InlineKeyboard:
-    """Return the wire's keyboard of buttons that last.
+def inline_of(buttons: object) -> InlineKeyboard | None:
+    """Return the wire's keyboard of buttons that last; None without any.
 
     Raises:
         LocalProtocolError: these are no `Buttons`.
     """
+    if buttons is None:
+        return None
     if not isinstance(buttons, Buttons):
         raise LocalProtocolError("buttons", "must be Buttons, as in Buttons({'yes': 'Yes', 'no': 'No'})")
     return keyboard_of(buttons)  # pyright: ignore[reportUnknownArgumentType]
 
 
-def reply_of(keyboard: object) -> ReplyKeyboard:
-    """Return the wire's reply keyboard.
+def reply_of(keyboard: object) -> ReplyKeyboard | None:
+    """Return the wire's reply keyboard; None without one.
 
     Raises:
         LocalProtocolError: this is no `Keyboard`.
     """
+    if keyboard is None:
+        return None
     if not isinstance(keyboard, Keyboard):
         raise LocalProtocolError("keyboard", "must be a Keyboard, as in Keyboard({'yes': 'Yes', 'no': 'No'})")
     return keyboard.reply

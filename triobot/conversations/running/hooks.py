@@ -44,7 +44,7 @@ class Hooked:
     Attributes:
         room: what all of them get; `args` are the function's own.
         check: refuses a task that may do nothing of the conversation's.
-        ended: told how the function ended, whatever the hooks make of that.
+        ended: told how the function ended, and whether it was cancelled, whatever the hooks make of that.
         notice: told of a hook that declined without an operation.
     """
 
@@ -53,7 +53,7 @@ class Hooked:
     room: object
     args: Sequence[object]
     check: Callable[[], object]
-    ended: Callable[[BaseException | None], None] | None
+    ended: Callable[[BaseException | None, bool], None] | None
     notice: Notify | None = None
 
     async def call(self, depth: int = 0) -> None:
@@ -97,7 +97,7 @@ class Hooked:
             raise
         finally:
             if self.ended is not None:
-                self.ended(error)
+                self.ended(error, self.run.felt)
 
 
 BORDERS: Final = frozenset({Hooked.call.__code__, Hooked._handle.__code__})  # pyright: ignore[reportPrivateUsage]
