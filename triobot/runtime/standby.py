@@ -60,7 +60,11 @@ class Standby:
         inbox: the way in for events.
         intake: the store's, while this process has that.
         background: the bot's own tasks, which run while it works.
+        clock: the time of day by which it works.
+        has_home: its own tasks are run by whoever serves it; here they aren't.
     """
+
+    has_home: Final = False
 
     def __init__(
         self, settings: Settings, clock: WallClock, on_alarm: OnAlarm | None, way: Admission
@@ -68,7 +72,7 @@ class Standby:
         self.settings = settings
         # The server's time of day, unless the author has brought a clock.
         self._server_clock = ServerClock(clock) if type(clock) is SystemClock else None
-        self._clock = self._server_clock or clock
+        self.clock: WallClock = self._server_clock or clock
         if self._server_clock is not None:
             way.heard = self._server_clock.heard
         self._on_alarm = on_alarm
@@ -81,7 +85,7 @@ class Standby:
         self.secrets = Secrets.generate()  # until those of the store are read
         self.voice = Speaker(settings.label, "", lambda text: text)
         self.traffic: TrafficCounters | None = None
-        self.inbox = Inbox(way, clock=self._clock, quota=Quota(), alarm=self._ring)
+        self.inbox = Inbox(way, clock=self.clock, quota=Quota(), alarm=self._ring)
         self.inbox.shared = True
         self.intake: Intake | None = None
         self.background: Sequence[Callable[[], Awaitable[None]]] = ()
@@ -96,7 +100,7 @@ class Standby:
 
     def _leave(self, alarm: Alarm) -> None:
         text = f"{self._way.process}, which stands by: {alarm.text}"
-        self._left[alarm.kind] = RaiseAlarm(alarm.kind, gethostname(), text, self._clock.now())
+        self._left[alarm.kind] = RaiseAlarm(alarm.kind, gethostname(), text, self.clock.now())
 
     async def watch(self) -> None:
         """Tell of a clock of this machine that is wrong, and put alarms into the store, until cancelled."""
@@ -120,19 +124,9 @@ class Standby:
                             del self._left[kind]
 
     @property
-    def clock(self) -> WallClock:
-        """Return the time of day by which the bot works."""
-        return self._clock
-
-    @property
     def apis(self) -> Sequence[OperatorApi]:
         """Return what answers operators."""
         return () if self.intake is None else [self.intake.api]
-
-    @property
-    def has_home(self) -> bool:
-        """Return that the bot's own tasks are run here, and not by whoever serves it."""
-        return False
 
     def readiness(self) -> Readiness:
         """Return what ``/readyz`` says: events are taken, whoever handles them."""
@@ -160,7 +154,7 @@ class Standby:
         if settings.webhook_secret is not None:
             self.secrets = Secrets.parse(settings.webhook_secret.reveal())
         else:
-            self.secrets, untils = read_kept(kept[SECRET], kept.get(FORMER_SECRET, ""), self._clock.now())
+            self.secrets, untils = read_kept(kept[SECRET], kept.get(FORMER_SECRET, ""), self.clock.now())
         self.voice = Speaker(settings.label, kept[KEY], partial(covered, settings, self.secrets))
         return untils
 
@@ -238,7 +232,7 @@ class Standby:
 
     async def _live(self, opens: Opens, tell: Callable[[], None]) -> None:
         """Work until this process is to stop."""
-        opening = open_intake(self.settings, self._clock, self._on_alarm, inbox=self.inbox)
+        opening = open_intake(self.settings, self.clock, self._on_alarm, inbox=self.inbox)
         async with opening as intake:
             intake.traffic = self.traffic
             self.intake, self._way.store = intake, intake.store
