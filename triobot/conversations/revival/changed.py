@@ -336,7 +336,7 @@ class Changed:
         self.rests = read_rests(row, records)
         self.again = False
         self.took: Event | None = None
-        self._at = row.updated_at
+        self._row = row
         self._sent: dict[Id, Operation[object]] = {}
 
     def prepare(self, records: Sequence[Record]) -> None:
@@ -361,8 +361,12 @@ class Changed:
         now = {op.id: op for op in operations}
         for id, rested in self.rests.items():
             recorded = Told(id, rested.kind, "", rested.sites)
-            op = now.get(id) or next(iter(operations), None)
-            found = self.judge.compare_standing(self._at, recorded, None if op is None else told_of(op))
+            if (op := now.get(id)) is None and self._row.unfinished and rested.kind == "within":
+                continue  # what was recorded last has ended this wait, and no record says so
+            op = op or next(iter(operations), None)
+            found = self.judge.compare_standing(
+                self._row.updated_at, recorded, None if op is None else told_of(op)
+            )
             if found is not None:
                 return _words(found)
             self.again = (op is not None and note_shown(op, rested)) or self.again
