@@ -197,11 +197,9 @@ async def test_bubble_request_record_and_line_lead_to_one_another(browser: Brows
         await page.wait(f"{WORDS} === 'Sara pressed “Large”'")
         await page.push("button", "The event’s request")
         await page.sees("triggerButton", within=".call.unfolded")
-        # From inside: where it stands, its records, and the way to its time.
+        # From inside: where it stands, and the way to its time.
         await page.click(".rail .tab[data-panel=inside]")
         await page.sees("chat.fill(", within=".inside-conversation .innermost")
-        await page.click(".inside-conversation .journal summary")
-        await page.has(".records .record")
         await page.click(".inside-conversation .icon-button:has(.icon-travel)")
         await page.finds("slider", "Time line")
 

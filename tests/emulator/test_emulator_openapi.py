@@ -33,7 +33,7 @@ from triobot.wire.results import Sent
 
 PATH: Final = Path(triobot.emulator.__file__).with_name("openapi.json")
 DESCRIBED: Final[dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))
-NEED_A_BOT: Final = ("/stream", "/openapi", "/bot/journal")
+NEED_A_BOT: Final = ("/stream", "/openapi")
 PNG: Final = b"\x89PNG\r\n\x1a\n"
 
 

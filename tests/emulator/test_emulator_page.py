@@ -326,10 +326,6 @@ class Process:
     def payments(self) -> list[Any]:
         return []
 
-    async def journal(self, conversation: int) -> list[dict[str, Any]]:
-        await trio.lowlevel.checkpoint()
-        return [{"conversation": conversation}]
-
     async def pass_time(self, milliseconds: int) -> None:
         await trio.lowlevel.checkpoint()
         self.done.append(f"pass {milliseconds}")
@@ -363,19 +359,6 @@ async def test_the_bots_process_is_told(tmp_path: Path) -> None:
 
         process.memory = [{"chat_id": 5}]
         assert news(follower)["inside"] == {"chats": [{"chat_id": 5}], "payments": []}
-
-
-async def test_a_journal_is_asked_for(tmp_path: Path) -> None:
-    async with emulated(tmp_path) as platform:
-        answer = await platform.control.get("bot/journal", params={"conversation": 3})
-        assert answer.status_code == 409
-
-        kept: BotProcess = Process()
-        platform.exchange.bot = kept
-        answer = await platform.control.get("bot/journal", params={"conversation": 3})
-        assert answer.json() == [{"conversation": 3}]
-        answer = await platform.control.get("bot/journal", params={"conversation": "x"})
-        assert answer.status_code == 400
 
 
 async def test_time_passes_in_the_bot_first_and_in_strides(tmp_path: Path) -> None:

@@ -44,7 +44,6 @@ what isn't on the screen, but may come), 503 while the bot is too far behind.
 ``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them, and
                                       the lines between them
 ``GET  bot``                          how the bot's process is, under ``triobot dev``; else null
-``GET  bot/journal``                  ``?conversation=``: what happened in it, record by record
 ``POST bot/kill``, ``bot/restart``    what may be done to it
 ``GET  crowd``                        how the crowd is
 ``POST crowd``                        ``chats``, ``groups``, ``hours``, ``crashes``, ``faults``, ``seed``: let
@@ -381,7 +380,6 @@ class PlatformControl:
             "calls": self._calls,
             "history": self._history,
             "bot": self._bot,
-            "bot/journal": self._journal,
             "openapi": lambda asked: _described(),
             "deliveries": self._deliveries,
             "address": lambda asked: self._exchange.view_address(),
@@ -487,13 +485,6 @@ class PlatformControl:
 
     def _bot(self, asked: Asked) -> JsonValue:
         return self._exchange.bot.view() if self._exchange.bot is not None else None
-
-    async def _journal(self, asked: Asked) -> JsonValue:
-        asked.only(("conversation",))
-        number = as_number("conversation", asked.values().get("conversation"))
-        if self._exchange.bot is None:
-            raise ImpossibleActError(_NOT_OURS)
-        return list[JsonValue](await self._exchange.bot.journal(number))
 
     def _do_to_bot(self, what: Callable[[BotProcess], None], asked: Asked) -> JsonValue:
         asked.only(())

@@ -104,14 +104,6 @@ class BotProcess(Protocol):
         """Return the newest entries of its ledger."""
         ...
 
-    async def journal(self, conversation: int) -> Sequence[dict[str, JsonValue]]:
-        """Return the records of one of its conversations in readable form, in their order.
-
-        Raises:
-            ImpossibleActError: there is none, or the bot doesn't run.
-        """
-        ...
-
     def lines(self, after: int) -> Sequence[tuple[int, str]]:
         """Return the lines that it wrote after this number and that are still kept, with their numbers."""
         ...

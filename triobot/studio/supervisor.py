@@ -25,17 +25,13 @@ from ..base.lines import lines_of
 from ..cli.consulting import gather
 from ..cli.terminal import harmless
 from ..emulator.exchange import Exchange
-from ..emulator.world import ImpossibleActError
 from ..errors import TriobotError
 from ..operator.calling import ask
 from ..operator.loopback import socket_path
-from ..operator.requests import AboutPayments, ListChats, Request, ShowJournal, Status
-from ..operator.views import worded
-from ..seams.journals import ConversationId
+from ..operator.requests import AboutPayments, ListChats, Request, Status
 from ..wire.rules import JsonValue
 from .commands.dev_bot import GRACE, HANDS_ON, LONGEST_LINE
 
-ReadJournal: TypeAlias = Callable[[int], Awaitable[Sequence[dict[str, JsonValue]]]]
 Phase: TypeAlias = Literal["starting", "running", "stopping", "killed", "failed", "stopped"]
 
 _KEPT: Final = 1_000
@@ -57,7 +53,6 @@ _ANSWERS_WITHIN: Final = 2.0
 _CHATS: Final = 40
 _PAYMENTS: Final = 100
 # A journal of thousands is read from its end.
-_RECORDS: Final = 300
 
 
 @final
@@ -69,7 +64,6 @@ class BotSupervisor:
         listening: the socket that every process serves in its turn: a connection made while none does so
             waits. Where it can't be handed on it is closed, and each process binds its port.
         write: takes each line that the process writes.
-        read_journal: asks the process for one.
         ahead: how far its clocks are ahead from the start, in milliseconds.
         keep_ahead: takes how far they are ahead whenever they were put forward.
         marks: of runs before, as `marks` returns them.
@@ -82,7 +76,6 @@ class BotSupervisor:
         target: str,
         listening: socket.socket,
         write: Callable[[str], None],
-        read_journal: ReadJournal,
         *,
         ahead: int,
         keep_ahead: Callable[[int], None],
@@ -96,7 +89,6 @@ class BotSupervisor:
         if not HANDS_ON:
             listening.close()
         self._write = write
-        self._read_journal = read_journal
         self._tell: Callable[[], None] = _nothing
         self._phase: Phase = "stopped"
         self._since = 0
@@ -155,10 +147,6 @@ class BotSupervisor:
         if (chats, payments) != (self._chats, self._payments):
             self._chats, self._payments = chats, payments
             self._tell()
-
-    async def journal(self, conversation: int) -> Sequence[dict[str, JsonValue]]:
-        """Read what happened in a conversation, record by record, for people."""
-        return await self._read_journal(conversation)
 
     async def pass_time(self, milliseconds: int) -> None:
         """Put the process's clocks forward; one that doesn't run begins with them where they are by then."""
@@ -451,24 +439,6 @@ async def _ask_all(supervisor: BotSupervisor, path: Path) -> None:
         status.pop("at", None)  # else it would be new each time
         supervisor.learn(status)
     supervisor.see_inside(chats, cast("list[JsonValue]", listed.get("payments", [])))
-
-
-async def read_journal(store: str, conversation: int) -> Sequence[JsonObject]:
-    """Read a conversation's journal in words: first its row, then the newest records.
-
-    Raises:
-        ImpossibleActError: the bot doesn't run, or knows no such conversation.
-    """
-    path = socket_path(store)
-    if path is None:
-        raise ImpossibleActError("a store in memory can't be asked")
-    try:
-        row, *records = await _lines(path, ShowJournal(ConversationId(conversation))) or [{}]
-    except (TriobotError, OSError) as error:
-        raise ImpossibleActError(str(error)) from None
-    if not row:
-        raise ImpossibleActError("the bot doesn't run")
-    return [row, *(cast("JsonObject", worded(record)) for record in records[-_RECORDS:])]
 
 
 async def _lines(path: Path, request: Request) -> list[JsonObject]:

@@ -40,7 +40,7 @@ from ...runtime.settings import read_environment
 from ...wire.rules import JsonValue
 from ..keeping import SavedPlatform, path_beside
 from ..stored_journals import StoredJournals
-from ..supervisor import BotSupervisor, keep_asking, read_journal
+from ..supervisor import BotSupervisor, keep_asking
 from ..travel.crowds import CrowdProcess
 from ..travel.twins import Twins
 from .dev_reload import HeldReload
@@ -121,7 +121,6 @@ async def _dev(arguments: argparse.Namespace) -> None:
             arguments.bot,
             listening,
             partial(print, file=sys.stderr, flush=True),
-            partial(read_journal, store),
             ahead=ahead,
             keep_ahead=partial(keep_skipped, store),
             marks=read_marks(store),

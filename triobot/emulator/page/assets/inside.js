@@ -1,73 +1,35 @@
 // The bot from inside, as it is now: each chat's conversations with their tasks and lines, what they wait for and
-// until when, what waits for them, what is to be sent, what is owed; and what happened so far, on demand.
+// until when, what waits for them, what is to be sent, what is owed.
 
 import { exactClock, longwatch, money, number } from "./format.js";
-import { look } from "./link.js";
 import { draw as put, html, Icon, IconButton, root } from "./ui.js";
 import { t } from "./words.js";
 import { listen, now, ownerOf, world } from "./world.js";
 
-// A journal that is on the screen is read again this long after it grew.
-const JOURNAL_EVERY = 400;
 const OVER = new Set(["settled", "lapsed", "refused", "void", "resolved"]);
-const MINOR = new Set(["Noted", "Read", "Wrote"]);
 
 /** The panel. `travel(chatId, conversation)` goes through its time. */
 export function insidePanel({ travel }) {
   const element = root("div", { class: "panel-body inside" });
-  // What is unfolded, by the conversation's number: its records, once they have come.
-  const journals = new Map();
-  /** @type {ReturnType<typeof setTimeout> | null} */
-  let reading = null;
-
   function draw() {
-    put(world.bot ? html`<${All} travel=${travel} journals=${journals} unfold=${unfold} />` : html`<p class="hint">${t("noProcess")}</p>`, element);
-  }
-
-  /** Show what happened in a conversation so far, or fold it up. */
-  function unfold(id, isOpen) {
-    if (isOpen === journals.has(id)) return;
-    if (isOpen) journals.set(id, []);
-    else journals.delete(id);
-    draw();
-    readSoon();
-  }
-
-  function readSoon() {
-    if (reading || !journals.size) return;
-    reading = setTimeout(async () => {
-      for (const number of [...journals.keys()]) {
-        try {
-          const [, ...records] = await look(`bot/journal?conversation=${number}`);
-          if (journals.has(number)) journals.set(number, records);
-        } catch {
-          // It has just ended, or the bot has: then there is nothing to show any more.
-          journals.delete(number);
-        }
-      }
-      reading = null;
-      if (element.isConnected) draw();
-    }, JOURNAL_EVERY);
+    put(world.bot ? html`<${All} travel=${travel} />` : html`<p class="hint">${t("noProcess")}</p>`, element);
   }
 
   const isCounting = () => world.inside.chats.length > 0;
   setInterval(() => isCounting() && element.isConnected && draw(), 1000);
 
   listen((fresh) => {
-    if (fresh.all) journals.clear();
-    if (!element.isConnected || !(fresh.all || fresh.inside || fresh.runtime || fresh.bot)) return;
-    draw();
-    if (fresh.inside) readSoon();
+    if (element.isConnected && (fresh.all || fresh.inside || fresh.runtime || fresh.bot)) draw();
   });
   return { element, draw };
 }
 
-function All({ travel, journals, unfold }) {
+function All({ travel }) {
   const { chats, payments } = world.inside;
   return html`
     <p class="hint inside-summary">${summary()}</p>
     ${(world.runtime.alarms ?? []).slice(-5).map((alarm) => html`<div class="alarm" dir="auto">${alarmWords(alarm)}</div>`)}
-    ${chats.map((chat) => html`<${ChatCard} key=${chat.chat_id} chat=${chat} payments=${payments} travel=${travel} journals=${journals} unfold=${unfold} />`)}
+    ${chats.map((chat) => html`<${ChatCard} key=${chat.chat_id} chat=${chat} payments=${payments} travel=${travel} />`)}
     ${!chats.length && html`<p class="hint">${t("nothingInMemory")}</p>`}
   `;
 }
@@ -83,7 +45,7 @@ function summary() {
   });
 }
 
-function ChatCard({ chat, payments, travel, journals, unfold }) {
+function ChatCard({ chat, payments, travel }) {
   const owed = payments.filter((one) => one.chat === chat.chat_id && !OVER.has(one.state));
   return html`
     <section class="inside-chat" data-inside-chat=${chat.chat_id}>
@@ -99,8 +61,6 @@ function ChatCard({ chat, payments, travel, journals, unfold }) {
           key=${one.id}
           one=${one}
           travel=${() => travel(chat.chat_id, one.id)}
-          records=${journals.get(one.id)}
-          unfold=${(isOpen) => unfold(one.id, isOpen)}
         />`,
       )}
       ${!chat.conversations.length && html`<p class="hint">${t("nothingRuns")}</p>`}
@@ -113,7 +73,7 @@ function ChatCard({ chat, payments, travel, journals, unfold }) {
   `;
 }
 
-const Conversation = ({ one, travel, records, unfold }) => html`
+const Conversation = ({ one, travel }) => html`
   <div class="inside-conversation" data-conversation=${one.id}>
     <div class="inside-title">
       <span class=${`tag ${one.state}`}>${t(`inside_${one.state}`)}</span>
@@ -125,13 +85,6 @@ const Conversation = ({ one, travel, records, unfold }) => html`
     </div>
     ${one.tasks.map((task) => html`<${Task} key=${task.path} task=${task} />`)}
     ${one.blocks.map((block) => html`<${Block} key=${block.id} block=${block} />`)}
-    <details class="journal" open=${records !== undefined} ontoggle=${(event) => unfold(event.target.open)}>
-      <summary>${t("journal")}</summary>
-      ${records &&
-      (records.length
-        ? html`<ol class="records" tabindex="0">${records.map((record, place) => html`<${Happened} key=${place} one=${record} />`).reverse()}</ol>`
-        : html`<p class="hint">…</p>`)}
-    </details>
   </div>
 `;
 
@@ -210,17 +163,6 @@ const Entry = ({ one }) => html`
   </div>
 `;
 
-const Happened = ({ one }) => html`
-  <li class=${["record", one.failed && "failed", MINOR.has(one.what) && "minor"].filter(Boolean).join(" ")}>
-    <span class="faint digits">${one.at ? exactClock(one.at) : ""}</span>
-    <div>
-      <span>${happened(one)}</span>
-      ${one.value !== undefined && html`<code class="record-value" dir="ltr">${one.value}</code>`}
-    </div>
-    <span class="faint digits" dir="ltr">${one.id ? `#${one.id}` : one.operation ? `#${one.operation}` : ""}</span>
-  </li>
-`;
-
 const alarmWords = ({ text, times }) =>
   times > 1 ? `${text} (${t("times", { count: number(times) })})` : text;
 
@@ -234,17 +176,4 @@ function inWords(kind) {
   const [what, ...rest] = kind.split(" ");
   const words = t(`operation_${what}`);
   return words === `operation_${what}` ? kind : rest.length ? `${words} ${rest.join(" ")}` : words;
-}
-
-function happened(one) {
-  const [what] = (one.kind ?? "").split(" ");
-  if (one.failed) return t("recordFailed", { kind: inWords(one.kind ?? "") });
-  if (one.what === "Done" && t(`done_${what}`) !== `done_${what}`) return t(`done_${what}`);
-  if (one.what === "Done") return t("record_Done", { kind: inWords(one.kind) });
-  return t(`record_${one.what}`, {
-    name: one.name ?? "",
-    kind: one.kind ?? "",
-    why: one.why ?? "",
-    id: one.id ?? "",
-  });
 }
