@@ -590,6 +590,7 @@ TOLD: Final[Mapping[Fault, Sequence[str]]] = {
     clock_jumps: (_CLOCK,),
     clock_of_a_standby: (f", which stands by: {_CLOCK}",),
     standby_missing: (_AWAY,),
+    failover: ("goes on after a failover or a restore; nothing acknowledged is missing",),
 }
 """What some process says of a fault, so that an operator can tell what has happened."""
 

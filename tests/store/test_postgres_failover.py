@@ -229,7 +229,7 @@ async def test_an_owner_that_does_not_come_back_begins_an_epoch(
 
 @pytest.mark.parametrize("whole", [True, False])
 async def test_an_owner_that_was_closed_while_the_server_was_away_knows_what_was_there(
-    postgres: Server, *, whole: bool
+    postgres: Server, caplog: pytest.LogCaptureFixture, *, whole: bool
 ) -> None:
     """The bot's work is cut by a server that is away, and begins anew in the same process."""
     with proxying(postgres.port) as proxy:
@@ -243,3 +243,4 @@ async def test_an_owner_that_was_closed_while_the_server_was_away_knows_what_was
         proxy.refuses = False
         async with opened(postgres.url(port=proxy.port)) as store:
             assert (store.opening().epoch, store.opening().restored) == ((0, False) if whole else (1, True))
+    assert ("nothing acknowledged is missing" in caplog.text) is whole

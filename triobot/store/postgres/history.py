@@ -11,6 +11,7 @@ that was restored for another use is in a later one, too, and has another addres
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import Any, Final, final
@@ -22,6 +23,7 @@ from ...base.frozen import guarded
 from ...errors import StoreAwayError
 from .address import PostgresAddress, from_the_other_end
 
+_log: Final = logging.getLogger("triobot.store")
 _SHORT: Final = 2
 """Seconds to connect in, where that says only more about a server that has answered; libpq's least."""
 _REST: Final = 10.0
@@ -54,13 +56,15 @@ def store_of(connection: psycopg.Connection[TupleRow]) -> str:
     return f"{cluster}/{table}"
 
 
-def go_on(connection: psycopg.Connection[TupleRow]) -> bool:
-    """Note that nothing acknowledged is missing in the server's history; False if it was noted before.
+def go_on(connection: psycopg.Connection[TupleRow], name: str) -> None:
+    """Note that nothing acknowledged is missing in the server's history, and tell of it if that is new.
 
     For the one process that can tell, after it has found the count of its commits under its fence.
     """
-    history = history_of(connection)
-    return connection.execute(_GO_ON, (history,)).rowcount > 0
+    if connection.execute(_GO_ON, (history_of(connection),)).rowcount:
+        _log.warning(
+            "the store %s goes on after a failover or a restore; nothing acknowledged is missing", name
+        )
 
 
 @final

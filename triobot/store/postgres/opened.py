@@ -36,7 +36,7 @@ from ..rules import Retention
 from ..schema import Copying, Stamp, check_whole, get_meta, put_meta
 from .address import PostgresAddress
 from .failures import first_line, for_the_opener
-from .history import SEEN, history_of, store_of
+from .history import SEEN, go_on, history_of, store_of
 from .ownership import (
     COUNT,
     CUT,
@@ -103,7 +103,6 @@ class OpenedStore:
         self._visited = False
         self.node = node
         self._closed = threading.Event()
-        self._proven = False
         self._run: str | None = None
         self._work_file: FileLock | None = None
         self._lease: SpokenLease | None = None
@@ -209,11 +208,13 @@ class OpenedStore:
         if owner is None:
             return
         known = _ours.get(owner)
-        self._proven = known is not None and _row_of(run(SETTLE, (owner,))) == (known,)
+        whole = known is not None and _row_of(run(SETTLE, (owner,))) == (known,)
         free = (free_for(connection, owner) or 0) >= GRACE
-        if not free or (not self._proven and self._is_early()):
+        if not free or (not whole and self._is_early()):
             raise self._locked(name, owner)
         run(CUT, (owner,))
+        if whole:
+            go_on(connection, self.name)
 
     def _lock_row(self) -> None:
         try:
@@ -284,16 +285,15 @@ class OpenedStore:
     def _note_history(self, now: int) -> None:
         """Begin an epoch if the server's history isn't the one in which the store was open before.
 
-        Unless this process had it open then, and finds all commits, nothing here can tell whether something
-        acknowledged is missing; it is treated as if it were. Another one that had it open, and found all, has
-        noted the new history; see `triobot.store.postgres.history.go_on`.
+        Nothing here can tell whether something acknowledged is missing; it is treated as if it were. One that
+        had it open, and found all, has noted the new history; see `triobot.store.postgres.history.go_on`.
         """
         history = history_of(self.sql.connection)
         known = get_meta(self.sql, "history")
         if known == history:
             return
         put_meta(self.sql, "history", history)
-        if known is not None and not self._proven:
+        if known is not None:
             begin_epoch(self.sql, now)
             stop_after_restore(self.sql)
             self.sql.run(_LEAP)

@@ -18,7 +18,6 @@ which is done again with a savepoint for each, so that a refused unit refuses on
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -37,8 +36,6 @@ from .rows import PostgresTables, looks
 from .session import Connection, Session
 from .stream import Stream
 from .threads import cut
-
-_log: Final = logging.getLogger("triobot.store")
 
 SETTLE_SECONDS: Final = 30.0
 """How long the answer of a COMMIT is looked for, in real time."""
@@ -394,11 +391,7 @@ class PostgresTransactions:
     def _go_on(self, connection: Connection) -> None:
         """Note that nothing is missing, if the server is another one or goes on in another history."""
         try:
-            if go_on(connection):
-                _log.warning(
-                    "the store %s goes on after a failover or a restore; nothing acknowledged is missing",
-                    self._name,
-                )
+            go_on(connection, self._name)
         except psycopg.Error as error:
             connection.close()  # else the next batch would go on without this
             raise _LostError(first_line(error)) from None
