@@ -64,8 +64,6 @@ class Standby:
         has_home: its own tasks are run by whoever serves it; here they aren't.
     """
 
-    has_home: Final = False
-
     def __init__(
         self, settings: Settings, clock: WallClock, on_alarm: OnAlarm | None, way: Admission
     ) -> None:
@@ -85,6 +83,7 @@ class Standby:
         self.secrets = Secrets.generate()  # until those of the store are read
         self.voice = Speaker(settings.label, "", lambda text: text)
         self.traffic: TrafficCounters | None = None
+        self.has_home = False
         self.inbox = Inbox(way, clock=self.clock, quota=Quota(), alarm=self._ring)
         self.inbox.shared = True
         self.intake: Intake | None = None
