@@ -10,7 +10,6 @@ in memory; so it is wrong only for a chat that has left memory since: such a row
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -46,12 +45,10 @@ from .revival.reviving import CatchingUp, park, unreadable
 from .revival.stored import write_out
 from .routes.declarations import RouteKind, Table
 from .routes.routing import Delivery
-from .running.failures import CRASHED, GONE, Ending, report
+from .running.failures import CRASHED, GONE, Ending, log, report
 from .shared import Shared
 from .timers import Timers, Waking
 from .workload import CommitQueue, Workload, holds
-
-log: Final = logging.getLogger("triobot.conversations")
 
 CHANNEL: Final = 1024
 KEPT: Final = 10_000
@@ -606,19 +603,10 @@ def _report(conversation: Conversation, failure: Exception) -> str:
     what, words = conversation.verdict(failure)
     conversation.work.count(what)
     if what == CRASHED:
-        giving = conversation.giving
-        report(
-            failure,
-            route.name,
-            chat_id,
-            str(conversation.seq),
-            services.raise_alarm,
-            services.on_failure,
-            place=conversation.told_place,
-            tracebacks=services.tracebacks,
-            gives=None if giving is None else giving.becomes,
-            job=route.job is not None,
-        )
+        place, job = conversation.told_place, route.job is not None
+        gives = None if conversation.giving is None else conversation.giving.becomes
+        told = services, route.name, chat_id, f"{conversation.seq}"
+        report(failure, *told, place=place, gives=gives, job=job)
     elif what == GONE and conversation.refused and services.notice is not None:
         services.notice(Refused(route.name, chat_id))
     return words

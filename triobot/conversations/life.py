@@ -317,9 +317,7 @@ class ChatLife:
 
     def _filter_failed(self, name: str, error: Exception) -> None:
         self.work.count("filter_failed")
-        services = self.services
-        ring, tell = services.raise_alarm, services.on_failure
-        report_filter(self.chat_id, name, error, ring, tell, tracebacks=services.tracebacks)
+        report_filter(self.services, self.chat_id, name, error)
 
     def _has_room(self) -> bool:
         # While somebody is parked on a wait, the event that it waits for may be the next; so all of them are

@@ -31,11 +31,16 @@ from ..wire.markup import InlineKeyboard
 from .data import Speech
 from .notices import Gift, Notify
 from .revival.changed import Code
-from .running.failures import OnFailure, tell_nobody
 
 if TYPE_CHECKING:
     from ..payments.cashier import Cashier
     from ..store import Store
+
+OnFailure: TypeAlias = Callable[[Exception, str, ChatId, str], None]
+"""Told of an error of an author's code: it, the route or filter, the chat, the conversation's number.
+
+It must be quick and must not raise.
+"""
 
 HearRecords: TypeAlias = "Callable[[Record | None], None]"
 """Told each record, and None when the conversation has come to rest."""
@@ -45,6 +50,10 @@ OnDoubt: TypeAlias = Literal["count", "resend"]
 """What becomes of a broadcast's receiver when nobody knows whether the message arrived."""
 Also: TypeAlias = Callable[[], Awaitable[Sequence[Write]]]
 """Returns writes for a transaction that is about to be."""
+
+
+def tell_nobody(error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
+    """Tell nobody."""
 
 
 class Announcing(Protocol):

@@ -46,8 +46,8 @@ from ..conversations.questions.buttons import Buttons, Keyboard, inline_of, repl
 from ..conversations.routes.declarations import check_arguments, check_async
 from ..conversations.routes.router import Router, table_of
 from ..conversations.running.branches import refuse_conversations
-from ..conversations.running.failures import tell_nobody
 from ..conversations.running.lines import calling_line
+from ..conversations.services import tell_nobody
 from ..conversations.texts import Texts
 from ..errors import ConfigError
 from ..seams.outbox import OnUnknown, Urgency

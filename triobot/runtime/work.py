@@ -40,8 +40,7 @@ from ..conversations.notices import Notify
 from ..conversations.revival.changed import Code
 from ..conversations.revival.stored import begun_journal
 from ..conversations.routes.router import Table
-from ..conversations.running.failures import OnFailure, tell_nobody
-from ..conversations.services import Announcing, Instead
+from ..conversations.services import Announcing, Instead, OnFailure, tell_nobody
 from ..errors import ConfigError, ConflictError, RefusedError, StoreError, TransportError
 from ..operator.api import OperatorApi
 from ..operator.loopback import socket_path

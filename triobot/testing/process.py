@@ -16,8 +16,7 @@ from quart_trio import QuartTrio
 
 from ..base.alarm_kinds import Alarm, RaiseAlarm
 from ..conversations.inspection.checking import ReplayCheck
-from ..conversations.running.failures import OnFailure
-from ..conversations.services import Instead
+from ..conversations.services import Instead, OnFailure
 from ..emulator.door import AsgiApp, Message, Receive, Send
 from ..emulator.faults import Outage
 from ..errors import ConfigError, StoreFullError

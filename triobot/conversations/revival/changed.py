@@ -363,10 +363,8 @@ class Changed:
             recorded = Told(id, rested.kind, "", rested.sites)
             if (op := now.get(id)) is None and self._row.unfinished and rested.kind == "within":
                 continue  # what was recorded last has ended this wait, and no record says so
-            op = op or next(iter(operations), None)
-            found = self.judge.compare_standing(
-                self._row.updated_at, recorded, None if op is None else told_of(op)
-            )
+            at, op = self._row.updated_at, op or next(iter(operations), None)
+            found = self.judge.compare_standing(at, recorded, None if op is None else told_of(op))
             if found is not None:
                 return _words(found)
             self.again = (op is not None and note_shown(op, rested)) or self.again

@@ -10,11 +10,11 @@ import errno
 import logging
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final
 
-from ...base.alarm_kinds import Alarm, RaiseAlarm
+from ...base.alarm_kinds import Alarm
 from ...base.authors import all_of, kind_of, leaves, text_of
 from ...errors import (
     ConfigError,
@@ -33,6 +33,7 @@ from ...seams.money import PaymentGoods
 from ...seams.rooms import is_chat, told
 from ...wire.ids import ChatId
 from ...wire.operations import Operation
+from ..services import Services
 from ..texts import Texts
 from .lines import LIBRARIES, failing_line
 
@@ -67,17 +68,6 @@ _ARGUMENTS: Final = {
 }
 _ASYNCIOS: Final = re.compile(r"no (?:running|current) event loop|unrecognized yield message")
 _UNEXPECTED: Final = re.compile(r"\b(?:Chat|ChatRef)\.\w+\(\) got an unexpected keyword argument '(\w+)'")
-
-
-OnFailure: TypeAlias = Callable[[Exception, str, ChatId, str], None]
-"""Told of an error of an author's code: it, the route or filter, the chat, the conversation's number.
-
-It must be quick and must not raise.
-"""
-
-
-def tell_nobody(error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
-    """Tell nobody."""
 
 
 class Ending(Enum):
@@ -124,16 +114,14 @@ def _with_causes(error: BaseException | None) -> None:
 
 def report(
     failure: Exception,
+    services: Services,
     name: str,
     chat_id: ChatId,
     reference: str,
-    raise_alarm: RaiseAlarm,
-    on_failure: OnFailure,
     *,
     place: str,
-    tracebacks: bool,
-    gives: PaymentGoods | None = None,
-    job: bool = False,
+    gives: PaymentGoods | None,
+    job: bool,
 ) -> None:
     """Log the crash of a conversation, and tell an operator and the bot's author.
 
@@ -156,12 +144,12 @@ def report(
         # Some of our errors name the line themselves.
         words = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
         failed = f"{kind_of(error)} at {line}{words}"
-        shown = error if tracebacks else None
+        shown = error if services.tracebacks else None
         about = f"{name} (reference {reference}) of {place}"
         log.error("conversation %s failed: %s", about, failed, exc_info=shown)
         text = f"conversation {name} failed with {failed}; {then} (reference {reference})"
-        raise_alarm(Alarm("job_failed" if job else "conversation_crashed", f"{name} {line}", text))
-    on_failure(errors[0] if len(errors) == 1 else failure, name, chat_id, reference)
+        services.raise_alarm(Alarm("job_failed" if job else "conversation_crashed", f"{name} {line}", text))
+    services.on_failure(errors[0] if len(errors) == 1 else failure, name, chat_id, reference)
 
 
 def put_away(failure: Exception, name: str, place: str, tracebacks: bool) -> None:
@@ -223,20 +211,12 @@ def _hint(error: Exception) -> str:
     return f": what is {there}= elsewhere is {_ARGUMENTS[there]} here" if there in _ARGUMENTS else ""
 
 
-def report_filter(
-    chat_id: ChatId,
-    name: str,
-    error: Exception,
-    raise_alarm: RaiseAlarm,
-    on_failure: OnFailure,
-    *,
-    tracebacks: bool,
-) -> None:
+def report_filter(services: Services, chat_id: ChatId, name: str, error: Exception) -> None:
     """Tell the operator of a filter that failed on an event, which then takes nothing."""
     line = failing_line(error.__traceback__)
     failed = f"{kind_of(error)} at {line}{_hint(error)}"
-    shown = error if tracebacks else None
+    shown = error if services.tracebacks else None
     log.error("filter %s failed on an event of %s: %s", name, told(chat_id), failed, exc_info=shown)
     # By the line alone: a filter that a conversation makes may have another name each time.
-    raise_alarm(Alarm("filter_failed", line, f"a filter failed with {failed}; it took nothing"))
-    on_failure(error, name, chat_id, "")
+    services.raise_alarm(Alarm("filter_failed", line, f"a filter failed with {failed}; it took nothing"))
+    services.on_failure(error, name, chat_id, "")
