@@ -97,7 +97,7 @@ _FIRST: Final[Mapping[str, tuple[type | tuple[type, ...], ...]]] = {
     **dict.fromkeys((CUT, INTENDED), (_TIME, _ID, str, str)),
     FIRED: (_TIME, _ID, object, object),
     NOTED: (_TIME, _ID, str, object),
-    INTERRUPTED: (_TIME, int, object, str),
+    INTERRUPTED: (_TIME, (int, type(None)), object, str),
     ENDED: (_TIME, object),
     CONTINUED: (_TIME, str, list),
     KNOWN: (_TIME, _ID, str, str, str, object),
