@@ -208,7 +208,7 @@ def _read(row: InboxRow) -> tuple[Record, RunKind, int, SenderId | None]:
         if event is None:
             raise UnreadableRecordError("its event can't be read")
         tell(first, event, row.at)
-    return first, cast("RunKind", kind), version, owner
+    return first, cast("RunKind", kind), version, cast("SenderId | None", owner)
 
 
 # --- what is stored
