@@ -14,7 +14,7 @@ from ..errors import TriobotError
 from ..seams.journals import LARGEST_RECORD
 from ..seams.values import encode_value, node_of_value, read_form, register, value_of_node
 from ..wire import content, events, results
-from ..wire.events import Message, Sender, beside
+from ..wire.events import BESIDE, Message, Sender, beside
 from ..wire.results import Sent
 
 
@@ -78,12 +78,12 @@ def _short(taken: tuple[object, ...]) -> Node:
     if type(event) is not Message or type(seq) is not int or type(at) is not int:
         return None
     tag, chat, text, sender = _tag(event, as_what), event.chat_id, event.content, event.sender
-    if tag is None or type(text) is not str or sender is None or type(chat) is not int or beside(event):
+    if tag is None or type(text) is not str or sender is None or (BESIDE and beside(event)):
         return None
     id, name, user = sender.id, sender.name, sender.username
     if not type(name) is type(user) is str or len(text) + len(name) + len(user) >= _SHORT:
         return None
-    if type(id) is not int or not (-_EXACT <= chat <= _EXACT and -_EXACT <= id <= _EXACT):
+    if not (type(chat) is int and type(id) is int and -_EXACT <= chat <= _EXACT >= id >= -_EXACT):
         return None
     return {tag: [chat, text, id, name, user, seq, at]}
 
