@@ -203,7 +203,7 @@ async def ask(
     shared = kind if kind is not str and isinstance(kind, type) and kind in SHARED else None
     hint = str(getattr(texts, f"want_{shared.__name__.lower()}")) if shared else texts.want_text
     look = _text if by is None and shared is None else partial(_content, shared or str, by)
-    reply = reply_of(keyboard)
+    reply = None if keyboard is None else reply_of(keyboard)
     said = policy(otherwise, hint)
     # As `open_wait`, without its detour: this is what most turns are.
     wait = begin_wait(conversation, Wait(look, said))
