@@ -15,8 +15,8 @@ from trio.testing import MockClock
 
 from .sources import PACKAGE
 
-BESIDE: Final = ("cli/", "emulator/", "testing/")
-"""Not the bot: nothing of it counts, nor what it calls of the rest."""
+BESIDE: Final = ("cli/", "emulator/", "testing/", "runtime/watchdog")
+"""Not the bot, or asked by a thread in real time: nothing of it counts, nor what it calls of the rest."""
 
 _ROOT: Final = f"{PACKAGE}/"
 _NAMELESS: Final = frozenset({"<dictcomp>", "<genexpr>", "<lambda>", "<listcomp>", "<setcomp>"})

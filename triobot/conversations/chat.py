@@ -431,7 +431,9 @@ class Chat(Room[E_co]):
         Platform: interface section 4.3.
         """
         check_content(content)
-        operation = SendMessage(self.id, content, reply_of(keyboard), inline_of(buttons))
+        reply = None if keyboard is None else reply_of(keyboard)
+        inline = None if buttons is None else inline_of(buttons)
+        operation = SendMessage(self.id, content, reply, inline)
         return await self._conversation.perform(operation, on_unknown=on_unknown_of(on_unknown))
 
     async def edit(

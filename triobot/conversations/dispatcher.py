@@ -603,10 +603,9 @@ def _report(conversation: Conversation, failure: Exception) -> str:
     what, words = conversation.verdict(failure)
     conversation.work.count(what)
     if what == CRASHED:
-        place, job = conversation.told_place, route.job is not None
         gives = None if conversation.giving is None else conversation.giving.becomes
         told = services, route.name, chat_id, f"{conversation.seq}"
-        report(failure, *told, place=place, gives=gives, job=job)
+        report(failure, *told, place=conversation.told_place, gives=gives, job=route.job is not None)
     elif what == GONE and conversation.refused and services.notice is not None:
         services.notice(Refused(route.name, chat_id))
     return words

@@ -144,9 +144,8 @@ def report(
         # Some of our errors name the line themselves.
         words = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
         failed = f"{kind_of(error)} at {line}{words}"
-        shown = error if services.tracebacks else None
-        about = f"{name} (reference {reference}) of {place}"
-        log.error("conversation %s failed: %s", about, failed, exc_info=shown)
+        who = f"{name} (reference {reference}) of {place}"
+        log.error("conversation %s failed: %s", who, failed, exc_info=error if services.tracebacks else None)
         text = f"conversation {name} failed with {failed}; {then} (reference {reference})"
         services.raise_alarm(Alarm("job_failed" if job else "conversation_crashed", f"{name} {line}", text))
     services.on_failure(errors[0] if len(errors) == 1 else failure, name, chat_id, reference)
