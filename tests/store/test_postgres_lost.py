@@ -198,7 +198,7 @@ async def test_a_session_that_stood_still_in_a_transaction_is_made_anew(
     postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server has ended it (25P03), and psycopg doesn't call that an operational error."""
-    short = [text.replace("session_timeout = 2000", "session_timeout = 50") for text in session._SETTINGS]
+    short = [text.replace("session_timeout = 2000", "session_timeout = 500") for text in session._SETTINGS]
     monkeypatch.setattr(session, "_SETTINGS", short)
     stood = 0
 
