@@ -349,11 +349,13 @@ def _prepare(
     rebind: bool,
     copying: Copying | None,
 ) -> None:
+    killed = log_path(file.path).exists()
     _set(connection, "locking_mode", "exclusive")
     check_identity(connection, file.path)
     found = read_version(connection)
     if found is not None:
-        note_that_log_began(connection)
+        if killed:
+            note_that_log_began(connection)
         check_whole(connection, file.path, copying)
     due = due_migrations(found, migrations)
     check_journals(connection, found)
@@ -368,6 +370,8 @@ def _prepare(
     _set(connection, "foreign_keys", "1")
     # The writer checkpoints by itself: SQLite's own would pass over a failed fsync.
     _set(connection, "wal_autocheckpoint", "0")
+    if found is not None:
+        note_that_log_began(connection)
     # What was deleted is no longer there, in whatever copy of the file. The pages are written anyway.
     _set(connection, "secure_delete", "1")
     _set(connection, "journal_size_limit", str(_LOG_STAYS_AT))
