@@ -7,6 +7,7 @@ that variable is read. No description has a line number in it, for lines move.
 from __future__ import annotations
 
 import ast
+import builtins
 import io
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -522,7 +523,7 @@ def _statement(node: ast.stmt, others: set[str], receivers: frozenset[str]) -> S
                 case _:
                     pass
     reads |= sets if isinstance(node, ast.AugAssign) else set()
-    touches -= receivers | {""}
+    touches -= receivers | vars(builtins).keys() | {""}
     return Statement(node, parts, frozenset(sets - others), frozenset(reads), frozenset(touches))
 
 
