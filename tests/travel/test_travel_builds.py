@@ -460,13 +460,16 @@ def test_a_build_that_can_not_be_loaded_any_more_is_not_known(shop: Path) -> Non
 
 
 @pytest.mark.slow
-def test_an_export_has_the_sources_that_ran(shop: Path) -> None:
+def test_an_export_has_the_sources_that_ran_and_their_lines(shop: Path) -> None:
     stored = run_in_virtual_time(partial(_two, shop))
     (lines,) = stored.journals.values()
     exported = [*lines, *code_of_journal(lines, stored.known)]
     assert [one["name"] for one in exported if "source" in one].count("shop") == 2
     assert sum("sources" in one for one in exported) == 2
-    assert not any("site" in one for one in exported)
+    kept = {one["source"] for one in exported if "source" in one}
+    sites = [cast("Sequence[object]", one["site"]) for one in exported if "site" in one]
+    assert sites
+    assert all(digest in kept for _, _, digest, *_ in sites)
 
 
 OTHER: Final = "what is open is another question than the one that was answered"

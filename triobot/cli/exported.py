@@ -148,11 +148,12 @@ def stretches_of(stored: Stored, code: Sequence[Mapping[str, object]]) -> Sequen
 def code_of_journal(
     lines: Sequence[Mapping[str, object]], code: Sequence[Mapping[str, object]]
 ) -> list[Mapping[str, object]]:
-    """Return what of a store's code a journal needs: the builds that ran it, and their sources."""
+    """Return what of a store's code a journal needs: the builds that ran it, their sources and sites."""
     since = {one.since for one in stretches_of(read_exported(lines), code)}
     builds = [one for one in code if "sources" in one and one["at"] in since]
     wanted = {digest for one in builds for digest in _digests(one)}
-    return [*builds, *(one for one in code if one.get("source") in wanted)]
+    sites = (one for one in code if wanted.intersection(cast("Sequence[str]", one.get("site", ()))))
+    return [*builds, *(one for one in code if one.get("source") in wanted), *sites]
 
 
 def comparison_of(code: Code, told: Sequence[Mapping[str, object]]) -> Comparison:
