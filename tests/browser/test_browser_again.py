@@ -40,15 +40,14 @@ async def test_a_wrong_variable_is_mended_run_again_and_kept(browser: Browser, t
         await sees(page, "Thanks.")
         await page.click("main [title^='Go through what happened']")
         await page.sees("total", within=".variables")
-        mended = BOT.replace("n * old_price", "n * price").replace("How many?", "How many, please?")
+        mended = BOT.replace("n * old_price", "n * price")
         (tmp_path / "echo.py").write_text(mended)
         # The page says by itself that the code is other code; what was sent stays.
         await page.sees("this conversation would go otherwise now", within=".travel-banner")
         assert await page.run(THEN) == ["How many?", "4 cost 400.", "Thanks."]
         await keeps_again(page, "4 cost 400.200.")
-        # The question has other words, and its answer was found all the same.
-        await page.has(".branch .row.differs", times=2)
-        await page.has(".then-bubble.differs", times=2)
+        await page.has(".branch .row.differs", times=1)
+        await page.has(".then-bubble.differs", times=1)
     assert "4 cost 200." in (tmp_path / "tests" / KEPT).read_text()
     assert (await run_by(tmp_path, mended), await run_by(tmp_path, BOT)) == (0, 1)
 
