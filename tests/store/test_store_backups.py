@@ -646,7 +646,16 @@ async def test_an_emptied_store_is_not_taken_for_a_new_one(
         with pytest.raises(ConfigError, match="is empty, but a bot has run on it"):
             async with opened(left):
                 pytest.fail("opened")
-    await restored(backup, left)
+    log = left.with_name("bot.db-wal")
+    logged = log.read_bytes() if beside == "-wal" else None
+    if logged is not None:
+        with pytest.raises(ConfigError, match="is empty, but a bot has run on it"):
+            await examine_sqlite(left)
+        assert log.read_bytes() == logged
+    kept = await restored(backup, left)
+    if logged is not None:
+        assert kept is not None
+        assert kept.with_name(f"{kept.name}-wal").read_bytes() == logged
     async with opened(left) as store:
         assert await store.setting("when") == "before"
 

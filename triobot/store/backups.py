@@ -121,7 +121,7 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False) -> None:
             raise ConfigError(f"{beside} is in the way of the store's own, and is not a file; move it away")
     size = path.stat().st_size if path.is_file() else -1
     logged = holds(log, b"")
-    if size <= 0 and to_run and (logged or (not size and lock.notes.run_left())):
+    if size <= 0 and (logged or (to_run and not size and lock.notes.run_left())):
         raise ConfigError(
             f"the store {path} is {'not there' if size else 'empty'}, but a bot has run on it: put the file"
             " back, or a backup with `triobot store restore`; to begin with nothing, delete what is beside it"
