@@ -38,7 +38,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
         what, given = ("the signal's class", "its fields") if way == "signal" else ("the route", "arguments")
         parser.add_argument("name", metavar="NAME", help=what)
         parser.add_argument("value", metavar="JSON", nargs="?", default="", help=f"{given}; none by default")
-        parser.add_argument("--key", metavar="KEY", help="a second one with this key does nothing")
+        parser.add_argument(
+            "--key",
+            metavar="KEY",
+            help="a second one with this key does nothing for seven days (TRIOBOT_RETENTION_DAYS)",
+        )
     add_json(parser, what="one JSON object, for programs")
     add_bot_options(parser)
 
