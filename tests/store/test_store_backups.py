@@ -285,6 +285,8 @@ async def test_nothing_is_restored_that_should_not_be(path: Path, backup: Path) 
         await restored(path, path.with_name("other.db"))
     with pytest.raises(ConfigError, match="no store"):
         await restored(backup.with_name("nothing"), path)
+    with pytest.raises(ConfigError, match="give the backup another name"):
+        await restored(backup, backup)
     damaged = bytearray(backup.read_bytes())
     damaged[3 * 4096 : 4 * 4096] = b"\xff" * 4096
     backup.write_bytes(damaged)

@@ -253,6 +253,8 @@ def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Pat
         StoreCorruptError: the backup is damaged.
     """
     path = checked_path(path)
+    if backup.resolve() == path:
+        raise ConfigError(f"{backup} is where the store is to be: give the backup another name first")
     lock = take_lock(path)
     part = path.with_name(f"{path.name}.restoring")
     made = False
