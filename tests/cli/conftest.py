@@ -13,6 +13,9 @@ import pytest
 from cli_rig import BOT, Command, Ended
 
 from triobot.cli import main
+from triobot.exact.sites import loaded_modules
+
+_TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +25,8 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    # All that was collected is loaded; taken for the bot's own code, it would say the same words again.
+    monkeypatch.setattr("triobot.conversations.revival.changed.loaded_modules", modules_of_bots)
     root, known = logging.getLogger(), set(sys.modules)
     handlers, level = root.handlers[:], root.level
     named = [logging.getLogger(name) for name in ("triobot", "triobot.webhook.access", "httpx", "httpcore")]
@@ -37,6 +42,11 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
         if any(place and Path(place).is_relative_to(tmp_path) for place in places):
             del sys.modules[name]
+
+
+def modules_of_bots() -> Iterator[tuple[str, str]]:
+    """Yield what is loaded, but for the tests."""
+    return ((name, file) for name, file in loaded_modules() if not Path(file).is_relative_to(_TESTS))
 
 
 @pytest.fixture

@@ -648,7 +648,6 @@ def test_a_terminal_shows_how_far_it_is(
     assert "] 10 of 10, 0 parked" in ended.err
 
 
-@pytest.mark.cold  # one that is forked warm has the tests' own modules, whose sources the check would match
 @pytest.mark.processes
 def test_several_processes_find_the_same(triobot: Command, crowd: Callable[[str], str]) -> None:
     target = crowd(TWO_ROUTES.replace('ask("Name?")', "sleep(1)"))
