@@ -232,6 +232,31 @@ def test_lines_are_typed_at_a_terminal_while_the_bot_speaks(tmp_path: Path) -> N
     os.close(its)
 
 
+@pytest.mark.slow
+@pytest.mark.processes
+def test_ctrl_c_ends_it_while_nothing_is_typed(tmp_path: Path) -> None:
+    """The terminal's line is still being read then."""
+    (tmp_path / "town.py").write_text(TOWN)
+    ours, its = pty.openpty()
+    seen = b""
+    with subprocess.Popen(
+        [sys.executable, "-m", "triobot", "talk", "town.py:bot"],
+        cwd=tmp_path,
+        env=child_environment(TERM="xterm"),
+        stdin=its,
+        stdout=its,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        while not seen.endswith(b"You> "):
+            ready, _, _ = select.select([ours], [], [], PATIENCE)
+            assert ready, seen
+            seen += os.read(ours, 4096)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == INTERRUPTED
+    os.close(ours)
+    os.close(its)
+
+
 async def test_an_input_that_was_closed_before_the_start_is_at_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -242,7 +267,7 @@ async def test_an_input_that_was_closed_before_the_start_is_at_its_end(
 
 async def test_a_byte_that_is_no_text_costs_itself_and_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
     typed = io.BytesIO(b"caf\xe9, please\nhalf \xf0\x9f\nthe next\n")
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(typed, encoding="utf-8"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(typed), encoding="utf-8"))
 
     lines = [await talk._read("> ") for _ in range(4)]
     assert lines == ["caf\ufffd, please", "half \ufffd", "the next", None]

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
+from io import BufferedReader
 from pathlib import Path
 from typing import Final, TextIO, cast, final
 
@@ -171,7 +172,9 @@ async def _read(prompt: str) -> str | None:
         return None
     if is_terminal(sys.stdin):
         print(prompt, end="", flush=True)
-    line = await trio.to_thread.run_sync(stdin.buffer.readline, abandon_on_cancel=True)
+    # A buffer has a lock, which its reader would keep, and without which no interpreter ends.
+    unbuffered = cast("BufferedReader", stdin.buffer).raw
+    line = await trio.to_thread.run_sync(unbuffered.readline, abandon_on_cancel=True)
     # A bad byte costs itself alone.
     return line.decode(stdin.encoding, "replace").rstrip("\r\n") if line else None
 
