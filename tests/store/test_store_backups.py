@@ -706,7 +706,7 @@ def end_busily(connection: sqlite3.Connection) -> None:
         (miscount, "as many records"),
         (behead, "doesn't begin at 0"),
         (lose_row, "doesn't exist"),
-        (number_from_the_future, "yet to give"),
+        (number_from_the_future, "never gave"),
         (end_busily, "has ended, and yet"),
     ],
 )

@@ -95,9 +95,9 @@ _RULES: Final[tuple[tuple[str, str], ...]] = (
         "SELECT DISTINCT conversation FROM effects WHERE conversation NOT IN (SELECT id FROM conversations)",
     ),
     (
-        "conversation {} has a number that the inbox has yet to give",
+        "conversation {} has a number that the inbox never gave",
         "SELECT id FROM conversations"
-        " WHERE id > coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'inbox'), 0)",
+        " WHERE id < 1 OR id > coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'inbox'), 0)",
     ),
     (
         "conversation {} has ended, and yet something of it is under way",
@@ -371,27 +371,23 @@ def _locked(path: Path) -> Generator[sqlite3.Connection]:
 def examine(connection: sqlite3.Connection) -> list[str]:
     """Return what is wrong in this store, a line each; a good one has none."""
     found = [line for line in _integrity(connection) if line != "ok"]
-    if found:
+    if found or not _has(connection, "conversations"):
         return found  # what lies in damaged pages says nothing about the rest
-    if not _has(connection, "conversations"):
-        return []
-    broken = [line for sentence, query in _RULES for line in _broken(connection, sentence, query)]
-    return [*mistyped(connection), *broken]
+    return list(untrue_rows(connection))
 
 
-def mistyped(connection: sqlite3.Connection) -> list[str]:
-    """Return the columns with values of another type than theirs, which integrity_check passes over."""
+def untrue_rows(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield what rows say that can't be so, and integrity_check passes over: values of another type first."""
     columns: list[tuple[str, str, str]] = connection.execute(
         "SELECT m.name, c.name, lower(c.type) FROM sqlite_master m, pragma_table_info(m.name) c"
         " WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'"
     ).fetchall()
-    return [
-        f"the column {column} of {table} has a value that is no {kind}"
-        for table, column, kind in columns
-        if connection.execute(
-            f"SELECT 1 FROM {table} WHERE typeof({column}) NOT IN ('null', ?)", (kind,)
-        ).fetchone()
-    ]
+    for table, column, kind in columns:
+        other = f"SELECT 1 FROM {table} WHERE typeof({column}) NOT IN ('null', ?)"
+        if connection.execute(other, (kind,)).fetchone():
+            yield f"the column {column} of {table} has a value that is no {kind}"
+    for sentence, query in _RULES:
+        yield from _broken(connection, sentence, query)
 
 
 def _integrity(connection: sqlite3.Connection) -> list[str]:

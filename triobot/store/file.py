@@ -10,6 +10,7 @@ or in somebody's shell, could corrupt the log of SQLite before 3.51.3.
 
 from __future__ import annotations
 
+import codecs
 import logging
 import os
 import re
@@ -19,17 +20,19 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
-from typing import Final, TypeVar, final
+from typing import Final, TypeVar, cast, final
 
 import trio
 
+from ..base.authors import leaves
 from ..base.clock import WallClock
 from ..base.open_files import CAREFUL, room_beside, write_at
-from ..errors import ConfigError, StoreCorruptError, StoreFullError
+from ..errors import ConfigError, StoreCorruptError, StoreFullError, UnreadableRecordError
 from ..seams.journals import Lease, Opening
 from ..seams.writes import Shipped
-from .backups import check_alone, copy_store, mistyped
+from .backups import check_alone, copy_store, untrue_rows
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
 from .log_file import log_path
 from .notes import AnyNotes
@@ -79,6 +82,10 @@ _ROOM_BESIDE: Final = 8
 # Linux keeps what one write gives it in one piece of its cache, and goes through the whole piece at each
 # later write. The fourteen of a commit took 48 us after zeros by the MiB, and take 22 us after these.
 _ZEROS: Final = bytes(64 * 1024)
+
+# A text that is none says nothing: no JSON and no name has such a sign. It costs its reader, and nobody else.
+codecs.register_error("triobot.void", lambda error: ("\x1a", cast("UnicodeDecodeError", error).end))
+_AS_TEXT: Final = methodcaller("decode", "utf-8", "triobot.void")
 
 
 @final
@@ -135,19 +142,20 @@ class StoreFile:
         """Return what the store is called in logs: its path."""
         return str(self.path)
 
-    def check_types(self, error: Exception) -> None:
+    def check_rows(self, error: Exception) -> None:
         """Say of an error that ends the program whether a damaged row led to it; looks for seconds at most.
 
         Raises:
             StoreCorruptError: one is.
         """
         give_up_at = time.monotonic() + _LOOKS_SECONDS
-        found: Sequence[str] = ()
+        unreadable = (str(one) for one in leaves(error) if isinstance(one, UnreadableRecordError))
+        found = next(unreadable, None)
         with self.turn, suppress(*ENGINE_ERRORS):
             self.connection.set_progress_handler(lambda: time.monotonic() > give_up_at, 100_000)
-            found = mistyped(self.connection)
-        if found:
-            raise StoreCorruptError(f"{self.path} is damaged or is not a store: {found[0]}") from error
+            found = found or next(untrue_rows(self.connection), None)
+        if found is not None:
+            raise StoreCorruptError(f"{self.path} is damaged or is not a store: {found}") from error
 
     def erase_log(self) -> None:
         """Leave nothing of what was written, and deleted since, in the log."""
@@ -309,6 +317,7 @@ def open_file(
             if not visit:
                 grow_log(path)
             file.transactions.begin_log()
+            connection.text_factory = _AS_TEXT
             file.tables.count_everything()
         except ENGINE_ERRORS as error:
             raise for_the_opener(error, path) from error

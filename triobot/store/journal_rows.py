@@ -36,7 +36,7 @@ from ..seams.writes import JournalConflictError, LeaseLostError
 from ..wire.ids import ChatId, SenderId
 from .code_rows import CodeTables
 from .rules import Tally
-from .sql import Sql
+from .sql import Sql, as_text
 
 _Row: TypeAlias = tuple[
     int, int, str, RunKind, str, int | None, str | None, int, int, int | None,
@@ -68,8 +68,9 @@ _POSITION: Final = (
     "coalesce((SELECT n + size FROM journal WHERE conversation = id ORDER BY n DESC LIMIT 1), 0)"
 )
 _SELECT: Final = (
-    "SELECT id, chat_id, route, kind, version, sender_id, key, run, unfinished, wake_at,"
-    f" parked, error, in_hand, {_POSITION}, started_at, updated_at, ended_at, rests, build"
+    f"SELECT id, chat_id, {as_text('route, kind, version')}, sender_id, {as_text('key')}, run, unfinished,"
+    f" wake_at, {as_text('parked, error')}, in_hand, {_POSITION}, started_at, updated_at, ended_at,"
+    f" {as_text('rests')}, build"
     " FROM conversations"
 )
 _OF_CHAT: Final = f"{_SELECT} WHERE chat_id = ? AND ended_at IS NULL ORDER BY id"
@@ -389,10 +390,11 @@ class JournalTables:
         if not rows:
             return None
         parts: list[tuple[int, str]] = self._sql.execute(
-            "SELECT n, records FROM journal WHERE conversation = ? ORDER BY n", (conversation,)
+            f"SELECT n, {as_text('records')} FROM journal WHERE conversation = ? ORDER BY n", (conversation,)
         ).fetchall()
         effects: list[tuple[str, int | None, str | None, int | None, str | None]] = self._sql.execute(
-            "SELECT operation, intended_at, intent, resulted_at, result FROM effects WHERE conversation = ?",
+            f"SELECT {as_text('operation')}, intended_at, {as_text('intent')}, resulted_at,"
+            f" {as_text('result')} FROM effects WHERE conversation = ?",
             (conversation,),
         ).fetchall()
         return Journal(

@@ -19,7 +19,7 @@ from ..seams.money import (
 )
 from ..seams.writes import StaleRowError
 from ..wire.ids import ChatId, InvoiceId, RefId
-from .sql import Sql
+from .sql import Sql, as_text
 
 TABLES: Final = (
     """CREATE TABLE payments (
@@ -73,7 +73,7 @@ _COLUMNS: Final = (
     "id, revision, state, grouped, chat_id, amount, made_at, record, invoice_id, due_at, urgent,"
     " captured, captured_at"
 )
-PAYMENTS: Final = f"SELECT {_COLUMNS} FROM payments"
+PAYMENTS: Final = f"SELECT {_COLUMNS.replace('record', as_text('record'))} FROM payments"
 _Payment: TypeAlias = tuple[
     str,
     int,

@@ -32,7 +32,7 @@ from ..wire.rules import is_text
 from .broadcasts import CREATE_BROADCASTS
 from .code_rows import CREATE_CODE
 from .payment_rows import TABLES as MONEY
-from .sql import Sql
+from .sql import Sql, as_text
 
 APPLICATION_ID: Final = 0x7472_6962
 """Marks a file as a store, in its header: "trib" in ASCII."""
@@ -396,7 +396,8 @@ def put_version(connection: Sql, migration: Migration, known: Sequence[Migration
 
 def get_meta(connection: Sql, name: str) -> str | None:
     """Read a fact that the store keeps of itself, or None."""
-    row: tuple[str] | None = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    asked = f"SELECT {as_text('value')} FROM meta WHERE name = ?"
+    row: tuple[str] | None = connection.execute(asked, (name,)).fetchone()
     return None if row is None else row[0]
 
 

@@ -41,6 +41,11 @@ class Sql(Protocol):
         ...
 
 
+def as_text(columns: str) -> str:
+    """Return what reads these columns as texts, whatever a damaged row has there."""
+    return ", ".join(f"CAST({column} AS TEXT)" for column in columns.split(", "))
+
+
 def listed(numbers: Collection[int]) -> str:
     """Return these numbers as a statement takes them."""
     return json.dumps(list(numbers))

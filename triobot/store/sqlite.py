@@ -72,7 +72,7 @@ async def open_sqlite(
         except Exception as error:
             if not all(isinstance(one, StoreError | ConfigError | trio.Cancelled) for one in leaves(error)):
                 with trio.CancelScope(shield=True):  # it takes seconds at most
-                    await trio.to_thread.run_sync(file.check_types, error)
+                    await trio.to_thread.run_sync(file.check_rows, error)
             raise
 
 

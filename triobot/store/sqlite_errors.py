@@ -4,7 +4,7 @@
     FULL, IOERR, READONLY, CANTOPEN, BUSY           callers that wrote   StoreFullError
     on COMMIT, anything but FULL and BUSY           all, for good        StoreCorruptError
     IOERR on a read; CORRUPT, NOTADB                all, for good        StoreCorruptError
-    text that is none, to Python's sqlite3          all, for good        StoreCorruptError
+    text that is none, where the store is opened    all, for good        StoreCorruptError
     a row that is read, and has no such values      all, for good        StoreCorruptError
     a value that can't be stored                    its caller alone     LocalProtocolError
 

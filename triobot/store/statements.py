@@ -39,7 +39,7 @@ from .rules import (
     overflows,
 )
 from .schema import PUT_META, get_meta
-from .sql import Sql, listed
+from .sql import Sql, as_text, listed
 
 _NOTE: Final = "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key)"
 NOTE_NEW: Final = f"{_NOTE} DO NOTHING"
@@ -460,8 +460,8 @@ class Tables:
 
     def _rows(self, where: str, values: tuple[int | str, ...], limit: int) -> list[InboxRow]:
         rows: list[tuple[int, int, int, str, bytes, int | None, int, str | None]] = self._sql.execute(
-            "SELECT seq, inbox.chat_id, at, content_type, body, several,"
-            f" {LIVE.format(chat='inbox.chat_id')}, begun FROM inbox"
+            f"SELECT seq, inbox.chat_id, at, {as_text('content_type')}, body, several,"
+            f" {LIVE.format(chat='inbox.chat_id')}, {as_text('begun')} FROM inbox"
             f" LEFT JOIN senders ON senders.chat_id = inbox.chat_id {where}"
             " AND seq NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?",
             (*values, listed(self._unread), limit),
@@ -480,7 +480,7 @@ class Tables:
     def data(self, chat_id: ChatId) -> dict[str, str]:
         """Return all values of a chat, by their keys."""
         rows: list[tuple[str, str]] = self._sql.execute(
-            "SELECT key, value FROM data WHERE chat_id = ?", (chat_id,)
+            f"SELECT {as_text('key, value')} FROM data WHERE chat_id = ?", (chat_id,)
         ).fetchall()
         return dict(rows)
 
@@ -488,7 +488,8 @@ class Tables:
         """Return the chats behind `after` that have a value under a key, each with it."""
         behind, values = ("", (key, limit)) if after is None else (" AND chat_id > ?", (key, after, limit))
         rows: list[tuple[int, str]] = self._sql.execute(
-            f"SELECT chat_id, value FROM data WHERE key = ?{behind} ORDER BY chat_id LIMIT ?", values
+            f"SELECT chat_id, {as_text('value')} FROM data WHERE key = ?{behind} ORDER BY chat_id LIMIT ?",
+            values,
         ).fetchall()
         return [(ChatId(chat_id), value) for chat_id, value in rows]
 
