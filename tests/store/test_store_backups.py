@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import random
@@ -486,8 +487,44 @@ async def test_an_older_file_of_the_store_is_refused_beside_the_newer_log(path: 
     left.write_bytes(older)
     await refused(left, "another store's, or of another time")
     log_of(left).unlink()
-    async with opened(left) as store:  # it was stopped: what it has is whole
+    await refused(left, "bot.db.lock knows a later run than the store .*, which is an older copy")
+    # It was stopped: what it has is whole, but not all.
+    await back_up_sqlite(left, backup := tmp_path / "backup", clock=CLOCK)
+    await restored(backup, left)
+    async with opened(left) as store:
         assert await store.setting("when") == "first"
+        assert store.opening().restored
+
+
+async def test_an_older_file_is_refused_beside_the_lock_of_a_store_that_was_stopped(path: Path) -> None:
+    copies: list[bytes] = []
+    for n in range(2):
+        async with opened(path) as store:
+            await store.commit(PutSetting("when", f"{n}"))
+        copies.append(path.read_bytes())
+    path.write_bytes(copies[0])
+    await refused(path, "bot.db.lock knows a later run than the store .*, which is an older copy")
+    path.write_bytes(copies[1])
+    async with opened(path) as store:
+        assert await store.setting("when") == "1"
+
+
+async def test_a_run_that_could_not_be_noted_is_no_other_s(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock file had no room, and yet the run before."""
+    async with opened(path) as store:
+        await store.commit(PutSetting("when", "then"))
+    with monkeypatch.context() as full:
+        full.setattr("triobot.store.notes._allot", raises_no_room)
+        async with opened(path) as store:
+            await store.commit(PutSetting("when", "now"))
+    async with opened(path) as store:
+        assert await store.setting("when") == "now"
+
+
+def raises_no_room(fd: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 async def test_a_file_without_the_log_that_it_needs_is_refused(path: Path, tmp_path: Path) -> None:
@@ -496,6 +533,8 @@ async def test_a_file_without_the_log_that_it_needs_is_refused(path: Path, tmp_p
     alone = tmp_path / "renamed.db"
     left.rename(alone)
     await refused(alone, "was not stopped, and renamed.db-wal isn't beside it")
+    with pytest.raises(ConfigError, match=r"was not stopped, and renamed.db-wal isn't beside it"):
+        await examine_sqlite(alone)
     # At its old name there is a log without a file.
     await refused(left, "is not there, but a bot has run on it")
     backup = tmp_path / "backup"
@@ -541,6 +580,13 @@ async def test_a_log_that_lost_what_it_had_is_refused(
     log_of(left).write_bytes(whole)
     async with opened(left) as store:
         assert await store.setting("when") == f"then {folds}"
+
+
+async def test_an_empty_log_without_its_lock_file_is_refused(path: Path, tmp_path: Path) -> None:
+    left = await crashed(path, tmp_path / "left", "then")
+    log_of(left).write_bytes(b"")
+    left.with_name("bot.db.lock").unlink()
+    await refused(left, "was not stopped, and bot.db-wal is emptied, cut short or damaged")
 
 
 @pytest.mark.parametrize("erased", [False, True])

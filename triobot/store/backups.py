@@ -21,7 +21,7 @@ from typing import Final
 
 from ..errors import ConfigError, StoreCorruptError
 from .broadcasts import stop_after_restore
-from .lock import FileLock, lock_path, take_lock
+from .lock import FileLock, lock_path, machine_boot, take_lock
 from .log_file import holds, log_path
 from .opening import LEAP, begin_epoch
 from .private_files import COMPANIONS, check_kind, checked_path, make_new, remove_leftover, sync_folder
@@ -106,14 +106,22 @@ _RULES: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
-def check_alone(path: Path, lock: FileLock, *, to_run: bool = False) -> None:
+_OLDER: Final = (
+    "{path}.lock knows a later run than the store {path}, which is an older copy or another store: put the"
+    f" newest file there; {_AS_BACKUP}"
+)
+
+
+def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: bool = False) -> None:
     """Ask the file by itself whether it is the store that was stopped: SQLite lays the log beside it over it.
 
     Args:
-        to_run: a bot is to run on it; else it may be a backup, or have lost its log.
+        to_run: a bot is to run on it; else it may be a backup, or older than its lock.
+        to_check: it is to be whole; else it may have lost its log, unless a bot is to run on it.
 
     Raises:
-        ConfigError: the file was emptied, is a backup, or has another store's log beside it. Says what to do.
+        ConfigError: the file was emptied, is a backup, or isn't of one time with what is beside it. Says what
+            to do.
     """
     log, journal = log_path(path), path.with_name(f"{path.name}-journal")
     for beside in (log, journal):
@@ -145,10 +153,16 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False) -> None:
         held = holds(log, mark.encode())
         if mark and held is False:
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=log.name))
-        if mark and to_run and not begun and get_meta(connection, "clean") is None:
+        run, last, clean = get_meta(connection, "run"), lock.notes.run_left(), get_meta(connection, "clean")
+        # Where the machine names no boot, no run is noted.
+        if to_run and clean and not held and run and last and int(run) != last and machine_boot():
+            raise ConfigError(_OLDER.format(path=path))
+        to_check = to_check and get_meta(connection, BACKUP) is None
+        if mark and (to_run or to_check) and not begun and not clean:
             noted, length = lock.notes.log_left()
             damage = "" if log.exists() else "isn't beside it"
-            if not damage and noted == mark and not (held and log.stat().st_size >= length):
+            # Without its lock file, nothing says that an empty log had nothing.
+            if not (damage or (held and log.stat().st_size >= length)) and (noted == mark or not last):
                 damage = "is emptied, cut short or damaged"
             if damage:
                 raise ConfigError(_LOST.format(path=path, log=log.name, damage=damage))
@@ -220,7 +234,7 @@ def examine_file(path: Path) -> list[str]:
 
     Raises: as `back_up_file`.
     """
-    with _locked(path) as connection:
+    with _locked(path, to_check=True) as connection:
         return examine(connection)
 
 
@@ -342,7 +356,7 @@ def _set_aside(path: Path) -> Path | None:
 
 
 @contextmanager
-def _locked(path: Path) -> Generator[sqlite3.Connection]:
+def _locked(path: Path, *, to_check: bool = False) -> Generator[sqlite3.Connection]:
     """Lock and open a store that no program has open, as it is: neither migrated nor counted as a run."""
     path = path.resolve()
     if not path.is_file():
@@ -352,7 +366,7 @@ def _locked(path: Path) -> Generator[sqlite3.Connection]:
         check_kind(path)
     lock = take_lock(path)
     try:
-        check_alone(path, lock)
+        check_alone(path, lock, to_check=to_check)
         killed = log_path(path).exists()
         with closing(sqlite3.connect(path, isolation_level=None, timeout=5.0)) as connection:
             connection.execute("PRAGMA locking_mode = exclusive").fetchone()

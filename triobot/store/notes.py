@@ -120,12 +120,16 @@ class Notes:
 
     def begin(self, run: int) -> None:
         """Make room for notes of this run; without it none is taken."""
-        with suppress(OSError, ValueError):
+        try:
             _allot(self._fd)
             self._pages = mmap.mmap(self._fd, _SIZE)
-            numbers = memoryview(self._pages)[_NUMBERS:].cast("q")
-            numbers[_RUN] = run
-            self._numbers = self.at_work = numbers
+        except (OSError, ValueError):
+            with suppress(OSError):
+                os.ftruncate(self._fd, SLOT)  # else the next start would take this run for an older one
+            return
+        numbers = memoryview(self._pages)[_NUMBERS:].cast("q")
+        numbers[_RUN] = run
+        self._numbers = self.at_work = numbers
 
     def note_answered(self, key: str) -> None:
         """Note a key; the oldest makes room for it if need be."""
