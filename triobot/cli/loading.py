@@ -123,13 +123,14 @@ def _import_file(path: Path, name_in_it: str) -> ModuleType:
 
 def _hint_at_package(path: Path, name: str, error: BaseException) -> str:
     """Say how to name a file that imports from its own package, which a file by itself doesn't have."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    first = (missing or "").partition(".")[0]
     names, top = [path.stem], Path("/")
     for top in path.resolve().parents:
-        if len(names) > 1 and not (top / "__init__.py").is_file():
+        if first in names[:-1] or (len(names) > 1 and not first and not (top / "__init__.py").is_file()):
             break
         names.insert(0, top.name)
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    if "relative import" not in str(error) and (missing or "").partition(".")[0] != names[0]:
+    if "relative import" not in str(error) and first not in names[:-1]:
         return ""
     place = "" if top == Path.cwd() else f" from the folder {top}"
     return f"; it is in a package: name it{place} as {'.'.join(names).removesuffix('.__init__')}:{name}"
