@@ -1,7 +1,8 @@
 """Run tests of bots under pytest, in virtual time, and show of a failed one what its people saw.
 
-An async test function of a module that has something of `triobot.testing` is run without a setting, unless
-another plugin runs it: pytest-trio in its Trio mode or by its mark, anyio, or pytest-asyncio by its mark.
+An async test function of a module that has something of `triobot.testing`, or that comes to it by what it
+calls and its fixtures, is run without a setting, unless another plugin runs it: pytest-trio in its Trio mode
+or by its mark, anyio, or pytest-asyncio by its mark.
 Each example of Hypothesis is a run of its own. A failed test is told with the bot's own error, and pdb opens
 there.
 
@@ -13,9 +14,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, cast
 
 import pytest
@@ -112,10 +115,51 @@ def _in_virtual_time(test: Callable[..., Coroutine[Any, Any, object]]) -> Callab
 
 def _is_a_bots(item: pytest.Function) -> bool:
     given = getattr(item.obj, "hypothesis", None)
-    if not inspect.iscoroutinefunction(item.obj if given is None else given.inner_test):
+    test = item.obj if given is None else given.inner_test
+    if not inspect.iscoroutinefunction(test):
         return False
-    names: dict[str, object] = vars(item.module)
-    return any(str(getattr(value, "__module__", "")).startswith(_KIT) for value in names.values())
+    fixtures = item._fixtureinfo.name2fixturedefs.values()  # pyright: ignore[reportPrivateUsage]
+    uses = [test, *(fixture.func for of_name in fixtures for fixture in of_name)]
+    return any(map(_is_of_kit, vars(item.module).values())) or _reach_kit(uses, item.config.rootpath)
+
+
+def _is_of_kit(value: object) -> bool:
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return str(name).startswith(_KIT)
+
+
+def _reach_kit(uses: list[object], within: Path) -> bool:
+    """Follow the names in these functions through the project's own modules."""
+    seen: set[CodeType | type] = set()
+    for used in uses:
+        if _is_of_kit(used):
+            return True
+        if isinstance(used, type) and used not in seen:
+            seen.add(used)
+            uses += vars(used).values()
+        function = inspect.unwrap(used) if callable(used) else used
+        function = getattr(function, "__func__", function)
+        if not isinstance(function, FunctionType) or function.__code__ in seen:
+            continue
+        seen.add(function.__code__)
+        file = Path(function.__code__.co_filename)
+        if "site-packages" in file.parts or not file.is_relative_to(within):
+            continue
+        names = set(_names_in(function.__code__))
+        if any(name.startswith(_KIT) for name in names):  # an import in the function
+            return True
+        found = [function.__globals__[name] for name in names & function.__globals__.keys()]
+        for module in [one for one in found if isinstance(one, ModuleType)]:
+            found += [vars(module)[name] for name in names & vars(module).keys()]
+        uses += found
+    return False
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names_in(inner)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -137,6 +137,35 @@ def test_a_bot_s_test_is_not_asyncio_s_unless_it_says_so(beside: pytest.Pytester
     beside.runpytest_subprocess(*plugins).assert_outcomes(passed=8, skipped=1)
 
 
+def test_a_bot_s_test_is_known_by_whatever_way_it_comes_to_the_kit(beside: pytest.Pytester) -> None:
+    drives = "async with {}(bot) as world:\n        await world.user('Sara').joins()\n"
+    beside.mkpydir("shared").joinpath("ways.py").write_text(
+        "from pizza import bot\nfrom triobot.testing import drive\n\n"
+        f"async def joins():\n    {drives.format('drive')}"
+        "\nclass Town:\n    @staticmethod\n    async def joins():\n        await joins()\n"
+        "\nasync def joins_too():\n    await Town.joins()\n"
+    )
+    beside.makeconftest(
+        "import pytest\n\n"
+        "@pytest.fixture\ndef driven():\n    from triobot.testing import drive\n    return drive\n\n"
+        "@pytest.fixture\ndef town(driven):\n    return driven\n"
+    )
+    head = "from pizza import bot\n{}\nasync def test_it({}):\n    "
+    beside.makepyfile(
+        test_alias=head.format("import triobot.testing as t", "") + drives.format("t.drive"),
+        test_whole=head.format("import triobot.testing", "") + drives.format("triobot.testing.drive"),
+        test_inner=head.format("", "") + "import triobot.testing as t\n    " + drives.format("t.drive"),
+        test_helper=head.format("from shared.ways import joins_too", "") + "await joins_too()\n",
+        test_class=head.format("from shared.ways import Town", "") + "await Town.joins()\n",
+        test_module=head.format("from shared import ways", "") + "await ways.Town.joins()\n",
+        test_fixture=head.format("", "town") + drives.format("town"),
+        test_others="import asyncio\nfrom shared import ways\nfrom pizza import bot\n\n"
+        "async def test_it(tmp_path):\n    await asyncio.sleep(0)\n",
+    )
+    plugins = ("-p", "triobot_pytest", "-p", "pytest_asyncio.plugin")
+    beside.runpytest_subprocess(*plugins).assert_outcomes(passed=8)
+
+
 def test_a_bot_that_asyncio_runs_is_said_to_need_trio() -> None:
     """So it is in each async fixture and each marked test of pytest-asyncio's."""
 
