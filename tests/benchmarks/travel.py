@@ -164,7 +164,7 @@ async def measure(file: Path, lines: Sequence[JsonObject], rounds: int) -> None:
         nursery.cancel_scope.cancel()
     median = {name: statistics.median(values) * 1000 for name, values in took.items()}
     print(
-        f"{head['records']:>6} records {head['notches']:>6} notches, left out {head['left_out']:>4}:"
+        f"{head['records']:>6} records {head['notches']:>6} notches:"
         f" open with the newest window {median['open']:>6.0f} ms (CPU {median['cpu']:>5.0f} ms),"
         f" a window from the middle {median['middle']:.0f} ms, one notch {median['one']:.0f} ms;"
         f" a window is {size / 1000:.0f} kB, compressed {packed / 1000:.0f} kB"

@@ -20,11 +20,13 @@ from triobot.cli.exported import exported_journal
 from triobot.conversations.revival.stored import Stored, read_stored
 from triobot.conversations.routes.router import table_of
 from triobot.conversations.services import Services
+from triobot.emulator.views import JsonObject
 from triobot.engine import Record, encode_record
 from triobot.filters import text
 from triobot.runtime.bot import dry_services_of
 from triobot.runtime.settings import Settings
 from triobot.studio.travel.notches import FRAMES
+from triobot.studio.travel.parting import worded
 from triobot.studio.travel.passes import Passed, run_pass
 from triobot.testing import drive
 
@@ -84,7 +86,7 @@ async def test_an_order_with_a_wrong_form_and_a_timeout(
         passed = await kept.passed("order")
 
     assert passed.head["state"] == "ended"
-    assert (passed.head["notches"], passed.head["first"], passed.head["left_out"]) == (11, 0, 0)
+    assert (passed.head["notches"], passed.head["first"]) == (11, 0)
     (source,) = passed.head["sources"]
     assert source["name"] == HERE
     assert passed.texts == [Path(__file__).read_text(encoding="utf-8")]
@@ -160,7 +162,6 @@ async def test_children_and_hooks(autojump_clock: MockClock, monkeypatch: pytest
         passed = await kept.passed("both")
 
     assert passed.head["state"] == "waits"
-    assert passed.head["deepest"] == 2
     whole = states(passed)
     children = sorted(path for path in whole[0]["f"] if path)
     assert len(children) == 2
@@ -174,6 +175,11 @@ async def test_children_and_hooks(autojump_clock: MockClock, monkeypatch: pytest
     assert whole[-1]["f"].keys() == {""}
     assert lit(whole[-1])[-1] == line_of('await chat.ask("Done?")')
     assert any(notch.get("f", {}).get(children[0], 0) is None for notch in passed.notches)
+
+
+def test_a_route_that_is_gone_is_named_where_code_parts() -> None:
+    parting: JsonObject = {"notch": 0, "was": None, "now": None, "what": "the bot has no route 'bot.buy'"}
+    assert worded(parting) == "at notch 0: the bot has no route 'bot.buy'"
 
 
 async def test_a_crash_has_its_frames_and_causes(
@@ -457,8 +463,8 @@ async def test_after_its_time_only_what_ran_has_variables(
         thin = await kept.passed("both", variables=0)
         full = await kept.passed("both")
 
-    assert thin.head["left_out"] == len([notch for notch in thin.notches if notch.get("thin")]) > 0
-    assert full.head["left_out"] == 0
+    assert any(notch.get("thin") for notch in thin.notches)
+    assert not any(notch.get("thin") for notch in full.notches)
     assert [lit(state, path) for state in states(thin) for path in state["f"]] == [
         lit(state, path) for state in states(full) for path in state["f"]
     ]

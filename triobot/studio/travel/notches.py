@@ -108,7 +108,6 @@ class Notches(Onlooker):
         notches: the first is whole.
         sources: the author's files, by their ids.
         wholes: each `WINDOW`-th of the notches, whole.
-        thin: notches in which variables were left out.
         ran: the notch in which the code ended.
     """
 
@@ -125,7 +124,6 @@ class Notches(Onlooker):
         self.notches: list[JsonObject] = []
         self.sources: list[str] = []
         self.wholes: dict[int, JsonObject] = {}
-        self.thin = 0
         self.ran: int | None = None
         records = stored.records
         self._stored = stored
@@ -436,8 +434,6 @@ class Notches(Onlooker):
         for path in [path for path in self._seen if path not in tasks]:
             del self._seen[path]
             lines[path] = variables[path] = None
-        if "thin" in notch:
-            self.thin += 1
         if lines or not self.notches:
             notch["f"] = lines
         if variables or not self.notches:

@@ -61,6 +61,8 @@ def _quoted(text: str) -> str:
 def worded(parting: JsonObject) -> str:
     """Say it in one line, for the terminal."""
     was, now = (cast("JsonObject | None", parting[name]) for name in ("was", "now"))
+    if was is None and now is None:
+        return f"at notch {parting['notch']}: {parting['what']}"
     before = "another line" if was is None else f"`{was['code']}` in line {was['line']}"
     after = "nothing" if now is None else f"`{now['code']}` in line {now['line']}"
     return f"at notch {parting['notch']}: was {before}, is {after}"

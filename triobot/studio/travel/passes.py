@@ -201,7 +201,6 @@ def _head(capture: Notches, stored: Stored) -> JsonObject:
         state = "ended"
     elif row.parked_because is not None:
         state = "parked"
-    depths = [len(frames) for notch in capture.notches for frames in _lists(notch.get("f"))]
     return {
         "format": FORMAT,
         "chat_id": row.chat_id,
@@ -214,7 +213,6 @@ def _head(capture: Notches, stored: Stored) -> JsonObject:
         "records": len(records),
         "notches": len(capture.notches),
         "first": max(0, len(capture.notches) - NEWEST),
-        "deepest": max(depths, default=0),
         "started_at": row.started_at,
         "code": "",
         "sources": [],
@@ -222,14 +220,9 @@ def _head(capture: Notches, stored: Stored) -> JsonObject:
         "divergence": None,
         "hangs": None,
         "failures": [],
-        "left_out": capture.thin,
         "reworded": 0,
         "says": {},
     }
-
-
-def _lists(frames: JsonValue) -> list[list[JsonValue]]:
-    return [one for one in frames.values() if isinstance(one, list)] if isinstance(frames, dict) else []
 
 
 def _sources(capture: Notches, texts: Sequence[str]) -> JsonObject:

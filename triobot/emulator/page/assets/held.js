@@ -31,7 +31,7 @@ const Side = ({ name, at }) => html`
 
 /** @param {{held: Holding, answers: (chat: number, conversation: number) => void}} given */
 function Held({ held, answers }) {
-  const { chat_id: chatId, conversation, route, was, now, way, can_wait: canWait } = held;
+  const { chat_id: chatId, conversation, route, was, now, what, way, can_wait: canWait } = held;
   const name = nameOf(chatId);
   const isDone = way === "end" || way === "take";
   const choose = (way) => tried(() => act(`travel/${chatId}/${conversation}/held`, { way }));
@@ -42,8 +42,7 @@ function Held({ held, answers }) {
     <li class="held-chat" aria-label=${t("heldChat", { name })}>
       <div class="held-words">
         <b dir="auto">${name}</b> <span class="faint" dir="ltr">${route.split(".").at(-1)}</span>
-        <${Side} name="heldWas" at=${was} />
-        <${Side} name="heldNow" at=${now} />
+        ${was || now ? html`<${Side} name="heldWas" at=${was} /><${Side} name="heldNow" at=${now} />` : html`<bdi class="faint">${what}</bdi>`}
       </div>
       <div class="chips">
         <button type="button" class="button primary" disabled=${isDone} onclick=${() => answers(chatId, conversation)}>

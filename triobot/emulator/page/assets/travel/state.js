@@ -28,14 +28,14 @@ const EVERY = 64;
  *   parked?: Parked[], blocks?: Block[], data?: Record<string, string | null>, gone?: string[]
  * }} Notch
  * @typedef {{
- *   error: string, text: string, frames: Frame[], v: Record<string, string>[], causes?: Failure[], because?: string
+ *   error: string, text: string, frames: Frame[], v: Record<string, string>[], causes?: Failure[], because?: string, step?: string
  * }} Failure
  * @typedef {{
  *   id: string, chat_id: number, conversation: number, route: string, kind: string, state: string,
  *   because: string | null, records: number, notches: number, first: number, code: string, started_at: number,
  *   sources: {id: number, name: string, path: string, lines: number}[], marks: {t: number, what: string}[],
  *   divergence: {notch: number, operation: string, what: string, line: [number, number] | null} | null,
- *   hangs: {words: string, line: [number, number] | null} | null, failures: Failure[], left_out: number,
+ *   hangs: {words: string, line: [number, number] | null} | null, failures: Failure[],
  *   builds?: {first: number, since: number | null, known: boolean}[],
  *   now?: {divergence: Pass["divergence"], says: Record<string, string | null>} | null,
  *   crowd?: any,
