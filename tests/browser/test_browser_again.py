@@ -242,6 +242,9 @@ async def test_a_crash_in_a_step_is_run_again_once_mended(browser: Browser, tmp_
         await page.sees("failed here.", within=".standing")
         await finds(page, ".standing button", ".crash-frames li:last-child button")
         await page.sees("KeyError: 'coffee'", within=".crash-card")
+        # The step's own frames and variables: no journal has them.
+        await page.sees("in price_of", within=".crash-step")
+        await page.sees("what = 'coffee'", within=".crash-step")
         await page.sees("chat.step(price_of", within=".line.lit")
         await saves(tmp_path, page, mended)
         await page.click(".travel-banner button")

@@ -289,8 +289,9 @@ def test_kills_are_known_to_the_next_run_on_a_store_that_is_there(tmp_path: Path
     with kept.open("a") as file:
         file.write('{"t": 7, "wh\n')  # it was killed itself
     assert read_marks(store) == [kill, {"t": 6, "what": "restart"}]
-    keep_mark(store, {"t": 8, "what": "kill"})
-    assert [mark["t"] for mark in read_marks(store)] == [5, 6, 8]
+    failure: dict[str, JsonValue] = {"t": 8, "what": "failure", "conversation": 1, "steps": ["KeyError"]}
+    keep_mark(store, failure)
+    assert read_marks(store) == [kill, {"t": 6, "what": "restart"}, failure]
     (tmp_path / "dev.db").unlink()
     assert read_marks(store) == []
     (tmp_path / "dev.db").touch()

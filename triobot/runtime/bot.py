@@ -47,7 +47,7 @@ from ..conversations.routes.declarations import check_arguments, check_async
 from ..conversations.routes.router import Router, table_of
 from ..conversations.running.branches import refuse_conversations
 from ..conversations.running.lines import calling_line
-from ..conversations.services import tell_nobody
+from ..conversations.services import OnFailure, tell_nobody
 from ..conversations.texts import Texts
 from ..errors import ConfigError
 from ..seams.outbox import OnUnknown, Urgency
@@ -201,6 +201,7 @@ class Bot(Router):
         # Where others may have its store, and the work comes and goes.
         self._standby: Standby | None = None
         self._around: Surroundings | None = None
+        self._told: OnFailure = tell_nobody
         self._stop, self._serves = trio.Event(), False
         self._mounted: WeakSet[QuartTrio] = WeakSet()
 
@@ -431,7 +432,7 @@ class Bot(Router):
         around, develops = self._around, front.settings.development
         opening: Callable[..., AbstractAsyncContextManager[Runtime | None]]
         opening = partial(open_work, front) if isinstance(front, Intake) else _turns(self, front)
-        told = tell_nobody if around is None else around.on_failure
+        told = self._told if around is None else around.on_failure
         if around is not None:
             transport = media = around.transport
             provided = (*around.provided, *provided)
@@ -691,6 +692,11 @@ def within(bot: Bot, around: Surroundings) -> Generator[None]:
         yield
     finally:
         bot._around = before  # pyright: ignore[reportPrivateUsage]
+
+
+def tell_failures(bot: Bot, to: OnFailure) -> None:
+    """Have somebody told of each failure at once, beside the author's hook."""
+    bot._told = to  # pyright: ignore[reportPrivateUsage]
 
 
 @final

@@ -6,6 +6,7 @@ a file: a loop of failing starts would bury the first error.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
@@ -30,7 +31,7 @@ from ..operator.calling import ask
 from ..operator.loopback import socket_path
 from ..operator.requests import AboutPayments, ListChats, Request, Status
 from ..wire.rules import JsonValue
-from .commands.dev_bot import GRACE, HANDS_ON, LONGEST_LINE
+from .commands.dev_bot import GRACE, HANDS_ON, LONGEST_LINE, LONGEST_SAID
 
 Phase: TypeAlias = Literal["starting", "running", "stopping", "killed", "failed", "stopped"]
 
@@ -170,11 +171,11 @@ class BotSupervisor:
         return [self._lines[index] for index in range(len(self._lines) - missing, len(self._lines))]
 
     def marks(self, since: int) -> Sequence[dict[str, JsonValue]]:
-        """Return when the process was killed, and started again, since this time of its own clock."""
+        """Return when the process was killed, started again and had a failure, since a time of its clock."""
         return [mark for mark in self._marks if cast("int", mark["t"]) >= since]
 
-    def _mark(self, what: str) -> None:
-        mark: dict[str, JsonValue] = {"t": time.time_ns() // 1_000_000 + self._ahead, "what": what}
+    def _mark(self, what: str, **more: JsonValue) -> None:
+        mark = {"t": time.time_ns() // 1_000_000 + self._ahead, "what": what, **more}
         self._marks.append(mark)
         self._keep_mark(mark)
 
@@ -355,11 +356,13 @@ class BotSupervisor:
     async def _hear(self, said: trio.abc.ReceiveStream) -> None:
         async with (
             said as stream,
-            aclosing(lines_of(stream, LONGEST_LINE)) as lines,
+            aclosing(lines_of(stream, LONGEST_SAID)) as lines,
         ):
             async for line in lines:
                 if line == b"ready\n":
                     self._enter("running")
+                elif line.startswith(b"{"):
+                    self._mark(**json.loads(line))
                 else:
                     self._reached = int(line)
                     self._wake()

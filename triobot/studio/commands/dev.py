@@ -318,7 +318,7 @@ def read_marks(store: str) -> list[dict[str, JsonValue]]:
         for line in path.read_text(errors="replace").splitlines()[-_MARKS:]:
             with suppress(ValueError, TypeError, KeyError):  # a line that a kill has cut in two
                 told = json.loads(line)
-                marks.append({"t": int(told["t"]), "what": str(told["what"])})
+                marks.append({**told, "t": int(told["t"]), "what": str(told["what"])})
     path.write_text("".join(f"{json.dumps(mark)}\n" for mark in marks))
     return marks
 

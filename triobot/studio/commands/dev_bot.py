@@ -10,11 +10,12 @@ it can't outlive a parent that was killed.
 
 Its parent says one thing there, a line with a number: how many milliseconds its clocks are to be ahead, as
 AHEAD says at the start. What it says to its parent, through SAID, are lines, too: ``ready`` once it takes
-events, and each number once what was due by then is done.
+events, each number once what was due by then is done, and as JSON what failed in a step.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -24,26 +25,32 @@ import time
 import traceback
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Final, final
 
 import attrs
 import trio
 
+from ...base.authors import leaves
 from ...base.clock import steady_time
 from ...base.lines import lines_of
 from ...cli import set_up_streams
 from ...cli.loading import load_bot
 from ...cli.terminal import report, set_up_logging
+from ...conversations.running.lines import authors_words
 from ...errors import ConfigError, TriobotError
-from ...runtime.bot import Bot
+from ...runtime.bot import Bot, tell_failures
 from ...runtime.settings import Settings, read_environment
+from ...wire.ids import ChatId
 
 log: Final = logging.getLogger("triobot")
 
 # A reload should take a moment; what is being done gets this long to end.
 GRACE: Final = 2.0
 LONGEST_LINE: Final = 4_000
+LONGEST_SAID: Final = 1 << 20
+_LONGEST_WORDS: Final = 20_000
 HANDS_ON: Final = hasattr(socket, "AF_UNIX")
 """Whether a process can be handed open files here."""
 _OUTPUT, _ERROR_OUTPUT = 1, 2
@@ -73,6 +80,7 @@ def main() -> None:
             keep_ended=_KEEP_ENDED,
         )
         _tell_ignored(bot, settings)
+        tell_failures(bot, partial(_tell_failure, said))
         clock = HurriedClock(int(ahead))
         trio.run(_run, bot, settings, said, clock, clock=clock)
     except ConfigError as error:
@@ -137,6 +145,15 @@ def _show_source(error: ConfigError) -> None:
     ]
     print("".join(traceback.format_list(frames)), end="", file=sys.stderr)
     print("".join(traceback.format_exception_only(cause)), end="", file=sys.stderr)
+
+
+def _tell_failure(said: int, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
+    """Tell the parent what caused each error, frames and variables: a journal has a step's words alone."""
+    causes = [one.__cause__ for one in leaves(error)]
+    if reference and any(causes):
+        words = [one and authors_words(one, variables=True)[:_LONGEST_WORDS] for one in causes]
+        told = {"what": "failure", "conversation": int(reference), "steps": words}
+        os.write(said, json.dumps(told).encode() + b"\n")
 
 
 async def _run(bot: Bot, settings: Settings, said: int, clock: HurriedClock) -> None:

@@ -475,6 +475,12 @@ class Twins:
                 heads.append(now)
             began = cast("int", shown["started_at"])
             marks = self._journals.marks(began) if one.beside is None else one.marks
+            steps = [mark["steps"] for mark in marks if mark.get("conversation") == one.conversation]
+            told: Any = steps[-1] if steps else ()
+            for failure, words in zip(cast("Any", shown["failures"]), told, strict=False):
+                if words and not failure["causes"]:
+                    failure["step"] = words
+            marks = [mark for mark in marks if mark["what"] != "failure"]
             sources = [source for head in heads for source in cast("list[JsonValue]", head["sources"])]
             one.head = {**shown, "id": one.id, "marks": list[JsonValue](marks), "sources": sources}
             one.head |= {"code": now["code"], "builds": builds, "now": None}

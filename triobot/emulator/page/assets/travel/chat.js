@@ -15,8 +15,8 @@ const short = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` 
 
 /** One bubble or grey line. It is drawn again when its look changes, and not for each notch. */
 class Entry extends Part {
-  /** @param {{item: any, isLater: boolean, isNow: boolean, isPending: boolean, isGone: boolean, isUsed: boolean, isBare: boolean, isOther: boolean, said: any, now: string | null | undefined, go: (n: number) => void}} given */
-  render({ item, isLater, isNow, isPending, isGone, isUsed, isBare, isOther, said, now, go }) {
+  /** @param {{item: any, isLater: boolean, isNow: boolean, isPending: boolean, isGone: boolean, isUsed: boolean, isBare: boolean, isOther: boolean, by: string, said: any, now: string | null | undefined, go: (n: number) => void}} given */
+  render({ item, isLater, isNow, isPending, isGone, isUsed, isBare, isOther, by, said, now, go }) {
     const marks = [isLater && "later", isNow && "now", isPending && "pending", isGone && "gone", isOther && "differs"].filter(Boolean).join(" ");
     const here = isNow ? "true" : undefined;
     if (item.kind === "act") {
@@ -45,6 +45,7 @@ class Entry extends Part {
         aria-current=${here}
         onclick=${() => go(item.at)}
       >
+        ${by && html`<b class="then-name"><bdi>${by}</bdi></b>`}
         ${media && mediaOf(content)}
         ${text && html`<span class="then-text" dir="auto">${text}</span>`}
         ${said?.form && formOf(said.form, isUsed)}
@@ -149,6 +150,7 @@ export function Crash({ failure, sources, chosen, choose, lineOf, again = null, 
           `,
         )}
       </ol>
+      ${failure.step && html`<p class="faint">${t("causedBy")}</p><pre class="crash-step" dir="ltr" tabindex="0">${failure.step}</pre>`}
       ${again &&
       html`<button type="button" class="button" onclick=${again}><${Icon} name="replay" size=${16} />${t("runAgain")}</button>`}
       ${(failure.causes ?? []).map(
@@ -166,6 +168,7 @@ export function Crash({ failure, sources, chosen, choose, lineOf, again = null, 
  * @param {{items: any[], cur: number, go: (n: number) => void, crash: any, others: Set<string>, says: Record<string, string | null>}} given `others`: the keys of what a branch doesn't say; `says`: what the present code says otherwise
  */
 export function Chat({ items, cur, go, crash, others, says }) {
+  const writers = new Set(items.filter((item) => item.kind === "mine").map((item) => item.notch.in?.from));
   return html`
     <section class="column column-chat" id="travel-chat">
       <header class="column-head"><h2>${t("chatThen")}</h2><span class="spring"></span><span class="faint">${t("laterIsFaint")}</span></header>
@@ -181,6 +184,7 @@ export function Chat({ items, cur, go, crash, others, says }) {
             isUsed=${item.used <= cur}
             isBare=${item.bare <= cur}
             isOther=${others.has(item.key)}
+            by=${writers.size > 1 && item.kind === "mine" ? item.notch.in?.name : ""}
             said=${item.kind === "other" ? null : saidAt(item, cur)}
             now=${item.kind === "bot" ? says[saidAt(item, cur)?.id ?? ""] : undefined}
             go=${go}
