@@ -111,6 +111,9 @@ export function posting(chat, notch) {
     });
 }
 
+/** The newest event before a notch: of whoever did what had code speak to this place. @param {import("./state.js").Notch} notch @returns {Choose} */
+export const preceding = (notch) => (calls) => calls.findLast((call) => call.way === "event" && call.at <= notch.t);
+
 /** The request that told of a line, or by which it was told. @param {number} chat @param {import("../lines.js").Line} line @returns {Choose} */
 export function telling(chat, line) {
   const what = whatOf(line);

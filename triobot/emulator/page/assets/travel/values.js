@@ -3,8 +3,11 @@
 import { exactClock, longwatch, number } from "../format.js";
 import { html } from "../ui.js";
 import { t } from "../words.js";
-import { editing, posting, sending } from "./links.js";
+import { editing, posting, preceding, sending } from "./links.js";
 import { brief, textOf, waitWords } from "./say.js";
+
+// What other code's doing brought.
+const BY_CODE = new Set(["signal", "call"]);
 
 const nothing = () => html`<p class="none">${t("nothing")}</p>`;
 
@@ -72,6 +75,9 @@ function RecordCard({ notch, words, sent, chat, request }) {
       ${request &&
       (notch.in?.event || notch.in?.what === "payment") &&
       html`<button type="button" class="chip" onclick=${() => request(posting(chat, notch))}>${t("eventsRequest")}</button>`}
+      ${request &&
+      BY_CODE.has(notch.in?.what) &&
+      html`<button type="button" class="chip" onclick=${() => request(preceding(notch))}>${t("eventBefore")}</button>`}
       ${(request ? sent : []).map(
         (item) => html`
           <button type="button" class="chip" key=${item.key} onclick=${() => request(sending(chat, item.messageId))}>${t("itsRequest")} #${item.sent.id}</button>
