@@ -74,6 +74,24 @@ def test_the_kept_order_is_one_that_a_pass_could_tell() -> None:
         assert wrong(notch, SCHEMA["$defs"]["notch"], SCHEMA) is None
 
 
+@pytest.mark.parametrize("others", [0, 1])
+async def test_a_phone_shows_title_and_state(browser: Browser, others: int) -> None:
+    async with window(browser, size=(390, 844)) as shown:
+        told = pizza(shown.sara.chat_id)
+        told.beside = [{**told.listed(), "conversation": 2}] * others
+        await travel(shown, told)
+        await at(shown.page, 18)
+        await shown.page.has(".travel-head .switcher", times=others)
+        for what in ("h1", ".tag"):
+            box = f"document.querySelector('.travel-head {what}').getBoundingClientRect()"
+            seen = (
+                "(({left, right, top, bottom}) => left >= 0 && right <= 390 && right - left > 40"
+                " && !!document.elementFromPoint(left + 9, (top + bottom) / 2)"
+                f"?.closest('.travel-head {what}'))({box})"
+            )
+            assert await shown.page.run(seen), what
+
+
 async def test_a_slider_goes_through_an_order(browser: Browser) -> None:
     """By keys, by clicks on what hangs together, and by a link."""
     async with window(browser, size=WIDE) as shown:
