@@ -505,6 +505,8 @@ async def _one(folder: Path) -> Stored:
     ("changed_line", "stopped"),
     [
         ('name = await chat.ask("Who is it that we have the pleasure to serve?")', None),
+        ('name = (await chat.ask("Who are you?")).upper()', OTHER),
+        ('name = await chat.ask("Who are you?")\n    name = name.upper()', OTHER),
         ('city = await chat.ask("Which city?")\n    name = await chat.ask("Your name?")', OTHER),
         ('city = await chat.ask("Your city?")\n    name = "Sara"', OTHER),
     ],
@@ -512,7 +514,10 @@ async def _one(folder: Path) -> Stored:
 def test_an_answer_is_for_its_question_in_whatever_words(
     shop: Path, changed_line: str, stopped: str | None
 ) -> None:
-    """Its line tells; a question of another variable is another one, however alike the words are."""
+    """Its line tells; a question of another variable is another one, however alike the words are.
+
+    If its words and what is done with the answer change at once, the developer looks first.
+    """
     told = run_in_virtual_time(partial(_one, shop))
     (lines,) = told.journals.values()
     new = build(0)["shop.py"].replace('name = await chat.ask("Your name?")', changed_line)

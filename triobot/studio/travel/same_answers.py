@@ -179,7 +179,11 @@ class SameAnswers:
                 del self.left[0]
 
     async def _asks_the_same(self, answer: PastAnswer) -> bool:
-        """Return whether what was asked last is what the answer was for: its words say so, or its line."""
+        """Return whether what was asked last is what the answer was for: its words say so, or its line.
+
+        A question with other words, whose answer goes elsewhere too, may be another one. What comes of it may
+        take the chat's place, and giving the answer all the same is one press: so the developer looks first.
+        """
         journal, then = await self.branch.journal(), answer.asked
         records = [] if journal is None else [decode_record(line) for line in journal.records]
         now = next((one for one in reversed(records) if is_sending(one)), None)
