@@ -304,7 +304,14 @@ async def order(chat):
 {END}"""
 case("v34 decorators' keys, exchanged", DECO, turn(DECO, '"cake"', '"tea"'), "PPP", ["1", "2"])
 WARN = DECO.replace("Next?", "Cakes?", 1).replace("Next?", "Teas?", 1)
-case("v35 decorators' keys exchanged, the words tell", WARN, turn(WARN, '"cake"', '"tea"'), "SSS", ["1", "2"])
+case(
+    "v35 decorators' keys exchanged, the words tell",
+    WARN,
+    turn(WARN, '"cake"', '"tea"'),
+    "PPP",
+    ["1", "2"],
+    "SSS",
+)
 
 # --- walrus, match, conditions
 WAL = f"""async def order(chat):

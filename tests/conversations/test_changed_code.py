@@ -10,6 +10,7 @@ from changes_of_form import FORMS
 from changes_of_more import MORE
 from changes_of_uses import USES
 from changes_of_values import VALUES
+from changes_of_ways import WAYS
 from deployed import deploy, only
 from trio.testing import MockClock
 
@@ -20,7 +21,7 @@ from tests.store.postgres_rows import PostgresRows
 from triobot.base.clock import WallClock
 from triobot.store import Store
 
-REAL = [*(change for change in CHANGES if change.name[:3] != "d09"), *MORE, *VALUES, *FORMS, *USES]
+REAL = [*(change for change in CHANGES if change.name[:3] != "d09"), *MORE, *VALUES, *FORMS, *USES, *WAYS]
 """A step's function has no former names."""
 SOME = list({**{change.name[0]: change for change in REAL}, **dict(enumerate(REAL[::10]))}.values())
 """One of each kind, and each tenth."""
@@ -74,3 +75,13 @@ def test_there_are_changes_enough() -> None:
     free = [change for change in REAL if "P" not in (change.truth or change.expect)]
     assert len(REAL) >= 140
     assert sum("P" in change.expect for change in free) * 10 <= len(free)
+
+
+async def test_words_and_use_changed_at_once_can_be_accepted(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(monkeypatch)
+    change = next(one for one in WAYS if one.name.startswith("z01"))
+    assert {str(one.parting).rpartition(" ")[0][-22:] for one in await deploy(change)} == {
+        "triobot journal accept"
+    }

@@ -34,6 +34,8 @@ _SAME: Final = frozenset({"enumerate", "list", "tuple"})
 _VIEWS: Final = frozenset({"items", "values", "keys"})
 _LOOPS: Final = (ast.For, ast.AsyncFor)
 _DECIDES: Final = (ast.If, ast.While, ast.Match)
+_LEAVES: Final = (ast.Continue, ast.Break, ast.Return, ast.Raise)
+_ASSIGNS: Final = (ast.Assign, ast.AugAssign, ast.AnnAssign)
 
 
 @final
@@ -65,7 +67,7 @@ class Reading:
 
     Args:
         module: of the line's build.
-        is_inner: the line is the operation itself, and no call of a helper.
+        within: the helpers that the line calls, one by the other; of the operation itself none.
         is_first: nobody called the line's function.
 
     Attributes:
@@ -75,10 +77,11 @@ class Reading:
         labels: the texts in dicts, by their keys.
     """
 
-    def __init__(self, point: Point, module: ModuleOf, *, is_inner: bool, is_first: bool) -> None:
-        self._module, self._is_inner = module, is_inner
-        self._calls = point.heads
-        self._variables = {name for one in point.function.statements for name in one.sets}
+    def __init__(self, point: Point, module: ModuleOf, within: Sequence[Function], *, is_first: bool) -> None:
+        self._module, self._is_inner = module, not within
+        self.point, self._calls = point, point.heads
+        sets = (name for one in point.function.statements for name in one.sets)
+        self._variables = {*point.function.numbers, *sets}
         self._numbers: dict[str, str] = {}
         self._lists: list[Sequence[str]] = []
         self.texts: list[str] = []
@@ -86,9 +89,11 @@ class Reading:
         self.entries: list[_Entry] = []
         self.loops: list[_Entry] = []
         scope = _Scope(point.function.source, point.function)
+        connected, own = _connected(point, within, is_first=is_first)
+        self._own = own.sets
         if not is_first:
             self.entries.append(self._entry(self._signature(point.function, scope)))
-        for one in _connected(point):
+        for one in connected:
             is_loop = isinstance(one.node, _LOOPS)
             told = (self._text(part, scope._replace(is_loop=is_loop)) for part in one.parts)
             (self.loops if is_loop else self.entries).append(self._entry([type(one.node).__name__, *told]))
@@ -124,12 +129,13 @@ class Reading:
     def _signature(self, function: Function, scope: _Scope) -> Iterator[str]:
         arguments = function.node.args
         named = [one for one in (*arguments.posonlyargs, *arguments.args) if one.arg != "self"]
-        told = ["_" if one.arg in function.receivers else one.arg for one in named]
+        told = [self._text(ast.Name(one.arg), scope) for one in named]
         behind = len(told) - len(arguments.defaults)
         for place, value in enumerate(arguments.defaults, behind):
             told[place] += f"={self._text(value, scope)}"
         self._lists.append(told)
-        yield from (self._text(one, scope) for one in getattr(function.node, "decorator_list", ()))
+        others = (*filter(None, arguments.kw_defaults), *getattr(function.node, "decorator_list", ()))
+        yield from (self._text(one, scope) for one in others)
 
     def _text(self, node: ast.AST, scope: _Scope) -> str:
         return ast.unparse(self._read(node, scope))
@@ -151,6 +157,8 @@ class Reading:
                 numbers = range(*(getattr(one, "value", 0) for one in args))[:100]
                 self._lists.append([str(one) for one in numbers])
                 return ast.Name("range")
+            case ast.Call(func=ast.Name()) if not (scope.is_loop or self._takes_value(node)):
+                return self._read(node, scope._replace(is_loop=True))
             case ast.Name(id=name):
                 return self._name(name, scope)
             case ast.Attribute(value=ast.Name(id=name), attr=attr):
@@ -177,9 +185,15 @@ class Reading:
                 self.texts += words_in([node])
             case ast.Assign(targets=[ast.Subscript(slice=key)], value=ast.Constant(value=str() as label)):
                 self.labels[self._text(key, scope)] = label
+            case ast.keyword(arg=str(key), value=ast.Constant(value=str() as label)):
+                self.labels[repr(key)] = label
             case _:
                 pass
         return quieted(node)
+
+    def _takes_value(self, node: ast.AST) -> bool:
+        """Return whether a call is given the value that the line asks for."""
+        return any(one in self._calls or getattr(one, "id", "") in self._own for one in ast.walk(node))
 
     def _own_call(self, call: ast.Call, scope: _Scope) -> ast.AST:
         """Read the call of the line itself: of a helper what it is called with, of an operation nothing."""
@@ -252,10 +266,16 @@ class Reading:
                     return ast.Name(f"{module}.{other}")
                 return self._named(other, scope._replace(source=source))
             case ast.Assign(targets=[ast.Name()], value=value) | ast.AnnAssign(value=ast.expr() as value):
-                return self._read(value, scope)
-            case ast.AsyncFunctionDef():
+                # Two objects may be made alike.
+                told = self._read(value, scope)
+                return ast.Name(f"{name} {ast.unparse(told)}") if isinstance(value, ast.Call) else told
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                pairs = zip(names, values, strict=False)
+                one = next((value for at, value in pairs if callee_of(at) == name), bound.value)
+                return self._bound(name, scope, ast.Assign([ast.Name(name)], one))
+            case ast.AsyncFunctionDef() if any(isinstance(one, ast.Await) for one in ast.walk(bound)):
                 return ast.Name("_")  # the operations in it tell
-            case ast.FunctionDef(name=name, body=body):
+            case ast.FunctionDef(name=name, body=body) | ast.AsyncFunctionDef(name=name, body=body):
                 many = len(self._lists)
                 inside = [self._text(one, scope) for one in body]
                 if not scope.is_loop:  # only its texts may be said
@@ -284,15 +304,20 @@ def _is_like(mine: _Entry, its: _Entry) -> bool:
     )
 
 
-def _connected(point: Point) -> Sequence[Statement]:
-    """Return the statements that decide of a line's value, in the order of the text."""
+def _connected(
+    point: Point, within: Sequence[Function], *, is_first: bool
+) -> tuple[Sequence[Statement], Statement]:
+    """Return the statements that decide of a line's value, in the order of the text, and its own."""
     function = point.function
     outwards = [one for one in above(point) if isinstance(one, ast.stmt)]
-    around = [*outwards[:1], *(one for one in outwards[1:] if isinstance(one, _LOOPS))]
+    repeats = [one for one in outwards if isinstance(one, (*_LOOPS, ast.While))]
+    many = len(outwards) if not is_first else outwards.index(repeats[-1]) + 1 if repeats else 0
+    again = [one for one in outwards[:many] if isinstance(one, _DECIDES)]
+    around = [*outwards[:1], *(one for one in outwards[1:] if isinstance(one, _LOOPS) or one in again)]
     chosen = {one.node: one for one in function.statements if one.node in around or not outwards}
     own = chosen[around[0]] if around else function.statements[0]
     gone, filled = (dict.fromkeys(names, begins(own.node)) for names in (own.sets, own.touches))
-    repeats = [one for one in outwards if isinstance(one, (*_LOOPS, ast.While))]
+    known = {name for f in within for one in f.statements for name in one.reads - f.numbers.keys()}
     grown = -1
     while grown != len(chosen):
         grown = len(chosen)
@@ -305,11 +330,17 @@ def _connected(point: Point) -> Sequence[Statement]:
                 chosen[one.node] = one
             elif (
                 one.sets & wanted
+                or (isinstance(one.node, _ASSIGNS) and (one.sets | one.touches) & known)
+                or (many and _leaves(one.node) and begins(one.node) < begins(own.node))
                 or (one.touches & wanted and _comes_before(one, own, repeats))
                 or (_decides(one.node, chosen) and one.node not in outwards)
             ):
                 chosen[one.node] = one
-    return [one for one in function.statements if one.node in chosen]
+    return [one for one in function.statements if one.node in chosen], own
+
+
+def _leaves(node: ast.stmt) -> bool:
+    return isinstance(node, _DECIDES) and any(isinstance(one, _LEAVES) for one in ast.walk(node))
 
 
 def _decides(node: ast.stmt, chosen: Container[ast.AST]) -> bool:

@@ -24,8 +24,10 @@ QUIET: Final = SAYS | {"sleep"}
 """Operations whose arguments decide nothing of any value."""
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_AWAITS: Final = (ast.Await, ast.YieldFrom)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_KEYED: Final = frozenset({"get", "set", "update", "clear"})
+_KEYED: Final = frozenset({"get", "set", "update", "clear", "fill"})
+_READS: Final = frozenset({"print", "len", "str", "repr", "int", "float", "bool", "isinstance", "type"})
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While, *_COMPREHENSIONS)
 _NAMED: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BINDING: Final = (*_NAMED, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
@@ -113,6 +115,16 @@ class Source:
         return Counter(point.told for function in self.functions for point in function.points)
 
     @cached_property
+    def mentions(self) -> Counter[str]:
+        """Count the names, twice where one is not called at once but may be called again and again."""
+        nodes = [*ast.walk(self.tree)]
+        called = {one.func for one in nodes if isinstance(one, ast.Call)}
+        names = [one for one in nodes if isinstance(one, ast.Name | ast.Attribute)]
+        found = Counter(callee_of(one) for one in (*names, *(one for one in names if one not in called)))
+        found.update(2 * [one.name for one in nodes if isinstance(one, ast.alias) and one.asname])
+        return found
+
+    @cached_property
     def bound(self) -> Mapping[str, Sequence[_Bound]]:
         """Return what the module says of each of its names: statements, or a name of another module."""
         found: defaultdict[str, list[_Bound]] = defaultdict(list)
@@ -170,7 +182,7 @@ def _fits(node: _Node, place: Range) -> tuple[int, int] | None:
     """Return how far a range begins behind a node that it belongs to; None if it belongs to another."""
     line, column, last, end = place
     if column is None or line is None:
-        return (0, 0) if isinstance(node, ast.Await) and node.lineno == line else None
+        return (0, 0) if isinstance(node, _AWAITS) and node.lineno == line else None
     begins, ends = (node.lineno, node.col_offset), _end_of(node)
     if (heads := _heads_of(node)) is not None:
         first, behind = heads[0], _end_of(heads[-1])
@@ -290,7 +302,7 @@ class Point:
         self.function = function
         self.node = node
         blocks = _heads_of(node)
-        self.heads = blocks or [node.value if isinstance(node, ast.Await) else cast("ast.expr", node)]
+        self.heads = blocks or [node.value if isinstance(node, _AWAITS) else cast("ast.expr", node)]
         self.expressions = [_unreceived(head, function) for head in self.heads]
         self.call = self.blank = ", ".join(map(ast.unparse, self.expressions))
         self.words: tuple[str, ...] = ()
@@ -369,10 +381,10 @@ def callee_of(call: ast.AST) -> str:
 
 def _is_point(node: ast.AST, parent: ast.AST) -> bool:
     if isinstance(node, ast.Call):
-        return not isinstance(parent, ast.Await)
+        return not isinstance(parent, _AWAITS)
     if isinstance(node, _COMPREHENSIONS):
         return any(one.is_async for one in node.generators)
-    return isinstance(node, ast.Await | ast.With | ast.AsyncWith | ast.AsyncFor)
+    return isinstance(node, (*_AWAITS, ast.With, ast.AsyncWith, ast.AsyncFor))
 
 
 def _heads_of(node: ast.AST) -> Sequence[ast.expr] | None:
@@ -487,6 +499,8 @@ def above(point: Point) -> Iterator[ast.AST]:
 def parts_of(statement: ast.stmt) -> Sequence[ast.AST]:
     """Return what a statement is made of, without the statements within."""
     match statement:
+        case ast.AnnAssign(value=None) | ast.While(test=ast.Constant()):
+            return []
         case ast.If(test=test) | ast.While(test=test):
             return [test]
         case ast.For(target=target, iter=over) | ast.AsyncFor(target=target, iter=over):
@@ -494,7 +508,7 @@ def parts_of(statement: ast.stmt) -> Sequence[ast.AST]:
         case ast.With(items=items) | ast.AsyncWith(items=items):
             return items
         case ast.Match(subject=subject, cases=cases):
-            return [subject, *(one.pattern for one in cases)]
+            return [subject, *(part for one in cases for part in (one.pattern, one.guard) if part)]
         case ast.Try() | ast.TryStar() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return []
         case _:
@@ -516,13 +530,14 @@ def _statement(node: ast.stmt, others: set[str], receivers: frozenset[str]) -> S
                     reads.add(name)
                 case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
                     touches.add(_owner_of(one))
-                case ast.Call(func=func, args=args):
+                case ast.Call(func=func, args=args) if callee_of(one) not in _READS:
                     # A nursery is no list of its children.
                     owner = [func] if isinstance(func, ast.Attribute) and func.attr != "start_soon" else []
                     touches.update(map(_owner_of, [*args, *owner]))
                 case _:
                     pass
     reads |= sets if isinstance(node, ast.AugAssign) else set()
+    touches |= sets & others
     touches -= receivers | vars(builtins).keys() | {""}
     return Statement(node, parts, frozenset(sets - others), frozenset(reads), frozenset(touches))
 

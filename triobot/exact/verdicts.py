@@ -88,7 +88,8 @@ class Parting:
     def code(self) -> str:
         """Return what `triobot journal accept` knows these two lines by; empty if one of them is no call."""
         told = f"{self.was.function} {self.was.call} {self.now.call}"
-        if not (self.was.call and self.now.call) or self.because not in _ACCEPTABLE:
+        is_reworded = self.because == OTHER_VALUES and self.was.call != self.now.call
+        if not (self.was.call and self.now.call and (is_reworded or self.because in _ACCEPTABLE)):
             return ""
         return blake2b(told.encode("utf-8", "replace"), digest_size=3).hexdigest()
 
@@ -173,8 +174,7 @@ class Comparison:
         return self._alignments[build]
 
     def _by_module(self, digests: Iterable[str]) -> dict[str, Source]:
-        sources = [source for digest in sorted(digests) if (source := self.source(digest)) is not None]
-        return {source.name: source for source in sources}
+        return {one.name: one for one in map(self.source, sorted(digests)) if one is not None}
 
     def build_of(self, site: int, at: int) -> int:
         """Return the build of a site that was recorded then: the newest of that time that has its sources."""
@@ -272,8 +272,10 @@ class Comparison:
             from .reading import Reading  # as with alignments
 
             chain, module = self.points(site), partial(self._module, build)
+            functions = [one.function for one in chain]
             self._readings[site, build] = [
-                Reading(one, module, is_inner=one is chain[-1], is_first=one is chain[0]) for one in chain
+                Reading(one, module, functions[number:], is_first=number == 1)
+                for number, one in enumerate(chain, 1)
             ]
         return self._readings[site, build]
 
@@ -300,7 +302,7 @@ class Comparison:
         """Return the text that is said at a site, if that is one of a source's; it may be within another."""
         if print_of is None:
             return None
-        chain = self.points(site)
+        chain = [one.point for one in self.readings(site, build)]
         # What was found for another conversation comes first.
         found = self._found.setdefault((site, build), [])
         if not found:
@@ -324,9 +326,9 @@ def _is_copy(one: Point, other: Point) -> bool:
 
 def _is_once(chain: Sequence[Point], sources: Sequence[Source]) -> bool:
     """Return whether words are said once in sources, by helpers of which each is called once."""
-    calls = [f"{one.function.short}(" for one in chain[1:]]
+    names = [one.function.short for one in chain[1:]]
     return sum(source.said[chain[-1].told] for source in sources) == 1 and all(
-        sum(source.text.count(call) for source in sources) <= 2 for call in calls
+        sum(source.mentions[name] for source in sources) <= 1 and name[:2] != "__" for name in names
     )
 
 
@@ -441,6 +443,9 @@ class Judge:
             was, is_now = (Counter(text for one in ones for text in one.texts) for ones in (olds, news))
             if recorded.print == now.print:
                 once = [text for text, many in was.items() if many == is_now[text] == 1]
+                if len(of.points(new)) > 1:  # other lines may call with the same words
+                    said = of.alignment(build).was_said, of.alignment(build).is_said
+                    once = [text for text in once if all(len(one.get(text, ())) < 2 for one in said)]
                 told = _text_with(now.print, once, of.points(new), print_of) is not None
             else:
                 told = self._replaced(recorded, now, build, print_of)
@@ -468,12 +473,14 @@ class Judge:
             {key: text for one in ones for key, text in one.labels.items()} for ones in (olds, news)
         )
         keyed = {*before, *after, *map(repr, (*before.values(), *after.values()))}
-        is_choice = of.points(new)[-1].op == "choose"
-        if _crossed(before, after) or (
-            is_choice and _crossed(*(_placed(ones, keyed) for ones in (olds, news)))
-        ):
+        is_now = news[-1].point
+        if olds[-1].point.key != is_now.key:
+            return self._part(REPLACED, old, new)
+        placed = [_placed(ones, keyed) for ones in (olds, news)]
+        is_choice = is_now.op == "choose" or (is_now.op == "fill" and len(placed[0]) == len(placed[1]))
+        if _crossed(before, after) or (is_choice and _crossed(*placed)):
             return self._part(CROSSED, old, new)
-        words, now_words = ([word for one in of.points(site) for word in one.words] for site in (old, new))
+        words, now_words = ([word for one in ones for word in one.point.words] for ones in (olds, news))
         if words != now_words or self._replaced(recorded, now, build, print_of, is_open=has_letters(words)):
             self.reworded[of.line_of(old), of.line_of(new)] = None
             return None
