@@ -361,8 +361,7 @@ class Intake:
         elsewhere = work.dispatcher.elsewhere
         table, chat_id, name, key = elsewhere.table, asked.chat_id, asked.name, asked.key
         if asked.way == "signal":
-            await elsewhere.signal(chat_id, read_signal(table, name, asked.value), key)
-            return {"done": True}
+            return {"done": await elsewhere.signal(chat_id, read_signal(table, name, asked.value), key)}
         route, args = read_start(table, name, asked.value)
         return {"done": await elsewhere.start(chat_id, route.name, args, key=key, once=key)}
 

@@ -78,11 +78,11 @@ class Elsewhere:
 
     async def signal(
         self, place: ChatId, value: object, key: str | None, room: RoomName | None = None
-    ) -> None:
-        """Store a signal, and take it like an event; see `triobot.RoomRef.signal`."""
+    ) -> bool:
+        """Store a signal, unless its key is known, and take it like an event; see `triobot.RoomRef.signal`."""
         arrival = signal_arrival(place, value, key, self._services.clock.now(), room)
         await trio.lowlevel.checkpoint_if_cancelled()
-        await self._accept(arrival)
+        return await self._accept(arrival)
 
     async def start(
         self,

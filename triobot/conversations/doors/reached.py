@@ -94,7 +94,8 @@ def _read(hint: Any, value: object, where: str) -> object:
     same = kind in (object, Any, sort) or (kind is float and sort is int)
     if same or (origin is Literal and value in parts) or (origin is dict and sort is dict):
         return value
-    raise ConfigError(f"{where} takes {getattr(kind, '__name__', kind)}, and JSON has no such value there")
+    wanted = "a JSON object of its fields" if has_fields(kind) else getattr(kind, "__name__", kind)
+    raise ConfigError(f"{where} takes {wanted}, and what is given is none")
 
 
 def _made(kind: type[Any], given: dict[str, object], where: str) -> object:
