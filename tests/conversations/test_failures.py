@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import re
 import signal
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import cast
 
 import attrs
@@ -16,12 +18,14 @@ from doubles import FakeOutbox, FakeStore, forbidden
 from town import CHAT, TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
+from triobot import Bot
 from triobot.conversations.chat import Chat
 from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import command, message, text, when
 from triobot.conversations.routes.router import Router
 from triobot.conversations.texts import Texts
 from triobot.errors import ForbiddenError, NotDeliveredError
+from triobot.testing import drive
 from triobot.wire.events import Event, Message
 
 SECRET = "my PIN is 4321"
@@ -554,3 +558,26 @@ async def test_a_stop_does_not_wait_for_an_apology() -> None:
         outbox.hold()
         await town.says("fail")
         assert town.sent() == ["Thanks.", TEXTS.apology]
+
+
+async def test_a_package_that_ships_routes_is_told_by_its_own_lines(
+    autojump_clock: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is installed among libraries, and what fails is a function of its own that a route calls."""
+    (tmp_path / "shipped_kit").mkdir()
+    (tmp_path / "shipped_kit" / "rules.py").write_text(
+        'async def checked() -> None:\n    raise ValueError("No.")\n'
+    )
+    (tmp_path / "shipped_kit" / "__init__.py").write_text(
+        "from triobot import Chat, Router\n\nfrom .rules import checked\n\nroutes = Router()\n\n\n"
+        "@routes.conversation\nasync def feedback(chat: Chat) -> None:\n    await checked()\n"
+    )
+    monkeypatch.setattr("triobot.conversations.running.lines._LIBRARIES", (f"{tmp_path}/",))
+    monkeypatch.setattr("triobot.conversations.running.lines._HOMES", set())
+    monkeypatch.syspath_prepend(tmp_path)
+    bot = Bot()
+    bot.include(importlib.import_module("shipped_kit").routes)
+    async with drive(bot) as world:
+        await world.user("Ali").joins()
+        await world.waits(seconds=1)
+        assert "rules.py:2" in world.takes_alarm("conversation_crashed").text

@@ -79,7 +79,7 @@ class Elsewhere:
     async def signal(
         self, place: ChatId, value: object, key: str | None, room: RoomName | None = None
     ) -> bool:
-        """Store a signal, unless its key is known, and take it like an event; see `triobot.RoomRef.signal`."""
+        """Store a signal, unless its key is known, and take it as an event; see `triobot.RoomRef.signal`."""
         arrival = signal_arrival(place, value, key, self._services.clock.now(), room)
         await trio.lowlevel.checkpoint_if_cancelled()
         return await self._accept(arrival)

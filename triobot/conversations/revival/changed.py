@@ -82,7 +82,7 @@ class Code:
     """The author's code that runs over one store.
 
     Args:
-        table: the routes, whose packages are the author's wherever they are installed.
+        table: the routes.
 
     Attributes:
         sites: of operations, as they come up.
@@ -91,9 +91,8 @@ class Code:
 
     def __init__(self, table: Table) -> None:
         self.sites = Sites(_kind_of)
-        self._homes = {_top(getattr(one, "__module__", "")) for one in table.functions} - {"triobot"}
         loaded = [(name, file) for name, file in loaded_modules() if not is_between(file)]
-        own = [(name, file) for name, file in loaded if self._is_own(name, file)]
+        own = [(name, file) for name, file in loaded if is_authors(file)]
         self.sites.read(own)
         # What a library's source says is not looked at: its size tells of another version.
         self._libraries = {name: _size_of(file) for name, file in {*loaded} - {*own}}
@@ -123,9 +122,6 @@ class Code:
             self._build = known, int.from_bytes(blake2b(shown, digest_size=5).digest(), "big")
         return self._build[1]
 
-    def _is_own(self, name: str, file: str) -> bool:
-        return is_authors(file) or _top(name) in self._homes
-
     @property
     def _here(self) -> Mapping[str, tuple[str, str]]:
         return {**self._expected, **self.sites.present}
@@ -146,7 +142,7 @@ class Code:
         loaded = {name for name, _ in self.sites.present.values()}
         before = {known.sources.get(digest, "") for digest in (last.sources if last is not None else ())}
         for name in before - loaded:
-            digest, text = read_file(file) if self._is_own(name, file := file_of(name)) else ("", "")
+            digest, text = read_file(file) if is_authors(file := file_of(name)) else ("", "")
             self._expected |= {digest: (name, text)} if text else {}
         self._build = -1, 0
         if last is not None and last.build == self.build:
@@ -215,10 +211,6 @@ class Code:
             return None if text is None else read_source(known.sources[digest], text, digest)
 
         return Comparison(self.sites, builds, source_of, self.formerly, accepted)
-
-
-def _top(module: str) -> str:
-    return module.partition(".")[0]
 
 
 def _row_of(site: KnownSite) -> SiteRow:

@@ -24,7 +24,7 @@ from typing_extensions import TypeVar
 from ...base.frozen import guarded
 from ...errors import ConfigError
 from ...wire.events import Event
-from ..running.lines import calling_line
+from ..running.lines import calling_line, take_home
 from .declarations import Hook as Hook
 from .declarations import Ignored as Ignored
 from .declarations import Per as Per
@@ -459,6 +459,7 @@ class Router:
         refuse_uncalled(hook, "@around")
         check_arguments(hook, (None,), f"{what} a function of two arguments, a room and call")
         check_async(hook, what)
+        take_home(hook.__module__)
         self._hooks.append(Hook(hook, route_name(hook), calling_line()))
         check_hooks(self._hooks)
         return hook
@@ -517,6 +518,7 @@ class Router:
             f"{decorator} decorates a function of {takes}, as in {written}{others}",
         )
         check_async(handler, f"{decorator} decorates")
+        take_home(handler.__module__)
         # The filter's type and the handler's fit by the decorator's signature; the table holds them all.
         behind = taken if kind in _IN_NO_CHAT else self._behind(taken)
         route = Route(

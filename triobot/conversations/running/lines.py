@@ -34,6 +34,8 @@ _TRIOS: Final = str(Path(trio.__file__).parent) + os.sep
 _LOOP: Final = "unrolled_run"
 _RUN: Final = "run"
 _LIBRARIES: Final = _places("purelib", "platlib")
+# Packages among the libraries that are authors': a bot, or its routes, may be installed.
+_HOMES: Final[set[str]] = set()
 # Such code runs inside of a line only if that line awaits it.
 _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 # Generators that step a coroutine by hand: to Python, what they step isn't what they wait for.
@@ -46,6 +48,14 @@ _RAISE: Final = opcode.opmap["RAISE_VARARGS"]
 _LONGEST: Final = 10_000
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def take_home(module: str) -> None:
+    """Count the package of this module as an author's from now on: some of a bot's routes are in it."""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    for place in _LIBRARIES:
+        if file.startswith(place) and not is_ours(file):
+            _HOMES.add(place + "".join(file[len(place) :].partition(os.sep)[:2]))
 
 
 def steps_inner(generator: F) -> F:
@@ -108,7 +118,7 @@ def working_line(frame: FrameType | None) -> str | None:
     files = [one.f_code.co_filename for one in frames]
     own = next((place for place, file in enumerate(files) if is_authors(file)), None)
     if own is None:
-        # A bot that is installed like a library can't be told from one: it begins at the outermost such.
+        # Code that is installed, and isn't known yet as a bot's, begins at the outermost such.
         libraries = [place for place, file in enumerate(files) if _is_library(file)]
         own = libraries[-1] if libraries else None
         while own and _is_awaited(frames[own - 1]) and _is_library(files[own - 1]):
@@ -269,8 +279,9 @@ class Position:
 
 def positions(frames: Iterable[tuple[FrameType, int]]) -> tuple[Position, ...]:
     """Return a task's frames that are an author's, outermost first; a file may have changed since it ran."""
-    outside = [(frame.f_code, line) for frame, line in frames if _is_outside(frame.f_code.co_filename)]
-    own = [(code, line) for code, line in outside if not code.co_filename.startswith(_LIBRARIES)]
+    codes = [(frame.f_code, line) for frame, line in frames]
+    own = [(code, line) for code, line in codes if is_authors(code.co_filename)]
+    outside = [(code, line) for code, line in codes if _is_outside(code.co_filename)]
     return tuple(
         Position(code.co_filename, line, code.co_qualname, linecache.getline(code.co_filename, line).strip())
         for code, line in own or outside[:1]
@@ -300,7 +311,7 @@ def is_between(file: str) -> bool:
 
 def is_authors(file: str) -> bool:
     """Return whether a file of code is a bot's own: neither ours, nor Python's, nor a library's."""
-    return _is_outside(file) and not file.startswith(_LIBRARIES)
+    return file.startswith(tuple(_HOMES)) or (_is_outside(file) and not file.startswith(_LIBRARIES))
 
 
 def _is_outside(file: str) -> bool:
@@ -310,9 +321,9 @@ def _is_outside(file: str) -> bool:
 def _authors_line(innermost_first: Sequence[tuple[str, int]]) -> str:
     """Return the line of the innermost frame of an author's, or of the outermost one of a library, or ``?``.
 
-    A bot that is installed like a library can't be told from one: it begins at the outermost such frame.
+    Code that is installed, and isn't known yet as a bot's, begins at the outermost such frame.
     """
+    own = [(file, line) for file, line in innermost_first if is_authors(file)]
     outside = [(file, line) for file, line in innermost_first if _is_outside(file)]
-    own = [(file, line) for file, line in outside if not file.startswith(_LIBRARIES)]
     file, line = own[0] if own else outside[-1] if outside else ("?", 0)
     return f"{file}:{line}" if line else file
