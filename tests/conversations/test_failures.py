@@ -21,12 +21,13 @@ from trio.testing import MockClock
 from triobot import Bot
 from triobot.conversations.chat import Chat
 from triobot.conversations.data import Key
-from triobot.conversations.routes.filters import command, message, text, when
+from triobot.conversations.routes.filters import Command, command, message, text, when
 from triobot.conversations.routes.router import Router
 from triobot.conversations.texts import Texts
 from triobot.errors import ForbiddenError, NotDeliveredError
 from triobot.testing import drive
 from triobot.wire.events import Event, Message
+from triobot.wire.ids import ChatId
 
 SECRET = "my PIN is 4321"
 ASYNCIOS = "asyncio's code doesn't run on Trio as it is; docs/libraries.md has the ways"
@@ -42,6 +43,22 @@ async def reads_the_text(chat: Chat) -> None:
 
 async def sends_markup(chat: Chat) -> None:
     await chat.send("Hi", reply_markup={})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def reads_what_followed(chat: Chat) -> None:
+    await chat.send(Command(ChatId(5), "ban", "Ali").args)  # type: ignore[attr-defined]  # pyright: ignore
+
+
+async def reads_a_message_of_the_chat(chat: Chat) -> None:
+    await chat.send(chat.message)  # type: ignore[attr-defined]  # pyright: ignore
+
+
+async def edits_what_was_sent(chat: Chat) -> None:
+    await (await chat.send("Hi")).edit_text("Ho")  # type: ignore[attr-defined]  # pyright: ignore
+
+
+async def keeps_a_state(chat: Chat) -> None:
+    chat.user_data["name"] = "Ali"  # type: ignore[attr-defined]  # pyright: ignore
 
 
 async def replies_to_a_message(chat: Chat) -> None:
@@ -85,6 +102,10 @@ async def reads_a_name_of_nobody(chat: Chat) -> None:
     ("slip", "hint"),
     [
         (reads_the_text, "AttributeError at .*: what is called text elsewhere is called content here"),
+        (reads_what_followed, "AttributeError at .*: what is called args elsewhere is called rest here"),
+        (reads_a_message_of_the_chat, "AttributeError at .*: what is called message .* called event here"),
+        (edits_what_was_sent, "AttributeError at .*: what is called edit_text .* called chat.edit here"),
+        (keeps_a_state, "AttributeError at .*: what is called user_data .* called chat.data here"),
         (sends_markup, "TypeError at .*: what is reply_markup= elsewhere is called buttons=.* here"),
         (
             replies_to_a_message,

@@ -53,11 +53,15 @@ _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, For
 
 # What other frameworks call an event's fields, and what their senders take.
 _FIELDS: Final = {
-    **dict.fromkeys(("text", "caption", "message"), "content"),
+    **dict.fromkeys(("text", "caption", "message"), "content rest event"),
     **dict.fromkeys(("from_user", "user", "effective_user"), "sender"),
     **dict.fromkeys(("first_name", "full_name"), "name"),
     **dict.fromkeys(("answer", "reply", "reply_text", "send_message", "send_photo"), "chat.send"),
+    **dict.fromkeys(("edit_text", "edit_reply_markup", "edit_message_text"), "chat.edit"),
+    **dict.fromkeys(("user_data", "chat_data", "state"), "chat.data"),
+    "delete_message": "chat.delete",
     "data": "value",
+    "args": "rest",
     "chat": "chat_id",
 }
 _ARGUMENTS: Final = {
@@ -202,8 +206,9 @@ def _hint(error: Exception) -> str:
         return f": asyncio's code doesn't run on Trio as it is; {LIBRARIES} has the ways"
     if type(error) is AttributeError:
         kind, there = type(error.obj), str(error.name)
-        here = _FIELDS.get(there, "")
-        if kind.__module__.startswith(_PACKAGE) and (hasattr(kind, here) or here.startswith("chat.")):
+        names = _FIELDS.get(there, "").split()
+        here = next((name for name in names if hasattr(kind, name) or name.startswith("chat.")), None)
+        if kind.__module__.startswith(_PACKAGE) and here is not None:
             return f": what is called {there} elsewhere is called {here} here"
     found = _UNEXPECTED.search(text) if type(error) is TypeError else None
     there = "" if found is None else found[1]

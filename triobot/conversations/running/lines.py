@@ -117,12 +117,6 @@ def working_line(frame: FrameType | None) -> str | None:
     frames = list(_in_task(frame))
     files = [one.f_code.co_filename for one in frames]
     own = next((place for place, file in enumerate(files) if is_authors(file)), None)
-    if own is None:
-        # Code that is installed, and isn't known yet as a bot's, begins at the outermost such.
-        libraries = [place for place, file in enumerate(files) if _is_library(file)]
-        own = libraries[-1] if libraries else None
-        while own and _is_awaited(frames[own - 1]) and _is_library(files[own - 1]):
-            own -= 1
     if own is None or (own and _is_awaited(frames[own - 1])):
         return None
     return f"{files[own]}:{frames[own].f_lineno}"
@@ -130,10 +124,6 @@ def working_line(frame: FrameType | None) -> str | None:
 
 def _is_awaited(frame: FrameType) -> bool:
     return bool(frame.f_code.co_flags & _AWAITED)
-
-
-def _is_library(file: str) -> bool:
-    return _is_outside(file) and not file.startswith(_TRIOS)
 
 
 def _in_task(frame: FrameType | None) -> Iterator[FrameType]:
@@ -168,16 +158,12 @@ def own_words(error: BaseException, *homes: str) -> str:
     """
     *_, innermost = _entries(error.__traceback__)
     code, module = innermost.tb_frame.f_code, str(innermost.tb_frame.f_globals.get("__name__"))
-    own = is_authors(code.co_filename) or _top(module) in map(_top, homes)
+    own = is_authors(code.co_filename) or module.split(".")[0] in {home.split(".")[0] for home in homes}
     if not own or code.co_code[innermost.tb_lasti] != _RAISE:
         return ""
     # A KeyError shows its words as a repr, and an error of an attrs validator more than words.
     plain = type(error).__str__ in (BaseException.__str__, KeyError.__str__)
     return str(error.args[0] if plain and error.args else error)
-
-
-def _top(module: str) -> str:
-    return module.partition(".")[0]
 
 
 def authors_traceback(found: TracebackType | None) -> TracebackType | None:
@@ -281,10 +267,9 @@ def positions(frames: Iterable[tuple[FrameType, int]]) -> tuple[Position, ...]:
     """Return a task's frames that are an author's, outermost first; a file may have changed since it ran."""
     codes = [(frame.f_code, line) for frame, line in frames]
     own = [(code, line) for code, line in codes if is_authors(code.co_filename)]
-    outside = [(code, line) for code, line in codes if _is_outside(code.co_filename)]
     return tuple(
         Position(code.co_filename, line, code.co_qualname, linecache.getline(code.co_filename, line).strip())
-        for code, line in own or outside[:1]
+        for code, line in own
     )
 
 
