@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from triobot import __version__
-
 ROOT = Path(__file__).parents[2]
 GITHUB = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 GITLAB = ROOT / ".gitlab-ci.yml"
@@ -111,16 +109,16 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "changes").mkdir()
     recorded = tmp_path / "tests" / "journals" / "recorded"
     recorded.mkdir(parents=True)
-    (recorded / f"{__version__}.txt").touch()
-    for name in ("triobot/base/version.py", "changes/README.md", "pyproject.toml"):
+    (recorded / "1.2.0.txt").touch()
+    (tmp_path / "triobot/base/version.py").write_text('__version__ = "1.2.0"\n')
+    for name in ("changes/README.md", "pyproject.toml"):
         shutil.copyfile(ROOT / name, tmp_path / name)
     filled = 'address = "https://forge.test/a"'
     written = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
     written = re.sub(r'^address = ".*?"', filled, written, flags=re.MULTILINE)
     (tmp_path / "pyproject.toml").write_text(written, encoding="utf-8")
     (tmp_path / "CHANGELOG.md").write_text(
-        f"# Changelog\n\n## {__version__} (2026-12-01)\n\n- It flies.\n\n"
-        "## 0.0.1 (2026-01-01)\n\n- It crawls.\n"
+        "# Changelog\n\n## 1.2.0 (2026-12-01)\n\n- It flies.\n\n## 0.0.1 (2026-01-01)\n\n- It crawls.\n"
     )
     return tmp_path
 
@@ -132,7 +130,7 @@ def judged(project: Path, tag: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.processes
 def test_a_tag_that_is_ready_says_its_notes(project: Path) -> None:
-    said = judged(project, f"v{__version__}")
+    said = judged(project, "v1.2.0")
     assert (said.returncode, said.stdout, said.stderr) == (0, "- It flies.\n", "")
 
 
@@ -140,12 +138,12 @@ def test_a_tag_that_is_ready_says_its_notes(project: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "old", "new", "what"),
     [
-        ("triobot/base/version.py", __version__, "9.9.9", "the version is 9.9.9"),
+        ("triobot/base/version.py", "1.2.0", "9.9.9", "the version is 9.9.9"),
         ("pyproject.toml", "https://forge.test/a", "", "no address of the project yet"),
         ("CHANGELOG.md", " (2026-12-01)", "", "has no section"),
         ("CHANGELOG.md", "\n- It crawls", "\n## Unreleased\n\n- It crawls", "Unreleased has no version"),
         ("changes/README.md", "", "", "changes/+new.fixed.md: is not in CHANGELOG.md yet"),
-        (f"tests/journals/recorded/{__version__}.txt", "", "", "has no journals of this version"),
+        ("tests/journals/recorded/1.2.0.txt", "", "", "has no journals of this version"),
     ],
 )
 def test_a_tag_that_is_not_is_refused(project: Path, path: str, old: str, new: str, what: str) -> None:
@@ -157,7 +155,7 @@ def test_a_tag_that_is_not_is_refused(project: Path, path: str, old: str, new: s
     else:
         (project / "changes" / "+new.fixed.md").write_text("It falls no more.\n")
 
-    said = judged(project, f"v{__version__}")
+    said = judged(project, "v1.2.0")
 
     assert said.returncode == 1
     assert what in said.stderr
