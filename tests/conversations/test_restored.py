@@ -139,3 +139,28 @@ async def test_only_what_nobody_knows_the_outcome_of_counts(autojump_clock: Mock
         assert town.sent() == ["twice, perhaps"]
         # What was said then is said for certain.
         assert await store.unknown_effects() == 0
+
+
+@pytest.mark.parametrize("restored", [True, False])
+async def test_buttons_that_may_be_gone_are_shown_again(autojump_clock: MockClock, restored: bool) -> None:
+    """Whoever pressed one after the backup was made has none left; the others press theirs as before."""
+    bot, store = Router(), Restored()
+
+    @bot.conversation
+    async def sell(chat: Chat) -> None:
+        await chat.send(await chat.choose("Which cake?", {"honey": "Honey", "lemon": "Lemon"}))
+
+    async with open_town(bot, store=store, code=True) as town:
+        await town.says("hi")
+    await goes_on(town, 10, restored=restored)
+    await goes_on(town, 10, restored=False)
+    town.new_dispatcher()
+    async with trio.open_nursery() as nursery:
+        run = await start(nursery, town)
+        await town.says("hello")
+        assert town.sent()[-1] == ("Which cake?" if restored else "Please press one of the buttons.")
+        await town.says("hello?")
+        assert town.sent()[-1] == "Please press one of the buttons."
+        await town.presses("Lemon")
+        assert town.sent()[-1] == "lemon"
+        await run.cut()

@@ -273,15 +273,17 @@ class JournalWriter(Host):
 
     def reached(self, operations: Sequence[OpenOperation]) -> str | None:
         conversation, code = self._conversation, self._code
-        if code is None:
+        if code is None or (stored := conversation.stored) is None:
             return None
-        if (changed := conversation.changed) is not None:
-            if (why := changed.standing(operations)) is None:
-                conversation.changed, self._build = None, code.build
-            return why
-        if conversation.stored is not None:
-            code.place(operations, conversation.stored)
-        return None
+        why = None if (changed := conversation.changed) is None else changed.standing(operations)
+        if changed is None:
+            code.place(operations, stored)
+        elif why is None:
+            conversation.changed, self._build = None, code.build
+        if stored.row.updated_at < conversation.services.store.opening().epoch_at:
+            for wait in conversation.waits:  # nobody knows what was pressed after the backup was made
+                wait.shown = wait.keys and "?"
+        return why
 
     def concluded(self, error: BaseException | None) -> None:
         if error is not None or self._conversation.giving is not None:

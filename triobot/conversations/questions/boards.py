@@ -100,10 +100,10 @@ class Board:
         keyboard = keyboard_of(buttons, self._token)
         # Before the edit: if that fails, buttons of an earlier question may be left.
         self._text = question
+        asks = SendMessage(conversation.life.chat_id, question, inline_keyboard=keyboard)
         # A message whose id the platform didn't name can't be changed: the question is a new one then.
         if sent is None or sent.id is None:
             self._sent = None
-            asks = SendMessage(conversation.life.chat_id, question, inline_keyboard=keyboard)
             self._sent = await conversation.perform(asks)
         else:
             conversation.touch(sent.id)
@@ -112,8 +112,7 @@ class Board:
             if self._sent is not None:
                 tidy(conversation, self._sent, question)
             reopen_wait(conversation, wait)
-            again = SendMessage(conversation.life.chat_id, question, inline_keyboard=keyboard)
-            self._sent = await conversation.perform(again)
+            self._sent = await conversation.perform(asks)
             wait.shown = wait.keys
         if (changed := conversation.changed) is not None:
             took = changed.took

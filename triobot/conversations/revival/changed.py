@@ -268,8 +268,7 @@ def write_rests(position: int, operations: Sequence[OpenOperation], last: object
 
 def moved_rests(position: int, stored: Stored) -> str | None:
     """Return what a row says, for another position: what was recorded since changes nothing of that."""
-    rests = read_rests(stored.row, stored.records).values()
-    told = [(one.id, one.kind, one.sites, one.keys) for one in rests]
+    told = [attrs.astuple(one) for one in read_rests(stored.row, stored.records).values()]
     return json.dumps((position, told)) if told else None
 
 

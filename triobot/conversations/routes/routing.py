@@ -136,7 +136,7 @@ class Wait:
             time that of the youngest conversation goes first, and of these the last, after a restart, too.
         owner: whose conversation waits; None when it is the chat's. It takes nothing of anybody else's.
         keys: tells the keys of its buttons from others; `shown` those that are on the screen, which a deploy
-            may have changed.
+            may have changed; "?" if a backup was restored.
         rests: its task waits for nothing else.
         around: the scopes around it then.
         when_resting: called each time that it comes to rest.
