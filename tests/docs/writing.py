@@ -44,7 +44,7 @@ def _messages() -> Iterator[str]:
         yield f'#. Texts.{name}\n{flag}msgid "{quoted}"\nmsgstr ""\n'
 
 
-TUTORIAL: Final = [*(ROOT / "docs").rglob("tutorial/[01]*.md")]
+SHOWING: Final = [*(ROOT / "docs").rglob("tutorial/[01]*.md"), ROOT / "docs" / "libraries.md"]
 SHOWN: Final = re.compile(
     r"(?ms)^(?P<head><!-- (?P<file>examples/\S+\.py)(?:, lines (?P<first>\d+)-(?P<last>\d+))?"
     r"(?:, (?P<function>test_\w+))?(?:, new (?P<new>[\d,-]+))? -->\n```py\n).*?^```$"
@@ -74,7 +74,7 @@ WRITTEN: Final[Mapping[Path, Callable[[], str]]] = {
     shapes.PAGE: shapes.page,
     **tables.WRITTEN,
     **PICTURES,
-    **{page: partial(with_code, page) for page in TUTORIAL},
+    **{page: partial(with_code, page) for page in SHOWING},
 }
 """What returns the text that has to be in each file."""
 

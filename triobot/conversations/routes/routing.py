@@ -572,7 +572,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         "block",
         "an open `move_on_when` block",
-        "the event ends the newest block that takes it, of all conversations of the chat",
+        "the event ends the newest block that takes it, of all conversations that hear this person",
         end,
         True,
         within=True,
