@@ -15,6 +15,7 @@ from triobot.wire.operations import (
     CreateInvoice,
     DeleteMessage,
     EditMessage,
+    InquirePayment,
     Operation,
     SendAction,
     SendMessage,
@@ -48,7 +49,7 @@ def test_what_took_no_effect_is_tried_again(operation: Any, failure: Any, on_unk
 
 @pytest.mark.parametrize("failure", [unknown, broken])
 def test_an_unknown_outcome_is_repeated_counted_or_told(failure: Any) -> None:
-    for harmless in (EDIT, VERIFY):
+    for harmless in (EDIT, InquirePayment(1, "123")):
         for on_unknown in OnUnknown:
             verdict = judged(harmless, failure(harmless), on_unknown=on_unknown)
             assert verdict == Again(0.5, possible_repeat=False, unknown=True)
@@ -56,6 +57,7 @@ def test_an_unknown_outcome_is_repeated_counted_or_told(failure: Any) -> None:
     for verdict in (
         judged(SEND, failure(SEND), on_unknown=OnUnknown.RAISE),
         judged(INVOICE, failure(INVOICE)),
+        judged(VERIFY, failure(VERIFY)),
     ):
         assert isinstance(verdict, GiveUp) and isinstance(verdict.error, DeliveryUnknownError)
 

@@ -56,19 +56,14 @@ class Line:
     Attributes:
         fault: called with each operation before it takes effect; raises, or says "lost" or "hangs": after it.
         asked: the operations that arrived, by path.
-        again: so many operations are repeated at once by the lane, which lost an answer.
     """
 
     world: World
     clock: Clock
     fault: Callable[[Any], str | None] = lambda operation: None
     asked: list[str] = attrs.field(factory=list[str])
-    again: int = 0
 
     async def perform(self, operation: Any, **how: Any) -> Any:
-        if self.again and "doubted" in how:
-            self.again -= 1
-            how["doubted"]()
         await trio.sleep(0.1)
         self.asked.append(operation.path)
         after = self.fault(operation)

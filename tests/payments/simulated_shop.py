@@ -218,16 +218,16 @@ class Shop:
         try:
             state = await self.platform.perform(operation)
         except LostError:
-            # The lane asks once more at once, within the same question.
-            if not again and self.chance.random() < 0.3:
+            # The lane inquires once more at once, within the same question; it never verifies once more.
+            if to == "inquire" and not again and self.chance.random() < 0.3:
                 return await self._ask(operation, to, again=True)
-            return PaymentAnswer(to, "unknown", again=again)
+            return PaymentAnswer(to, "unknown")
         except NeverLeftError:
-            return PaymentAnswer(to, "unknown", again=again)
+            return PaymentAnswer(to, "unknown")
         except StatusError as error:
             word: Any = {400: "400", 403: "403"}.get(error.status, "unknown")
-            return PaymentAnswer(to, word, again=again)
-        return PaymentAnswer(to, "verified" if state.verified else "error", state.amount, again)
+            return PaymentAnswer(to, word)
+        return PaymentAnswer(to, "verified" if state.verified else "error", state.amount)
 
     async def _look_up(self, chat_id: ChatId, invoice_id: InvoiceId) -> PaymentAnswer:
         return await self._ask(InquireInvoice(chat_id, invoice_id), "inquire")

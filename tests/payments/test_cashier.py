@@ -686,7 +686,7 @@ async def test_a_clock_that_is_set_forward_alarms_about_no_sweep(autojump_clock:
         assert await till.state(gone.id) == "lapsed"
 
 
-@pytest.mark.parametrize("doubt", ["", "lost", "again", "crash", "over"])
+@pytest.mark.parametrize("doubt", ["", "lost", "crash", "over"])
 @pytest.mark.parametrize("pause", [0.0, 0.05, 1, MINUTE])
 async def test_a_second_callback_is_told_of_where_the_first_is_in_doubt(
     autojump_clock: MockClock, pause: float, doubt: str
@@ -700,7 +700,6 @@ async def test_a_second_callback_is_told_of_where_the_first_is_in_doubt(
             await trio.sleep(40 * MINUTE)
         faults = {"lost": loses_one_verify(), "crash": loses_one_verify("hangs")}
         till.line.fault = faults.get(doubt, lambda operation: None)
-        till.line.again = 1 if doubt == "again" else 0
         event = till.pays()
         await till.posts(event)
         if doubt == "crash":
@@ -715,7 +714,7 @@ async def test_a_second_callback_is_told_of_where_the_first_is_in_doubt(
             await trio.sleep(10 * MINUTE)
         assert await till.state(ticket.id) == "verified"
         told = await till.alarms() - {"captured_without_taker"}
-        assert told == ({"maybe_paid_again"} if doubt in ("lost", "again", "crash") else set())
+        assert told == ({"maybe_paid_again"} if doubt in ("lost", "crash") else set())
 
 
 # --- invoices

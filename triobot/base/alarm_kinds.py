@@ -319,7 +319,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "The platform said once more that a captured payment was paid.",
         "Mostly nothing: a second payment is not verified, and goes back within the hour. If a verify's "
         "answer was lost before, both may have been taken.",
-        "`triobot payments show REF`; tell the user if they ask.",
+        "Look for both in the platform's statement; if both were taken, pay one back by hand. Then `triobot "
+        "payments acknowledge --key REF`.",
     ),
     "paid_will_lapse": About(
         "A user paid for something that no code takes any more; the money goes back to the user.",

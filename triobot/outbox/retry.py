@@ -8,8 +8,8 @@
 | any other refusal or error | is final | to the caller |
 | an upload's 200 that can't be read | is final | to the caller: each repeat would bring it again |
 
-An invoice whose creation is in doubt is never created again, whatever was chosen. Typing and answers to
-presses are worth nothing when late: they are never tried again.
+An invoice whose creation is in doubt is never created again, and a verify in doubt never repeated, whatever
+was chosen. Typing and answers to presses are worth nothing when late: they are never tried again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Asking the platform about a payment, and what its answers mean: none of them is ever final.
 
-The lane repeats what failed; here a question has its own deadline, because a payment has an hour.
+The lane repeats what failed, but a verify that may have taken effect: the inquiry comes before the next one.
+Here a question has its own deadline, because a payment has an hour.
 """
 
 from __future__ import annotations
@@ -66,19 +67,13 @@ async def remove_button(outbox: Outbox, entry: Entry) -> bool:
 async def _answer(outbox: Outbox, operation: Operation[PaymentState], to: To) -> PaymentAnswer:
     word: AnswerWord = "unknown"
     amount: int | None = None
-    again = False
-
-    def doubted() -> None:
-        nonlocal again
-        again = True
-
     with trio.move_on_after(PATIENCE):
         try:
-            state = await outbox.perform(operation, urgency=Urgency.MONEY, doubted=doubted)
+            state = await outbox.perform(operation, urgency=Urgency.MONEY)
         except RefusedError as error:
             word = _WORDS.get(error.status, "unknown")
         except (TransportError, RemoteProtocolError):
             pass
         else:
             word, amount = "verified" if state.verified else "error", state.amount
-    return PaymentAnswer(to, word, amount, again)
+    return PaymentAnswer(to, word, amount)

@@ -95,7 +95,8 @@ class Entry:
         sent_at: the earliest moment at which the user may have seen it.
         hinted_at: the last callback, whatever it said.
         claimed_at: the last callback that may mean that it was paid.
-        claims: how many of those there were since it was certainly not paid.
+        claims: how many callbacks there were since it was certainly not paid, but those that say that no
+            money left the wallet.
         tries: examinations since the last callback, but those that starts of the program brought.
         hinted: a callback came since the last verify was begun.
         ask: what an examination starts with; the inquiry, once a verify may have left.

@@ -154,6 +154,8 @@ USED: Final = 1003
 REFUSED: Final = frozenset({1001, 1002})
 FINAL: Final = REFUSED | {USED}
 UNVERIFIED: Final = frozenset({1005, 1006})
+UNTAKEN: Final = frozenset({NOT_ENOUGH, USED})
+"""With these codes no money left the wallet; behind each other "no" it may have."""
 LINGER: Final = 5 * 60 * 1_000
 """How long after it was begun a verify that we gave up may still reach the platform."""
 WINDOW: Final = 60 * 60 * 1_000
@@ -229,16 +231,11 @@ AnswerWord: TypeAlias = Literal["verified", "error", "unknown", "400", "403"]
 @final
 @guarded
 class PaymentAnswer:
-    """What verify or inquiry answered; `amount` as far as it was told, always with "verified".
-
-    Attributes:
-        again: it was asked once more at once, and the first may have taken effect.
-    """
+    """What verify or inquiry answered; `amount` as far as it was told, always with "verified"."""
 
     to: Literal["verify", "inquire"]
     word: AnswerWord
     amount: int | None = None
-    again: bool = False
 
 
 Fact: TypeAlias = Plain | SendOk | Adopted | Hint | PaymentAnswer | SetForward

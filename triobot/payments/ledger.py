@@ -19,6 +19,7 @@ from .entry import CAPTURED, NOTHING, Entry, Said, Taker
 from .facts import (
     REFUSED,
     TRY_AGAIN,
+    UNTAKEN,
     UNVERIFIED,
     USED,
     Adopted,
@@ -161,8 +162,10 @@ def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
 
 
 def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
+    if hint.code not in UNTAKEN:
+        entry = attrs.evolve(entry, claims=entry.claims + 1)
     if entry.state in CAPTURED:
-        return attrs.evolve(entry, claims=entry.claims + 1) if name == "callback" else entry
+        return attrs.evolve(entry, hinted_at=now)
     warned = tuple(kind for kind in entry.warned if kind != "hint_age_30min")
     shown_as = hint.message_id if hint.chat_id == entry.chat_id else None
     if entry.lost and entry.gone_at is not None and shown_as not in (None, entry.message_id):
@@ -188,15 +191,14 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
         no = hint.code or TRY_AGAIN
     elif no not in UNVERIFIED:
         no = None
-    claims = entry.claims + 1
-    return attrs.evolve(hinted, claimed_at=now, claims=claims, warned=warned, decline=no, said=None)
+    return attrs.evolve(hinted, claimed_at=now, warned=warned, decline=no, said=None)
 
 
 def _answered(entry: Entry, answer: PaymentAnswer, name: FactName, now: int) -> Entry:
     if answer.to == "verify":
         said: Said = "error" if answer.word in ("error", "400") else "unknown"
-        lost = answer.again or answer.word == "unknown"
-        entry = attrs.evolve(entry, verify_said=said, doubt_at=entry.asked_at if lost else entry.doubt_at)
+        doubt_at = entry.asked_at if answer.word == "unknown" else entry.doubt_at
+        entry = attrs.evolve(entry, verify_said=said, doubt_at=doubt_at)
     elif name == "inquire_seen":
         entry = attrs.evolve(entry, seen_at=now if _anew(entry) else entry.seen_at, verify_said=None)
     if name in ("verify_ok", "verify_wrong", "inquire_ok", "inquire_wrong", "captured_before"):

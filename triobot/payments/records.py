@@ -116,11 +116,25 @@ def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
     money = f"{entry.amount:,} {entry.currency}"
     if kind == "amount_mismatch" and entry.captured is not None:
         money += f" asked for, {entry.captured:,} captured"
+    if kind == "maybe_paid_again":
+        what += _both(entry)
     text = f"payment {entry.id} of chat {entry.chat_id}, {money}: {text_of(kind, entry.id)}{what}"
     until = _back_from(kind, entry)
     if until is not None:
         text += f" What was paid may go back from {clock_time(until)} UTC on."
     return Alarm(kind, SHARED.get(kind, entry.id), text)
+
+
+def _both(entry: Entry) -> str:
+    """Name both payments, if two may have been taken; the platform gives them no numbers."""
+    known = [at for at in (entry.doubt_at, entry.verified_at, entry.hinted_at) if at is not None]
+    if len(known) < 3 or entry.claims < 2:
+        return ""
+    lost, taken, said = map(clock_time, known)
+    return (
+        f" The verify of {lost} UTC, whose answer was lost, may have taken one payment, and another was "
+        f"taken by {taken}; the last of {entry.claims} callbacks came at {said}."
+    )
 
 
 def _back_from(kind: AlarmKind, entry: Entry) -> int | None:

@@ -333,7 +333,11 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(("settled",), ("settled",)),
     # --- once captured, never verified again: a second payment lapses, and goes back by itself
     Transition(CAPTURED, ("callback",), tell=(TellOperator("maybe_paid_again", "late_or_elsewhere"),)),
-    Transition(CAPTURED, ("declined_retry", "declined_final")),
+    Transition(
+        CAPTURED,
+        ("declined_retry", "declined_final"),
+        tell=(TellOperator("maybe_paid_again", "perhaps_twice"),),
+    ),
     Transition(("mismatch",), ("taker_gone",)),
     Transition(("settled", "mismatch", *ENDED), ("restart", "restored")),
     # --- a backup was restored: what was open in it may have been captured and granted since. So the inquiry

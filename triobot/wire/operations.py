@@ -255,7 +255,7 @@ class VerifyInvoice(Operation[PaymentState]):
     """Capture a paid invoice. What is not captured within its hour goes back to the user."""
 
     path: ClassVar[str] = "invoice/verify"
-    traits: ClassVar[Traits] = Traits(read_payment_state, "invoice", "invoice_id", "freely", money=True)
+    traits: ClassVar[Traits] = Traits(read_payment_state, "invoice", "invoice_id", "never", money=True)
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     invoice_id: InvoiceId = attrs.field(converter=as_invoice_id, metadata=told("ref_id"))
@@ -279,7 +279,7 @@ class VerifyPayment(Operation[PaymentState]):
     """Capture an in-app payment (interface section 4.2)."""
 
     path: ClassVar[str] = "payment/verify"
-    traits: ClassVar[Traits] = Traits(read_payment_state, "payment", "ref_id", "freely", money=True)
+    traits: ClassVar[Traits] = Traits(read_payment_state, "payment", "ref_id", "never", money=True)
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     ref_id: RefId = attrs.field(converter=as_ref_id)
