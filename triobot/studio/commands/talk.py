@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
-from io import BufferedReader
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Final, TextIO, cast, final
 
@@ -173,7 +173,7 @@ async def _read(prompt: str) -> str | None:
     if is_terminal(sys.stdin):
         print(prompt, end="", flush=True)
     # A buffer has a lock, which its reader would keep, and without which no interpreter ends.
-    unbuffered = cast("BufferedReader", stdin.buffer).raw
+    unbuffered = cast("RawIOBase", cast("BufferedReader", stdin.buffer).raw)
     line = await trio.to_thread.run_sync(unbuffered.readline, abandon_on_cancel=True)
     # A bad byte costs itself alone.
     return line.decode(stdin.encoding, "replace").rstrip("\r\n") if line else None
