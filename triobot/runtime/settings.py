@@ -44,7 +44,7 @@ class Settings:
         base_url: where the platform is (``TRIOBOT_BASE_URL``); https, unless it is on this machine.
         webhook_secret: the secret path of the webhook; several, separated by commas, are all accepted and
             the first is the current one (``TRIOBOT_WEBHOOK_SECRET``). None: the store makes and keeps one.
-        store: ``sqlite:PATH`` or ``memory:`` (``TRIOBOT_STORE``); experimental: ``postgresql://...``.
+        store: ``sqlite:PATH``, ``postgresql://...`` or ``memory:`` (``TRIOBOT_STORE``).
         host, port: where to listen (``TRIOBOT_HOST``, ``TRIOBOT_PORT``); port 0 takes a free one.
         fd: an inherited listening socket instead of host and port (``--fd``, or systemd's variables).
         unix: a path to listen on instead, for a proxy on this machine (``TRIOBOT_UNIX``).

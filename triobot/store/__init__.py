@@ -1,8 +1,8 @@
 """What outlives the process: what is behind `triobot.store.Store`, and one contract for all of them.
 
 `open_store` picks the store by its address: SQLite in a file; SQLite in memory, which gives everything but
-durability; or PostgreSQL, which is experimental, and loaded only where an address names it. The rules that
-decide (redelivery, quota, the ring of raw requests) are a pure module of their own.
+durability; or PostgreSQL, which is loaded only where an address names it. The rules that decide (redelivery,
+quota, the ring of raw requests) are a pure module of their own.
 """
 
 from __future__ import annotations

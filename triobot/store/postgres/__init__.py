@@ -1,4 +1,4 @@
-"""A store in PostgreSQL, for one process at a time. Experimental: its extra brings what it needs.
+"""A store in PostgreSQL, for one process at a time; its extra brings what it needs.
 
 The tables, their statements and the writer are those of SQLite. What differs is how a statement is put
 (`dialect`) and sent (`stream`), how a session is made (`session`), what a server must be (`server`), what a
