@@ -119,7 +119,7 @@ def _is_a_bots(item: pytest.Function) -> bool:
     if not inspect.iscoroutinefunction(test):
         return False
     fixtures = item._fixtureinfo.name2fixturedefs.values()  # pyright: ignore[reportPrivateUsage]
-    uses = [test, *(fixture.func for of_name in fixtures for fixture in of_name)]
+    uses: list[object] = [test, *(fixture.func for of_name in fixtures for fixture in of_name)]
     return any(map(_is_of_kit, vars(item.module).values())) or _reach_kit(uses, item.config.rootpath)
 
 
