@@ -169,7 +169,7 @@ async def chooses(chat: Chat) -> None:
     assert_type(await chat.choose("?", {Size.SMALL: "Small", Size.LARGE: "Large"}), Size)
     mixed = Buttons({Size.SMALL: "Small"}) + Buttons({0: "Back"}).link("Site", "https://a.example")
     assert_type(await chat.choose("?", mixed), Size | int)
-    await chat.choose("?", ["Small"])  # type: ignore[call-overload]
+    await chat.choose("?", ["Small"])  # type: ignore[arg-type]
 
 
 async def receives(chat: Chat) -> None:
@@ -185,8 +185,8 @@ async def charges(chat: Chat) -> None:
     paid = await chat.charge(1000, "Pizza", item=order)  # type: ignore[func-returns-value]
     paid = await chat.invoice(1000, "Pizza", item=7)  # type: ignore[func-returns-value]
     assert_type(paid, None)
-    await chat.charge(1000, "Pizza")  # type: ignore[call-overload]
-    await chat.charge(1000, "Pizza", item=1, currency="USD")  # type: ignore[call-overload]
+    await chat.charge(1000, "Pizza")  # type: ignore[call-arg]
+    await chat.charge(1000, "Pizza", item=1, currency="USD")  # type: ignore[arg-type]
 
 
 # --- time, steps and branches

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hash
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, tzinfo
 from math import inf
-from typing import Any, Generic, Literal, NoReturn, cast, final, overload
+from typing import Any, Generic, Literal, Never, NoReturn, cast, final, overload
 
 from typing_extensions import TypeForm, TypeVar, TypeVarTuple
 
@@ -61,9 +61,12 @@ from .running.lines import calling_line
 
 E_co = TypeVar("E_co", covariant=True, default=object)
 E = TypeVar("E")
-R = TypeVar("R")
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
+# What a call gives that says nothing of it.
+A = TypeVar("A", default=str)
+N = TypeVar("N", bound=Hashable, default=Never)
+R = TypeVar("R", default=Never)
 Shared = TypeVar("Shared", bound=Image | Video | Audio | Voice | File | Contact | Location)
 Args = TypeVarTuple("Args")
 
@@ -507,15 +510,6 @@ class Chat(Room[E_co]):
     async def ask(
         self,
         question: str,
-        *,
-        keyboard: Keyboard | None = None,
-        by: int | None = None,
-        otherwise: OtherwisePolicy | None = None,
-    ) -> str: ...
-    @overload
-    async def ask(
-        self,
-        question: str,
         kind: type[Shared],
         *,
         keyboard: Keyboard | None = None,
@@ -526,12 +520,12 @@ class Chat(Room[E_co]):
     async def ask(
         self,
         question: str,
-        kind: Callable[[str], T],
+        kind: Callable[[str], A] = str,  # type: ignore[assignment]
         *,
         keyboard: Keyboard | None = None,
         by: int | None = None,
         otherwise: OtherwisePolicy | None = None,
-    ) -> T: ...
+    ) -> A: ...
     def ask(
         self,
         question: str,
@@ -560,37 +554,16 @@ class Chat(Room[E_co]):
         # Not awaited here: each chat that waits would keep one more frame.
         return asking.ask(self._conversation, question, kind, keyboard, by, otherwise)
 
-    @overload
     async def choose(
         self,
         question: str,
         options: Mapping[K, str] | Buttons[K],
         *,
+        also: Filter[R] | None = None,
         into: Sent | None = None,
         by: int | None = None,
         otherwise: OtherwisePolicy | None = None,
-    ) -> K: ...
-    @overload
-    async def choose(
-        self,
-        question: str,
-        options: Mapping[K, str] | Buttons[K],
-        *,
-        also: Filter[R],
-        into: Sent | None = None,
-        by: int | None = None,
-        otherwise: OtherwisePolicy | None = None,
-    ) -> K | R: ...
-    async def choose(
-        self,
-        question: str,
-        options: Mapping[Any, str] | Buttons[Any],
-        *,
-        also: Filter[object] | None = None,
-        into: Sent | None = None,
-        by: int | None = None,
-        otherwise: OtherwisePolicy | None = None,
-    ) -> object:
+    ) -> K | R:
         """Ask with buttons, and return the key of the one that was pressed.
 
         The buttons are this question's only: an old keyboard can't answer it, a second click can't answer
@@ -611,7 +584,8 @@ class Chat(Room[E_co]):
             ...         keys = {page - 1: "«", page + 1: "»"}
             ...         page = await chat.choose(f"Page {page}", keys, into=shown)
         """
-        return await boards.choose(self._conversation, question, options, also, into, by, otherwise)
+        chosen = await boards.choose(self._conversation, question, options, also, into, by, otherwise)
+        return cast("K | R", chosen)
 
     def board(
         self, *, into: Sent | None = None, by: int | None = None, otherwise: OtherwisePolicy | None = None
@@ -662,43 +636,18 @@ class Chat(Room[E_co]):
         """
         return await asking.fill(self._conversation, cls, question, labels, prefill, otherwise)
 
-    @overload
     async def charge(
         self,
         amount: int,
         text: str,
         *,
         item: object,
+        options: Mapping[N, str] | Buttons[N] | None = None,
         currency: Currency = "IRR",
         expires: int | None = None,
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
-    ) -> None: ...
-    @overload
-    async def charge(
-        self,
-        amount: int,
-        text: str,
-        *,
-        item: object,
-        options: Mapping[K, str] | Buttons[K],
-        currency: Currency = "IRR",
-        expires: int | None = None,
-        late: Late = "deliver",
-        otherwise: OtherwisePolicy | None = None,
-    ) -> K | None: ...
-    async def charge(
-        self,
-        amount: int,
-        text: str,
-        *,
-        item: object,
-        options: Mapping[Any, str] | Buttons[Any] | None = None,
-        currency: Currency = "IRR",
-        expires: int | None = None,
-        late: Late = "deliver",
-        otherwise: OtherwisePolicy | None = None,
-    ) -> object:
+    ) -> N | None:
         """Send a payment button, and return None when it is paid, and the goods are given.
 
         **The amount is in rials.** A wallet that is too low, or a payment that fails, keeps it waiting.
@@ -733,7 +682,7 @@ class Chat(Room[E_co]):
         """
         buttons = options if isinstance(options, Buttons) or options is None else Buttons(options)
         what = (amount, text, item, currency, buttons, expires, late, otherwise)
-        return await charging.charge(self._conversation, *what)
+        return cast("N | None", await charging.charge(self._conversation, *what))
 
     async def invoice(
         self,

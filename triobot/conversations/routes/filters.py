@@ -34,8 +34,8 @@ from .verdicts import Verdicts
 E_co = TypeVar("E_co", covariant=True, default=Event)
 F = TypeVar("F")
 S = TypeVar("S")
-C = TypeVar("C", bound=Content)
-V = TypeVar("V", bound=Hashable)
+C = TypeVar("C", bound=Content, default=Content)
+V = TypeVar("V", bound=Hashable, default=str)
 
 _TEXT: Final[frozenset[object]] = frozenset({str})
 REMEMBERED: Final = 10_000
@@ -329,16 +329,12 @@ def as_command(event: Event, setting: Setting) -> Command | None:
 
 
 @overload
-def message() -> Filter[Message[Content]]: ...
-@overload
-def message(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
-    kind: type[C],
-) -> Filter[Message[C]]: ...
+def message(kind: type[C] | None = None) -> Filter[Message[C]]: ...  # type: ignore[overload-overlap]
 @overload
 def message(kind: type[Media]) -> Filter[Message[Image | Video | Audio | Voice | File]]: ...
 def message(
     kind: type[C] | type[Media] | None = None,
-) -> Filter[Message[C]] | Filter[Message[Content]] | Filter[Message[Image | Video | Audio | Voice | File]]:
+) -> Filter[Message[C]] | Filter[Message[Image | Video | Audio | Voice | File]]:
     """Take messages; with `kind` only those whose content is of this class, such as `File` or `Media`."""
     if kind is None:
         return Filter(
@@ -473,11 +469,7 @@ def when(condition: Callable[[Event], bool]) -> Filter[Event]:
     return Filter(see, "when(...)", same=same)
 
 
-@overload
-def kept(key: ReadKey[object]) -> Filter[Event]: ...
-@overload
-def kept(key: ReadKey[S], condition: Callable[[S], bool]) -> Filter[Event]: ...
-def kept(key: ReadKey[Any], condition: Callable[[Any], bool] | None = None) -> Filter[Event]:
+def kept(key: ReadKey[S], condition: Callable[[S], bool] | None = None) -> Filter[Event]:
     """Take what happens in chats that keep something true under a key, or what `condition` says yes to.
 
     It looks once, when the event comes, at what the chat's conversations see; who got the event is what is
@@ -525,11 +517,7 @@ def _same_condition(word: str, condition: Callable[..., bool]) -> Same | None:
     return Same(word, frozenset({condition})) if isinstance(cast("object", condition), Hashable) else None
 
 
-@overload
-def pressed() -> Filter[Press[str]]: ...
-@overload
-def pressed(kind: type[V]) -> Filter[Press[V]]: ...
-def pressed(kind: type[V] | None = None) -> Filter[Press[V]] | Filter[Press[str]]:
+def pressed(kind: type[V] | None = None) -> Filter[Press[V]]:
     """Take presses of buttons whose key is of this class; `Press.value` is that key.
 
     For routes: buttons that `send` put there live as long as their message, also over restarts. The class's
@@ -553,7 +541,7 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]] | Filter[Press[str]
     """
     if kind is None:
         return Filter(
-            lambda event, _: cast("Press[str]", event) if isinstance(event, Press) else None,
+            lambda event, _: cast("Press[V]", event) if isinstance(event, Press) else None,
             "pressed()",
             same=Same("pressed"),
         )

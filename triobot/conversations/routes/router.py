@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ..chat import Chat, Room
 
 E = TypeVar("E")
+E_given = TypeVar("E_given", default=object)
 E_co = TypeVar("E_co", covariant=True)
 P = ParamSpec("P")
 
@@ -166,7 +167,7 @@ class Router:
     @overload
     def conversation(
         self,
-        taken: Filter[E],
+        taken: Filter[E_given] = ...,  # pyright: ignore[reportInvalidTypeVarUse]
         /,
         *,
         name: str | None = None,
@@ -174,18 +175,7 @@ class Router:
         per: PerName = "chat",
         version: int = 1,
         durable: bool = True,
-    ) -> Declaration[E]: ...
-    @overload
-    def conversation(
-        self,
-        /,
-        *,
-        name: str | None = None,
-        formerly: Sequence[str] = (),
-        per: PerName = "chat",
-        version: int = 1,
-        durable: bool = True,
-    ) -> Declaration[object]: ...
+    ) -> Declaration[E_given]: ...
     def conversation(
         self,
         taken: Handler[object, P] | Filter[E] | None = None,
@@ -250,24 +240,14 @@ class Router:
     @overload
     def aside(
         self,
-        taken: Filter[E],
+        taken: Filter[E_given] = ...,  # pyright: ignore[reportInvalidTypeVarUse]
         /,
         *,
         name: str | None = None,
         formerly: Sequence[str] = (),
         version: int = 1,
         durable: bool = True,
-    ) -> Declaration[E]: ...
-    @overload
-    def aside(
-        self,
-        /,
-        *,
-        name: str | None = None,
-        formerly: Sequence[str] = (),
-        version: int = 1,
-        durable: bool = True,
-    ) -> Declaration[object]: ...
+    ) -> Declaration[E_given]: ...
     def aside(
         self,
         taken: Handler[object, P] | Filter[E] = _ONLY_BY_CODE,
