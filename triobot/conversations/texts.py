@@ -38,66 +38,38 @@ class Texts:
         pay: the label of a payment button.
     """
 
-    apology: str
-    restarted: str
-    parked: str
-    afresh: str
-    expired: str
-    want_text: str
-    want_number: str
-    want_choice: str
-    want_form: str
-    want_payment: str
-    want_image: str
-    want_video: str
-    want_audio: str
-    want_voice: str
-    want_file: str
-    want_contact: str
-    want_location: str
-    required: str
-    not_a_number: str
-    not_an_option: str
-    submit: str
-    top_up: str
-    top_up_button: str
-    pay_again: str
-    declined: str
-    handed_over: str
-    pay: str
+    apology: str = "Something went wrong here. Please start again."
+    restarted: str = "I was restarted meanwhile. Please start again."
+    parked: str = "I can't go on just now. What you told me is kept."
+    afresh: str = "What we had begun can't go on just now. Send {command} again to leave it and start anew."
+    expired: str = "This has expired."
+    want_text: str = "Please answer with a text message."
+    want_number: str = "Please answer with a number."
+    want_choice: str = "Please press one of the buttons."
+    want_form: str = "Please fill in the form."
+    want_payment: str = "Please use the payment button."
+    want_image: str = "Please send a picture."
+    want_video: str = "Please send a video."
+    want_audio: str = "Please send a piece of music."
+    want_voice: str = "Please send a voice message."
+    want_file: str = "Please send a file."
+    want_contact: str = "Please share a contact."
+    want_location: str = "Please share a location."
+    required: str = "{label}: please fill this in."
+    not_a_number: str = "{label}: please enter a whole number."
+    not_an_option: str = "{label}: please choose one of the options."
+    submit: str = "Send"
+    top_up: str = "Your wallet's balance is too low. Top it up and press the button again."
+    top_up_button: str = "Top up"
+    pay_again: str = "The payment did not go through. Please press the button again."
+    declined: str = "The payment was declined, and nothing was taken. You can start again any time."
+    handed_over: str = "Your payment has arrived, and is dealt with separately. You need not pay again."
+    pay: str = "Pay"
 
     @classmethod
     def english(cls) -> Self:
         """Return the default texts."""
-        return cls(
-            apology="Something went wrong here. Please start again.",
-            restarted="I was restarted meanwhile. Please start again.",
-            parked="I can't go on just now. What you told me is kept.",
-            afresh="What we had begun can't go on just now. Send {command} again to leave it and start anew.",
-            expired="This has expired.",
-            want_text="Please answer with a text message.",
-            want_number="Please answer with a number.",
-            want_choice="Please press one of the buttons.",
-            want_form="Please fill in the form.",
-            want_payment="Please use the payment button.",
-            want_image="Please send a picture.",
-            want_video="Please send a video.",
-            want_audio="Please send a piece of music.",
-            want_voice="Please send a voice message.",
-            want_file="Please send a file.",
-            want_contact="Please share a contact.",
-            want_location="Please share a location.",
-            required="{label}: please fill this in.",
-            not_a_number="{label}: please enter a whole number.",
-            not_an_option="{label}: please choose one of the options.",
-            submit="Send",
-            top_up="Your wallet's balance is too low. Top it up and press the button again.",
-            top_up_button="Top up",
-            pay_again="The payment did not go through. Please press the button again.",
-            declined="The payment was declined, and nothing was taken. You can start again any time.",
-            handed_over="Your payment has arrived, and is dealt with separately. You need not pay again.",
-            pay="Pay",
-        )
+        return cls()
 
     @classmethod
     def persian(cls) -> Self:
