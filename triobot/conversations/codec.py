@@ -5,7 +5,7 @@ The names under which the wire's own values are recorded stay when a module move
 
 from __future__ import annotations
 
-from typing import Any, Final, cast, final
+from typing import Any, Final, cast, final, get_args, get_origin
 
 from .. import errors
 from ..engine import Codec
@@ -13,8 +13,9 @@ from ..engine.records import PLAIN, Node
 from ..errors import TriobotError
 from ..seams.journals import LARGEST_RECORD
 from ..seams.values import encode_value, node_of_value, read_form, register, value_of_node
-from ..wire import content, events, results
-from ..wire.events import BESIDE, Message, Sender, beside
+from ..wire import content, results
+from ..wire.content import CONTENT_CLASSES
+from ..wire.events import BESIDE, Event, Message, Sender, beside
 from ..wire.results import Sent
 
 
@@ -137,30 +138,9 @@ def recordable(value: object) -> str:
 
 def register_wire_values() -> None:
     """Let records hold events, content and results."""
-    for cls in (
-        content.Image,
-        content.Video,
-        content.Audio,
-        content.Voice,
-        content.File,
-        content.Contact,
-        content.Location,
-        content.Descriptor,
-        content.LocalFile,
-        content.Blob,
-        events.Sender,
-        events.Message,
-        events.Press,
-        events.Submission,
-        events.Join,
-        events.Leave,
-        events.InvoiceCallback,
-        events.PayCallback,
-        events.UnknownEvent,
-        results.Sent,
-        results.InvoiceCreated,
-        results.PaymentState,
-    ):
+    parts = (*CONTENT_CLASSES[1:], content.Descriptor, content.LocalFile, content.Blob, Sender)
+    answers = (Sent, results.InvoiceCreated, results.PaymentState)
+    for cls in (*parts, *(get_origin(one) or one for one in get_args(Event)), *answers):
         register(cls, name=f"triobot.{cls.__name__}")
 
 
