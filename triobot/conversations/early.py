@@ -45,7 +45,7 @@ from .places import MANY
 from .revival.care import CLAIMED
 from .revival.stored import StartedWith, open_run
 from .routes.declarations import Per, RouteKind
-from .routes.filters import REMEMBERS_NOTHING, Setting
+from .routes.filters import Setting
 from .routes.routing import Case, Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
 from .routes.verdicts import Verdicts
 from .workload import EarlyEvent
@@ -231,7 +231,7 @@ class EarlyDoor:
         if life is not None:
             (waits, live), watches = life.places.waits(event), life.places.watches(event)
         group, kept = (False, None) if life is None else (life.group, life.kept.values)
-        setting = Setting(dispatcher.username, group, _HAS_NO_NUMBER, at, REMEMBERS_NOTHING, kept, asked)
+        setting = Setting(dispatcher.username, group, _HAS_NO_NUMBER, at, None, kept, asked)
 
         def failed(name: str, error: Exception) -> None:
             failures.append(name)

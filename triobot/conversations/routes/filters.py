@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Final, Generic, NoReturn, TypeAlias, cast, final, overload
 
 import attrs
@@ -52,7 +52,8 @@ class Setting:
         group: the chat is a group.
         seq: the event's place in the inbox: a filter that counts counts it once, however often it looks.
         at: when the event arrived, in wall milliseconds; not when its turn came.
-        memory: what filters remember in this run of the bot, each under a key of its own.
+        memory: what filters remember in this run of the bot, each under a key of its own; None for an event
+            that isn't stored yet, of which nothing is remembered.
         kept: what the chat keeps, by key, as text; None if that hasn't been read.
         asked: what authors' conditions have said of events.
     """
@@ -61,7 +62,7 @@ class Setting:
     group: bool = False
     seq: int = 0
     at: int = 0
-    memory: MutableMapping[object, object] = attrs.field(
+    memory: MutableMapping[object, object] | None = attrs.field(
         factory=lambda: dict[object, object](), eq=False, repr=False
     )
     kept: Mapping[str, str] | None = attrs.field(default=None, eq=False, repr=False)
@@ -82,29 +83,6 @@ class Setting:
         if isinstance(answer := said[key], BaseException):
             raise answer
         return bool(answer)
-
-
-@final
-class NoMemory(MutableMapping[object, object]):
-    """What filters that count remember: nothing, and they are told so."""
-
-    def __getitem__(self, key: object) -> object:
-        raise TypeError("nothing is remembered of an event that isn't stored yet")
-
-    def __setitem__(self, key: object, value: object) -> None:
-        raise TypeError("nothing is remembered of an event that isn't stored yet")
-
-    def __delitem__(self, key: object) -> None:
-        raise TypeError("nothing is remembered of an event that isn't stored yet")
-
-    def __iter__(self) -> Iterator[object]:
-        raise TypeError("nothing is remembered of an event that isn't stored yet")
-
-    def __len__(self) -> int:
-        raise TypeError("nothing is remembered of an event that isn't stored yet")
-
-
-REMEMBERS_NOTHING: Final = NoMemory()
 
 
 Look: TypeAlias = Callable[[Event, Setting], F | None]
@@ -650,6 +628,8 @@ def flooding(*, per_minute: int) -> Filter[Event]:
     def see(event: Event, setting: Setting) -> Event | None:
         if is_payment(event):
             return None
+        if setting.memory is None:
+            raise TypeError("nothing is counted of an event that isn't stored yet")  # it is asked again then
         flood = cast("Flood", setting.memory.setdefault(own, Flood(per_minute)))
         key = (event.chat_id, None if event.sender is None else event.sender.id)
         return event if flood.is_over(key, setting.seq, setting.at) else None
