@@ -229,7 +229,7 @@ async def test_an_amount_is_a_whole_number_within_bounds(amount: object, how: st
     async with open_town(bot) as town:
         town.at_once = False
         town.services = attrs.evolve(town.services, max_amount=1_000_000)
-        town.dispatcher._shared.services = town.services
+        town.dispatcher.shared.services = town.services
         await town.says("hi")
         assert town.sent() == [TEXTS.apology]
         assert await town.store.payments.find(limit=9) == []

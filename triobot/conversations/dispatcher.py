@@ -31,14 +31,12 @@ from .beginnings import Carried
 from .charges.paid import is_the_ledgers
 from .chat import handle_of
 from .conversation import Conversation, Services
-from .data import Keeping
 from .doors.calls import Call, Halt, Order, as_event, asked_of, room_of, stored_event
 from .doors.elsewhere import Elsewhere
 from .inspection.portrait import Portrait, portray
 from .jobs import SETTING, JobClock
 from .life import ChatLife, DispatcherCalls
 from .notices import Refused
-from .questions.tidying import Answered, Tidying
 from .revival import reviving
 from .revival.care import RUNS, Care
 from .revival.reviving import CatchingUp, park, unreadable
@@ -47,8 +45,8 @@ from .routes.declarations import RouteKind, Table
 from .routes.routing import Delivery
 from .running.failures import CRASHED, GONE, Ending, log, report
 from .shared import Shared
-from .timers import Timers, Waking
-from .workload import CommitQueue, Workload, holds
+from .timers import Waking
+from .workload import holds
 
 CHANNEL: Final = 1024
 KEPT: Final = 10_000
@@ -69,53 +67,33 @@ class Dispatcher:
     """
 
     def __init__(self, services: Services, table: Table, *, username: str | None = None) -> None:
-        self.services = services
-        self.table = table
-        self.username = username
+        shared = self.shared = Shared(services, table, username)
+        self.services, self.table = services, table
+        self.commits, self.work, self.keeping = shared.commits, shared.work, shared.keeping
+        self.work.cut_all = self._cut_everything
+        shared.elsewhere = Elsewhere(services, table, self.offer, self._runs, self._is_behind, self.hurry)
+        shared.care = Care(services, self.work, shared.tidying, self.retry)
+        self.elsewhere, self.care = shared.elsewhere, shared.care
         self.lives: dict[ChatId, ChatLife] = {}
         self._running: set[Conversation] = set()
         self._fewer_running = trio.lowlevel.ParkingLot()
-        self.commits: Final = CommitQueue(services.store, services.raise_alarm)
-        self.work: Final = Workload(self.commits)
-        self.work.cut_all = self._cut_everything
-        self._timers = Timers(services.clock)
         self._held_up_at: int | None = None
         # The newest row that was read, and the newest of those that know too little: a chat has left memory.
         self._read = self._outdated = 0
         self._evictions = self._evicted_at = 0
-        self._waking = Waking(services, self.commits, self._timers, self.recall)
-        self.tidying: Final = Tidying(services.outbox, self.work, services.store)
+        self._waking = Waking(services, self.commits, shared.timers, self.recall)
         self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event] | None](CHANNEL)
         # Others put events in, too, so all are read from the inbox; and how often there were any.
         self._shares_inbox = services.store.news is not None
         self._news = 0
         # Behind from the start: what the last process left in the inbox comes first.
         self._behind = True
-        self._cursor = 0
-        self._sent = 0
-        self._newest = 0
+        self._cursor = self._sent = self._newest = 0
         self._scope = trio.CancelScope(shield=True)
-        self.elsewhere: Final = Elsewhere(
-            services, table, self.offer, self._runs, self._is_behind, self.hurry
-        )
         # Rows beyond the cursor that have been routed: what code has said of its own chat.
         self._hurried: set[int] = set()
         self.jobs: JobClock | None = None
-        self.keeping: Final = Keeping(services.store, self.commits, services.texts)
-        self.care: Final = Care(services, self.work, self.tidying, self.retry)
-        self._shared = Shared(
-            services,
-            self.work,
-            table,
-            username,
-            self._timers,
-            self.keeping,
-            self.tidying,
-            Answered(),
-            self.care,
-            self.elsewhere,
-        )
-        self._catching_up = CatchingUp(self._shared, self.known, self.until_not_too_busy)
+        self._catching_up = CatchingUp(shared, self.known, self.until_not_too_busy)
         self._calls = DispatcherCalls(
             start=self.start,
             let_go=self.let_go,
@@ -206,9 +184,9 @@ class Dispatcher:
                         await self._or_cut(self.write_out)
                         await self._or_cut(self._begin_code)
                         await self._or_cut(self.care.begin)
-                        await self._or_cut(self.tidying.begin)
+                        await self._or_cut(self.shared.tidying.begin)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
-                        nursery.start_soon(self._or_cut, self._timers.keep_time)
+                        nursery.start_soon(self._or_cut, self.shared.timers.keep_time)
                         nursery.start_soon(self._or_cut, self.care.live_on)
                         nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
                         nursery.start_soon(self._or_cut, self._waking.keep_reviving)
@@ -326,7 +304,7 @@ class Dispatcher:
             return
         self.elsewhere.coming.pop(row.seq, None)
         if (event := self.known(event)) is None:
-            unreadable(self._shared, row)
+            unreadable(self.shared, row)
             return
         if life is None:
             life = self.new_life(row.chat_id, row.seq - 1)
@@ -348,7 +326,7 @@ class Dispatcher:
             self.over(life)
 
     def new_life(self, chat_id: ChatId, cursor: int, now: int | None = None) -> ChatLife:
-        life = self.lives[chat_id] = ChatLife(self._shared, self._calls, chat_id, cursor)
+        life = self.lives[chat_id] = ChatLife(self.shared, self._calls, chat_id, cursor)
         life.born = self.services.clock.now() if now is None else now
         if len(self.lives) > KEPT:
             # The first of those longest at rest that may leave memory, if one may.
@@ -363,7 +341,7 @@ class Dispatcher:
         self.keeping.drop(life.chat_id)
         for conversation in life.places.all():
             conversation.evict()
-            self._timers.wake_at(conversation, None)
+            self.shared.timers.wake_at(conversation, None)
         # Rows that are read before all is written know too little.
         self._evictions += 1
         self._evicted_at, self._outdated = self.commits.added, self._read
@@ -511,7 +489,7 @@ class Dispatcher:
         self._running.discard(conversation)
         if conversation.route.job is not None and self.jobs is not None:
             self.jobs.look_again()
-        self._timers.wake_at(conversation, None)
+        self.shared.timers.wake_at(conversation, None)
         if self._fewer_running:
             self._fewer_running.unpark_all()
 
@@ -539,7 +517,7 @@ class Dispatcher:
         await trio.lowlevel.checkpoint()
         life = self.lives.get(chat_id)
         ending = () if life is None else life.end_all(life.latest + 1)
-        self.tidying.forget(chat_id)
+        self.shared.tidying.forget(chat_id)
         while not self._running.isdisjoint(ending):
             await self._fewer_running.park()
         await self.commits.wait_written(chat_id)
@@ -586,7 +564,8 @@ class Dispatcher:
 
     def portraits(self, limit: int) -> Sequence[Portrait]:
         """Describe the chats in memory, those in which something happened last first."""
-        return [portray(life, self._timers.when) for life in islice(reversed(self.lives.values()), limit)]
+        newest = islice(reversed(self.lives.values()), limit)
+        return [portray(life, self.shared.timers.when) for life in newest]
 
     @property
     def live(self) -> int:

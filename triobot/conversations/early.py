@@ -231,7 +231,7 @@ class EarlyDoor:
         if life is not None:
             (waits, live), watches = life.places.waits(event), life.places.watches(event)
         group, kept = (False, None) if life is None else (life.group, life.kept.values)
-        setting = Setting(dispatcher.username, group, _HAS_NO_NUMBER, at, None, kept, asked)
+        setting = Setting(dispatcher.shared.username, group, _HAS_NO_NUMBER, at, None, kept, asked)
 
         def failed(name: str, error: Exception) -> None:
             failures.append(name)

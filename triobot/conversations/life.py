@@ -119,15 +119,7 @@ class ChatLife:
             in its order, which that turn is to find: each with whether that was a group.
     """
 
-    def __init__(
-        self,
-        shared: Shared,
-        calls: DispatcherCalls,
-        chat_id: ChatId,
-        cursor: int,
-        *,
-        group: bool = False,
-    ) -> None:
+    def __init__(self, shared: Shared, calls: DispatcherCalls, chat_id: ChatId, cursor: int) -> None:
         self.chat_id = chat_id
         self.cursor = cursor
         self.latest = cursor
@@ -140,7 +132,7 @@ class ChatLife:
         self.loads_at = 0
         self.services: Final = shared.services
         self._table: Final = shared.table
-        self.group = group
+        self.group = False
         self.sender: SenderId | None = None
         self.places: Final = Places(shared.table)
         self.kept: Final = shared.keeping.begin_life(chat_id)

@@ -114,7 +114,7 @@ class RecordedDoor:
         """Start a route."""
         conversation, elsewhere = self._conversation, self._conversation.shared.elsewhere
         own_chat = chat_id == conversation.life.chat_id
-        route = elsewhere.table.route_of(fn, args, f"{calling_line()}: start()")
+        route = conversation.shared.table.route_of(fn, args, f"{calling_line()}: start()")
         value, sender = recordable(conversation.value), conversation.event.sender
 
         conversation.gives(f"a start of {route.name}")
@@ -133,7 +133,7 @@ class RecordedDoor:
         """Stop a route."""
         conversation, elsewhere = self._conversation, self._conversation.shared.elsewhere
         own_chat = chat_id == conversation.life.chat_id
-        name = elsewhere.table.route_of(fn, None, f"{calling_line()}: stop()").name
+        name = conversation.shared.table.route_of(fn, None, f"{calling_line()}: stop()").name
         # Of a run that stops itself nothing but its end is to be known.
         itself = own_chat and Halt(chat_id, name, key).ends(conversation.route.name, conversation.key)
 

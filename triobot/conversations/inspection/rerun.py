@@ -24,15 +24,12 @@ from ...engine.records import CONTINUED, ENDS, Id, times_of
 from ...errors import NondeterminismError, StepError
 from ...exact.verdicts import Parting
 from ...seams.resources import Opened
-from ...wire.ids import ChatId
 from ..beginnings import Dry
 from ..chat import handle_of
 from ..codec import CODEC
 from ..conversation import Conversation
-from ..data import Keeping, Speech
-from ..doors.elsewhere import Elsewhere
-from ..life import ChatLife, DispatcherCalls
-from ..questions.tidying import Answered, Tidying
+from ..data import Speech
+from ..life import ChatLife
 from ..revival.changed import Changed
 from ..revival.stored import Stored, fitting
 from ..routes.declarations import Table
@@ -41,8 +38,6 @@ from ..running.leash import Leash, Left, line_in, parting_line
 from ..running.lines import failing_line
 from ..services import Services
 from ..shared import Shared
-from ..timers import Timers
-from ..workload import CommitQueue, Workload
 from .standing import Standing, standing_of
 
 # Of the scheduler's rounds: refusing all operations of a conversation takes a few each.
@@ -50,29 +45,6 @@ _PATIENCE: Final = 1000
 
 _UNTOUCHED: Final[Any] = object()
 """Stands for what only the bodies of effects use, and what follows an end: none of that comes here."""
-
-
-def _dry_life(services: Services, table: Table, chat_id: ChatId, *, group: bool) -> ChatLife:
-    """Return the life of a chat that is only looked at: nothing that happens in it is anybody's business."""
-    work = Workload(CommitQueue(services.store, services.raise_alarm))
-    shared = Shared(
-        services,
-        work,
-        table,
-        None,
-        Timers(services.clock),
-        Keeping(services.store, work.commits, services.texts),
-        Tidying(services.outbox, work, services.store),
-        Answered(),
-        _UNTOUCHED,
-        Elsewhere(services, table, _nothing, lambda halt: False, lambda chat_id: False, _nothing),
-    )
-    calls = DispatcherCalls(*[_nothing] * 6)
-    return ChatLife(shared, calls, chat_id, 0, group=group)
-
-
-def _nothing(*_: object) -> None:
-    """Do nothing: a dry run asks for nothing."""
 
 
 def dry_services(texts: Speech, resources: Opened, now: int, charge_hosts: Sequence[str]) -> Services:
@@ -360,8 +332,10 @@ async def open_rerun(
     """
     route, opening = fitting(stored, table)
     row = stored.row
-    life = _dry_life(services, table, row.chat_id, group=group)
-    life.kept.values = {}
+    shared = Shared(services, table)
+    shared.care = shared.elsewhere = _UNTOUCHED
+    life = ChatLife(shared, _UNTOUCHED, row.chat_id, 0)
+    life.group, life.kept.values = group, {}
     async with trio.open_nursery() as nursery:
         leash = leash or Leash(SECONDS)
         time, known, unseen = times_of(stored.records)
