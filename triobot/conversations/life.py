@@ -44,10 +44,8 @@ from .routes.routing import (
     End,
     Expire,
     Give,
-    Obey,
     Queue,
     Start,
-    Stop,
     Taken,
     Tell,
     Unfit,
@@ -146,7 +144,6 @@ class ChatLife:
         self.passed: frozenset[int] = frozenset()
         self.shown: tuple[Conversation, Sequence[tuple[Delivery, bool]]] | None = None
         self._early: frozenset[int] = frozenset()
-        self._typed_until: dict[SenderId | None, int] = {}
 
     def setting(self, delivery: Delivery) -> Setting:
         """What filters may know besides the event."""
@@ -225,9 +222,6 @@ class ChatLife:
         if delivery.seq in self.passed:
             self.passed -= {delivery.seq}
             return True
-        if self._typed_too_early(delivery):
-            self._drop(delivery, "typed_while_parked")
-            return True
         self._has_joined(delivery.event)
         if isinstance(delivery.event, Leave):
             if not self.group:
@@ -297,7 +291,7 @@ class ChatLife:
 
         return Case(event, setting, table, failed, waits, live, watches, kept)
 
-    def _jump(self, delivery: Delivery) -> Drop | Start | End | Stop | Obey | None:
+    def _jump(self, delivery: Delivery) -> Drop | Start | End | Halt | Order | None:
         return jump(self._case(delivery, self.places.watches(delivery.event, delivery.at)))
 
     def _table_for(self, event: Event) -> Table:
@@ -343,10 +337,10 @@ class ChatLife:
                 if token_of(delivery.event) is None and isinstance(delivery.event, Press):
                     self._advise(delivery)
                 self.refusals.expire(delivery)
-            case Stop(halt):
-                self._halt(halt, delivery)
-            case Obey(order):
-                self._obey(order, delivery)
+            case Halt():
+                self._halt(decision, delivery)
+            case Order():
+                self._obey(decision, delivery)
 
     def give(self, taker: Wait | Watch, answer: Answer) -> None:
         """Close a wait, or end a block, with this."""
@@ -401,8 +395,9 @@ class ChatLife:
         if self.behind:
             self._remember_late().halted(delivery.seq, halt)
         for conversation in self.places.all():
-            if conversation.stuck and halt.ends(conversation.route.name, conversation.key):
-                self._drop_typed(conversation, delivery.seq)
+            typed = conversation.stuck and conversation not in self.places.asides
+            if typed and halt.ends(conversation.route.name, conversation.key):
+                self._drop_earlier(delivery, conversation.owner, "typed_while_parked")
         stopped = [queued for queued in self.mailbox if ends(halt, queued)]
         self.mailbox = [queued for queued in self.mailbox if queued not in stopped]
         for queued in [*stopped, *self.places.halt(halt)]:
@@ -454,27 +449,8 @@ class ChatLife:
                 self._take_out(queued)
                 self._drop(queued, "typed_while_parked")
 
-    def _drop_typed(self, conversation: Conversation, seq: int) -> None:
-        """A parked conversation ends with this row: what people said to it before begins nothing."""
-        if conversation in self.places.asides:
-            return
-        self._typed_until[conversation.owner] = max(self._typed_until.get(conversation.owner, 0), seq)
-        for queued in [queued for queued in self.mailbox if self._typed_too_early(queued)]:
-            self._take_out(queued)
-            self._drop(queued, "typed_while_parked")
-
     def _take_out(self, queued: Delivery) -> None:
         self.mailbox = [other for other in self.mailbox if other is not queued]
-
-    def _typed_too_early(self, delivery: Delivery) -> bool:
-        event = delivery.event
-        if not self._typed_until or not isinstance(event, Message | Press | Submission):
-            return False
-        if any(conversation in self.places.asides for conversation in self.places.kept_for(delivery)):
-            return False
-        sender = None if event.sender is None else event.sender.id
-        until = self._typed_until
-        return delivery.seq < max(until.get(None, 0), until.get(sender, 0))
 
     def heals(self, conversation: Conversation, waiting: Sequence[Delivery]) -> None:
         """A conversation goes on that was parked while these came for its chat, in their order.
@@ -518,7 +494,8 @@ class ChatLife:
         conversation = next((one for one in self.places.all() if one.seq == order.conversation), None)
         if order.end:
             if conversation is not None:
-                self._drop_typed(conversation, delivery.seq)
+                if conversation not in self.places.asides:
+                    self._drop_earlier(delivery, conversation.owner, "typed_while_parked")
                 conversation.end(Ending.STOPPED)
             # The row stays until it has been said.
             said = order.say if is_chat(self.chat_id) else ""

@@ -370,23 +370,7 @@ class Expire:
     """A press or a form of a question that is over."""
 
 
-@final
-@frozen
-class Stop:
-    """End the runs that this names."""
-
-    halt: Halt
-
-
-@final
-@frozen
-class Obey:
-    """Do what an operator wants of a parked conversation."""
-
-    order: Order
-
-
-Decision: TypeAlias = Drop | Start | End | Give | Break | Tell | Queue | Expire | Stop | Obey
+Decision: TypeAlias = Drop | Start | End | Give | Break | Tell | Queue | Expire | Halt | Order
 
 
 @final
@@ -429,14 +413,13 @@ def decide(case: Case, *, jumped: bool = False) -> Decision:
     return _walk(case, [row for row in rows if not row.once] if jumped else rows) or Drop("nobody")
 
 
-def jump(case: Case) -> Drop | Start | End | Stop | Obey | None:
+def jump(case: Case) -> Drop | Start | End | Halt | Order | None:
     """Say whether an event goes ahead of what waits in the chat, and where to: the table's first rows."""
     if (asked := asked_of(case.event)) is not None:
         decision = _asked(asked, case)
-        jumps = isinstance(decision, Stop | Obey) or (
-            isinstance(decision, Start) and (is_beside(decision) or interrupts(decision))
-        )
-        return cast("Start | Stop | Obey", decision) if jumps else None
+        if isinstance(decision, Start) and not (is_beside(decision) or interrupts(decision)):
+            return None
+        return None if isinstance(decision, Queue) else decision
     return cast("Drop | Start | End | None", _walk(case, [row for row in ROWS if row.jumps]))
 
 
@@ -447,12 +430,10 @@ def _walk(case: Case, rows: Iterable[Row]) -> Decision | None:
     return None
 
 
-def _asked(asked: Call | Halt | Order, case: Case) -> Decision:
-    """Where a call goes: to its place, once that is free."""
-    if isinstance(asked, Order):
-        return Obey(asked)
-    if isinstance(asked, Halt):
-        return Stop(asked)
+def _asked(asked: Call | Halt | Order, case: Case) -> Start | Queue | Halt | Order:
+    """Where a call goes: to its place, once that is free. What stops a run, or orders something, is done."""
+    if not isinstance(asked, Call):
+        return asked
     route = case.table.named(asked.name)
     if route is None:
         return Queue()
