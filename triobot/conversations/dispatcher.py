@@ -152,8 +152,9 @@ class Dispatcher:
         if isinstance(asked, Halt) or (route is not None and route.kind is RouteKind.INTERRUPT):
             self._hurried = {seq for seq in self._hurried if seq > self._cursor} | {row.seq}
             self.elsewhere.coming.pop(row.seq, None)
-            life.jump(Delivery(row.seq, event, row.at), group=row.group)
-            life.jumped = life.jumped if life.behind else frozenset()
+            life.jump(Delivery(row.seq, event, row.at, row.group))
+            if not life.behind:
+                life.passed -= {row.seq}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run until cancelled. What is not consumed then is in the inbox, and is routed again.
@@ -315,10 +316,10 @@ class Dispatcher:
         life.latest = row.seq
         if life.loading:
             return
-        delivery = Delivery(row.seq, event, row.at)
+        delivery = Delivery(row.seq, event, row.at, row.group)
         if life.behind:
-            life.jump(delivery, group=row.group)
-        elif life.deliver(delivery, group=row.group):
+            life.jump(delivery)
+        elif life.deliver(delivery):
             life.cursor = row.seq
         else:
             life.behind = True

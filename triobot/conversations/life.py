@@ -105,7 +105,7 @@ class ChatLife:
         cursor: every event of the chat up to this one was put on its way.
         latest: the newest that the dispatcher came to; when the chat is behind, it is beyond the cursor.
         behind: events between the two wait in the inbox.
-        jumped: those of them that went ahead of the others.
+        passed: those of them that were dealt with ahead of the others.
         loading: its conversations are being brought back from the store; nothing is routed meanwhile.
         loads_at: since when, in wall milliseconds, if it is.
         born: when it came into memory.
@@ -114,7 +114,7 @@ class ChatLife:
         kept: what the chat keeps.
         mailbox: events that wait for a conversation here, in the order of the inbox.
         shown: whose turn was cut off, and runs again before anything is routed; and what waits for the chat,
-            in its order, which that turn is to find: each with whether that was a group.
+            in its order, which that turn is to find.
     """
 
     def __init__(self, shared: Shared, calls: DispatcherCalls, chat_id: ChatId, cursor: int) -> None:
@@ -122,7 +122,7 @@ class ChatLife:
         self.cursor = cursor
         self.latest = cursor
         self.behind = False
-        self.jumped: frozenset[int] = frozenset()
+        self.passed: frozenset[int] = frozenset()
         self.shared = shared
         self.work: Final = shared.work
         self.calls = calls
@@ -141,8 +141,7 @@ class ChatLife:
         # What has begun in the store with the end of what it interrupts, which is being told of that.
         self._heirs: dict[SenderId | None, Conversation] = {}
         self.born = 0
-        self.passed: frozenset[int] = frozenset()
-        self.shown: tuple[Conversation, Sequence[tuple[Delivery, bool]]] | None = None
+        self.shown: tuple[Conversation, Sequence[Delivery]] | None = None
         self._early: frozenset[int] = frozenset()
 
     def setting(self, delivery: Delivery) -> Setting:
@@ -197,32 +196,28 @@ class ChatLife:
 
     # --- in
 
-    def deliver(self, delivery: Delivery, *, group: bool, jumped: bool = False) -> bool:
-        """Put an event on its way; False, and nothing done, when there is no room for it now.
-
-        Args:
-            group: the chat is a group.
-            jumped: `jump` refused it before.
-        """
+    def deliver(self, delivery: Delivery) -> bool:
+        """Put an event on its way; False, and nothing done, when there is no room for it now."""
         # Without `finally`: what leaves here ends the process, and the next one is to know at what.
         self.shared.care.at_work[LOOKED_AT] = delivery.seq
-        delivered = self._deliver(delivery, group=group, jumped=jumped)
+        delivered = self._deliver(delivery)
         self.shared.care.at_work[LOOKED_AT] = 0
         return delivered
 
-    def _deliver(self, delivery: Delivery, *, group: bool, jumped: bool) -> bool:
-        self.group = self.group or group
+    def _deliver(self, delivery: Delivery) -> bool:
+        self.group = self.group or delivery.group
         self.sender = None if delivery.event.sender is None else delivery.event.sender.id
+        if delivery.seq in self.passed:
+            self.passed -= {delivery.seq}
+            return True
         if self._overtaken(delivery):
             self._drop(delivery, "interrupted")
             return True
         if self._too_late is not None and self._too_late.stopped(delivery):
             self._drop(delivery, "stopped")
             return True
-        if delivery.seq in self.passed:
-            self.passed -= {delivery.seq}
-            return True
         self._has_joined(delivery.event)
+        jumped = self.behind and not self.loading  # `jump` has refused it before
         if isinstance(delivery.event, Leave):
             if not self.group:
                 self._leave(delivery)
@@ -242,17 +237,19 @@ class ChatLife:
         self._act(decision, delivery)
         return True
 
-    def jump(self, delivery: Delivery, *, group: bool) -> None:
+    def jump(self, delivery: Delivery) -> None:
         """While the chat is behind: take an event out of its turn if it can't wait.
 
         After an interrupt, what came before it is of no use to anybody, in the inbox as in the mailbox.
         """
         self.shared.care.at_work[LOOKED_AT] = delivery.seq
-        self._jump_ahead(delivery, group=group)
+        self._jump_ahead(delivery)
         self.shared.care.at_work[LOOKED_AT] = 0
 
-    def _jump_ahead(self, delivery: Delivery, *, group: bool) -> None:
-        self.group = self.group or group
+    def _jump_ahead(self, delivery: Delivery) -> None:
+        self.group = self.group or delivery.group
+        if delivery.seq in self.passed:
+            return
         event = delivery.event
         if isinstance(event, Leave) and self.group:
             self._member_left(delivery)
@@ -265,7 +262,7 @@ class ChatLife:
                 self.refusals.keep(delivery, waiting[0].seq)
             return
         self._has_joined(event)
-        self.jumped |= {delivery.seq}
+        self.passed |= {delivery.seq}
         self._made_room()
 
     def decide_on(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
@@ -370,9 +367,9 @@ class ChatLife:
             self.places.next[owner] = (start, delivery)
             live.end(Ending.INTERRUPTED, delivery.at, delivery.seq)
 
-    def follow(self, conversation: Conversation, delivery: Delivery, *, group: bool) -> None:
+    def follow(self, conversation: Conversation, delivery: Delivery) -> None:
         """A conversation that comes back was being ended by this interrupt, which is to know it."""
-        self.group = self.group or group
+        self.group = self.group or delivery.group
         decision = self._jump(delivery)
         if isinstance(decision, Start) and interrupts(decision):
             conversation.ending = Ending.INTERRUPTED
@@ -664,13 +661,13 @@ class ChatLife:
         if self.shown is None or self.shown[0] is not conversation or conversation.replaying:
             return
         turn = conversation.run.now()
-        for delivery, group in self.shown[1]:
+        for delivery in self.shown[1]:
             known = delivery.seq in self._early or delivery.seq in self.passed
             # What came before it began was kept for somebody else, who may go on again now.
             others = delivery.seq < conversation.seq and not is_signal(delivery.event)
             if known or others or delivery.at >= turn or isinstance(delivery.event, Leave):
                 continue
-            self.group = self.group or group
+            self.group = self.group or delivery.group
             if len(self.mailbox) >= MAILBOX or not self._is_for(delivery, conversation):
                 continue
             self.shared.care.at_work[LOOKED_AT] = delivery.seq

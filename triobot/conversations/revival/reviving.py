@@ -56,11 +56,11 @@ HANGS: Final = 60.0
 """Seconds after which it is parked, if something is: what it waits for has come before, and doesn't now."""
 
 
-async def revive(life: ChatLife, waiting: Sequence[tuple[Delivery, bool]]) -> None:
+async def revive(life: ChatLife, waiting: Sequence[Delivery]) -> None:
     """Bring back whatever is stored of a chat's conversations.
 
     Args:
-        waiting: what waits for the chat; each with whether that was a group.
+        waiting: what waits for the chat.
     """
     store, table, care, code = life.services.store, life.shared.table, life.shared.care, life.services.code
     # Whose mailbox holds what waits comes last: then it is known what the others have of that.
@@ -152,7 +152,7 @@ async def _follow(conversation: Conversation, stored: Stored) -> None:
     rows = await await_store(partial(life.services.store.pending, life.chat_id, after=seq - 1, limit=1))
     event = stored_event(rows[0]) if rows and rows[0].seq == seq else None
     if event is not None:
-        life.follow(conversation, Delivery(seq, event, rows[0].at), group=rows[0].group)
+        life.follow(conversation, Delivery(seq, event, rows[0].at, rows[0].group))
 
 
 async def _stand(conversation: Conversation) -> None:
@@ -329,7 +329,7 @@ class CatchingUp:
         if life.cursor < latest:
             rows = await self._pending(life, life.cursor)
         if not self._work.stopping and life.behind:
-            await self._deliver_page(life, rows, latest)
+            self._deliver_page(life, rows, latest)
 
     async def _pending(self, life: ChatLife, after: int) -> Sequence[InboxRow]:
         read = partial(self._services.store.pending, life.chat_id, after=after, limit=PAGE)
@@ -341,7 +341,8 @@ class CatchingUp:
             # What the last ones of this chat left behind must be there to be read.
             await self._work.commits.wait_for()
             await await_store(life.kept.load)  # filters may ask for it
-            await revive(life, await self._waiting(life))
+            rows = await self._pending(life, life.cursor)
+            await revive(life, [found for row in rows if (found := self._delivery(row)) is not None])
             life.shows_no_more()
             await self._look_at_those_that_waited(life)
             life.loading = False
@@ -352,11 +353,6 @@ class CatchingUp:
         finally:
             self._coming.discard(life)
             self._back.set()
-
-    async def _waiting(self, life: ChatLife) -> Sequence[tuple[Delivery, bool]]:
-        """Read what waits to be routed; each with whether its chat was a group."""
-        rows = await self._pending(life, life.cursor)
-        return [(found, row.group) for row in rows if (found := self._delivery(row)) is not None]
 
     async def _look_at_those_that_waited(self, life: ChatLife) -> None:
         """Deliver what waited, as if it came now; once there is no room, only those jump ahead that can."""
@@ -370,8 +366,8 @@ class CatchingUp:
                 if (delivery := self._delivery(row, says=room)) is None:
                     continue
                 if not room:
-                    life.jump(delivery, group=row.group)
-                elif life.deliver(delivery, group=row.group):
+                    life.jump(delivery)
+                elif life.deliver(delivery):
                     life.cursor = row.seq
                 else:
                     room = False
@@ -379,11 +375,12 @@ class CatchingUp:
             if room:
                 life.cursor = seen
 
-    async def _deliver_page(self, life: ChatLife, rows: Sequence[InboxRow], latest: int) -> None:
+    def _deliver_page(self, life: ChatLife, rows: Sequence[InboxRow], latest: int) -> None:
         for row in rows:
             if row.seq > latest:
                 break  # the cursor comes to it by itself
-            if not await self._deliver_stored(life, row):
+            delivery = self._delivery(row, says=row.seq not in life.passed)
+            if delivery is not None and not life.deliver(delivery):
                 return  # until there is room
             life.cursor = row.seq
         else:
@@ -391,19 +388,12 @@ class CatchingUp:
                 self.room(life)
                 return
         life.cursor = max(life.cursor, latest)
-        life.jumped = frozenset([seq for seq in life.jumped if seq > life.cursor])
+        life.passed = frozenset([seq for seq in life.passed if seq > life.cursor])
         life.behind = life.latest > life.cursor
         if life.behind:
             self.room(life)
         elif life.idle:
             life.calls.over(life)
-
-    async def _deliver_stored(self, life: ChatLife, row: InboxRow) -> bool:
-        if row.seq in life.jumped:
-            life.jumped -= {row.seq}
-            return True
-        delivery = self._delivery(row, says=True)
-        return delivery is None or life.deliver(delivery, group=row.group, jumped=True)
 
     def _delivery(self, row: InboxRow, *, says: bool = False) -> Delivery | None:
         """Return the event of a row; None for the ledger's, and for one that can't be read.
@@ -416,7 +406,7 @@ class CatchingUp:
             unreadable(self._shared, row)
         # The ledger has a payment's row, since that was routed, and consumes it.
         ledgers = self._services.payments is not None and event is not None and is_payment(event)
-        return None if event is None or ledgers else Delivery(row.seq, event, row.at)
+        return None if event is None or ledgers else Delivery(row.seq, event, row.at, row.group)
 
 
 def unreadable(shared: Shared, row: InboxRow) -> None:

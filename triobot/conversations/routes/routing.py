@@ -79,11 +79,16 @@ class PrivateHint:
 @final
 @frozen
 class Delivery:
-    """An event on its way to a conversation, with its place in the inbox and the time of its arrival."""
+    """An event on its way to a conversation, with its place in the inbox and the time of its arrival.
+
+    Attributes:
+        group: its chat was known as a group then.
+    """
 
     seq: int
     event: Event
     at: int = 0
+    group: bool = False
 
 
 @final
