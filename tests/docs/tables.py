@@ -26,6 +26,58 @@ _PART: Final = re.compile(r"(?s)(<!-- written: (\w+) -->\n).*?(<!-- end -->\n)")
 _ENTRY: Final = re.compile(r"(?m)^        (?P<names>[a-z_]+(?:, [a-z_]+)*): (?P<text>.*(?:\n {12,}.*)*)")
 _VARIABLE: Final = re.compile(r"``(TRIOBOT_\w+)(?:=1)?``")
 
+_WORDS: Final = {
+    "ignore": (
+        "`ignore`",
+        "counted and dropped; with `say=` the chat hears why",
+    ),
+    "block": (
+        "an open `move_on_when` block",
+        "the event ends the newest block that takes it, of all conversations that hear this person",
+    ),
+    "interrupt": (
+        "an interrupt",
+        "ends the live conversation, then is the live one",
+    ),
+    "aside": (
+        "an aside",
+        "runs beside the live one",
+    ),
+    "question": (
+        "an open question, by its own buttons or form",
+        "the question's conversation",
+    ),
+    "wait": (
+        "the newest open wait that takes it, the sender's own first",
+        "its conversation, live or aside",
+    ),
+    "parked": (
+        "a parked conversation, if the button or form belongs to one of its messages",
+        "kept until the conversation goes on or ends; a press is answered with the words for a parked one",
+    ),
+    "over": (
+        "the button or form belongs to a question that is over, or that is not open to this person",
+        'answered "expired"; a press at an open question of another member is dropped without a word',
+    ),
+    "live": (
+        "a live conversation, the sender's own or the chat's",
+        "its mailbox while it is busy; what `otherwise=` says while it waits",
+    ),
+    "conversation": (
+        "a conversation that it starts",
+        "the chat's or the sender's live one from then on; a leave starts none",
+    ),
+    "parked aside": (
+        "a parked aside, if the event is a message",
+        "kept until the aside goes on or ends, and answered with the same words",
+    ),
+    "nobody": (
+        "no route",
+        'counted; a press is answered "expired", a signal is kept',
+    ),
+}
+"""Of each row of the routing table: who takes the event, and what becomes of it."""
+
 
 def _entries(of: type) -> Iterator[tuple[list[str], str]]:
     """Yield the names and the text of each entry in a class's "Attributes"."""
@@ -113,7 +165,8 @@ def routing() -> Iterator[str]:
     """Yield the rows that take an event."""
     yield from ("| | event | goes to |", "|---|---|---|")
     for number, row in enumerate(ROWS, 1):
-        yield f"| {number} | {row.who} | {row.then} |"
+        who, then = _WORDS[row.name]
+        yield f"| {number} | {who} | {then} |"
 
 
 TABLES: Final[Mapping[str, Callable[[], Iterator[str]]]] = {

@@ -141,7 +141,7 @@ class Wait:
             time that of the youngest conversation goes first, and of these the last, after a restart, too.
         owner: whose conversation waits; None when it is the chat's. It takes nothing of anybody else's.
         keys: tells the keys of its buttons from others; `shown` those that are on the screen, which a deploy
-            may have changed; "?" if a backup was restored.
+            may have changed.
         rests: its task waits for nothing else.
         around: the scopes around it then.
         when_resting: called each time that it comes to rest.
@@ -468,14 +468,6 @@ def end(case: Case) -> End | None:
     return None
 
 
-def _interrupt(case: Case) -> Decision | None:
-    return _started(case, case.table.interrupts)
-
-
-def _aside(case: Case) -> Decision | None:
-    return _started(case, case.table.asides)
-
-
 def _question(case: Case) -> Decision | None:
     questions = [wait for wait in case.waits if wait.question and wait.open]
     return _first(case.event, case.setting, questions) if questions else None
@@ -529,8 +521,6 @@ class Row:
 
     Attributes:
         name: of who takes the event.
-        who: the same, for people.
-        then: what becomes of the event, for people.
         take: the decision, or None: the next row is asked.
         jumps: it goes ahead of what is queued, and doesn't wait for its turn.
         once: it is not asked again when the event's turn comes.
@@ -538,8 +528,6 @@ class Row:
     """
 
     name: str
-    who: str
-    then: str
     take: Callable[[Case], Decision | None] = attrs.field(repr=False)
     jumps: bool = False
     once: bool = False
@@ -547,77 +535,18 @@ class Row:
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    Row(
-        "ignore",
-        "`ignore`",
-        "counted and dropped; with `say=` the chat hears why",
-        _ignored,
-        True,
-        True,
-    ),
-    Row(
-        "block",
-        "an open `move_on_when` block",
-        "the event ends the newest block that takes it, of all conversations that hear this person",
-        end,
-        True,
-        within=True,
-    ),
-    Row(
-        "interrupt",
-        "an interrupt",
-        "ends the live conversation, then is the live one",
-        _interrupt,
-        True,
-        True,
-    ),
-    Row("aside", "an aside", "runs beside the live one", _aside, True, True),
-    Row(
-        "question",
-        "an open question, by its own buttons or form",
-        "the question's conversation",
-        _question,
-        within=True,
-    ),
-    Row(
-        "wait",
-        "the newest open wait that takes it, the sender's own first",
-        "its conversation, live or aside",
-        _newest_wait,
-        within=True,
-    ),
-    Row(
-        "parked",
-        "a parked conversation, if the button or form belongs to one of its messages",
-        "kept until the conversation goes on or ends; a press is answered with the words for a parked one",
-        _parked,
-    ),
-    Row(
-        "over",
-        "the button or form belongs to a question that is over, or that is not open to this person",
-        'answered "expired"; a press at an open question of another member is dropped without a word',
-        _question_over,
-    ),
-    Row(
-        "live",
-        "a live conversation, the sender's own or the chat's",
-        "its mailbox while it is busy; what `otherwise=` says while it waits",
-        _live,
-        within=True,
-    ),
-    Row(
-        "conversation",
-        "a conversation that it starts",
-        "the chat's or the sender's live one from then on; a leave starts none",
-        begins,
-    ),
-    Row(
-        "parked aside",
-        "a parked aside, if the event is a message",
-        "kept until the aside goes on or ends, and answered with the same words",
-        _parked_aside,
-    ),
-    Row("nobody", "no route", 'counted; a press is answered "expired", a signal is kept', _nobody),
+    Row("ignore", _ignored, jumps=True, once=True),
+    Row("block", end, jumps=True, within=True),
+    Row("interrupt", lambda case: _started(case, case.table.interrupts), jumps=True, once=True),
+    Row("aside", lambda case: _started(case, case.table.asides), jumps=True, once=True),
+    Row("question", _question, within=True),
+    Row("wait", _newest_wait, within=True),
+    Row("parked", _parked),
+    Row("over", _question_over),
+    Row("live", _live, within=True),
+    Row("conversation", begins),
+    Row("parked aside", _parked_aside),
+    Row("nobody", _nobody),
 )
 """Who is asked, in this order."""
 
