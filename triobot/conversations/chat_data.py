@@ -35,7 +35,7 @@ class ChatData:
             KeyError: the slot is empty, and the key has no default.
         """
         check_key(key)
-        text = self._conversation.kept().get(key.name)
+        text = self._conversation.kept(key.name)
         with self._conversation.reading():
             value = key.load(text)
         if self._conversation.services.notice is not None:
@@ -68,7 +68,7 @@ class ChatData:
         conversation = self._conversation
         if conversation.giving is None and not conversation.behind:
             return
-        old, more = conversation.kept().get(key.name), None
+        old, more = conversation.kept(key.name), None
         if conversation.services.notice is not None:
             with suppress(KeyError, UnreadableRecordError):
                 more = added(key.load(old), value)
@@ -77,4 +77,4 @@ class ChatData:
 
     def __contains__(self, key: Key[Any]) -> bool:
         """Whether the slot holds a value, its default aside."""
-        return key.name in self._conversation.kept()
+        return self._conversation.kept(key.name) is not None

@@ -45,7 +45,7 @@ from ..wire.operations import AnswerCallback, Operation, repeatable
 from .beginnings import FRESH, Begin, Carried, Dry, Fresh, InRow, Revived, Successor
 from .charges.paid import Giving, abandon, paid_of, tell_of_second_gift
 from .codec import CODEC
-from .data import View
+from .data import words_for
 from .doors.calls import room_of
 from .journal_writer import JournalWriter
 from .notices import Copy, Gift, Operated, Unassigned, is_changed
@@ -558,20 +558,23 @@ class Conversation:
             pass
         raise ConversationEndedError(f"{calling_line()}: this conversation is over")
 
-    def kept(self) -> Mapping[str, str]:
-        """Return what the chat keeps, by key, as text; each read is recorded once a turn.
+    def kept(self, key: str) -> str | None:
+        """Return what the chat keeps under a key, as text; each read is recorded once a turn.
 
         Raises:
             ConfigError: no key was declared before the conversation began.
         """
+        self._check_declared()
+        return cast("str | None", self.run.read(key))
+
+    def _check_declared(self) -> None:
         self.check_task()
         if self.life.kept.values is None:
             raise ConfigError("a Key was declared too late: declare it at the top of its module")
-        return View(self.run)
 
     def keep(self, key: str, value: str | None) -> None:
         """Keep a value for the chat, or with None nothing; it is durable with the turn. Raises: as `kept`."""
-        self.kept()
+        self._check_declared()
         self.copies = [copy for copy in self.copies if copy.key != key]
         if value is None:
             self.run.delete(key)
@@ -596,7 +599,7 @@ class Conversation:
         texts, kept = self.services.texts, self.life.kept
         if isinstance(texts, Texts):
             return texts
-        return kept.texts if self._run is None or self._run.task is None else kept.words(View(self._run))
+        return kept.texts if (run := self._run) is None or run.task is None else words_for(texts, run.read)
 
     # --- operations
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import collections.abc
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import reduce
 from types import NoneType, UnionType
@@ -42,7 +42,6 @@ import trio
 from typing_extensions import TypeForm
 
 from ..base.authors import contained, kind_of
-from ..engine import Run
 from ..errors import (
     ConfigError,
     LocalProtocolError,
@@ -89,6 +88,8 @@ log: Final = logging.getLogger("triobot.conversations")
 
 
 Check: TypeAlias = Callable[[object], bool]
+ReadText: TypeAlias = Callable[[str], str | None]
+"""Returns what is kept under a key, as text."""
 
 
 class _Missing(Enum):
@@ -357,36 +358,16 @@ def check_key(key: object) -> None:
 class Data:
     """The values of one chat, to look at: what `Bot` hands to a function given as ``texts=``."""
 
-    def __init__(self, stored: Mapping[str, str]) -> None:
-        self._stored = stored
+    def __init__(self, read: ReadText) -> None:
+        self._read = read
 
     def __getitem__(self, key: ReadKey[T]) -> T:
         """A fresh copy of the value; raises as `ChatData` does."""
-        return key.load(self._stored.get(key.name))
+        return key.load(self._read(key.name))
 
     def __contains__(self, key: Key[Any]) -> bool:
         """Whether the slot holds a value, its default aside."""
-        return key.name in self._stored
-
-
-@final
-class View(Mapping[str, str]):
-    """What is kept, by key, as text; each read is recorded once a turn."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    def __getitem__(self, key: str) -> str:
-        text = cast("str | None", self._run.read(key))
-        if text is None:
-            raise KeyError(key)
-        return text
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([key.name for key in declared_keys() if key.name in self])
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
+        return self._read(key.name) is not None
 
 
 # --- the words that a chat hears
@@ -396,12 +377,12 @@ Speech: TypeAlias = Texts | Callable[[Data], Texts]
 """Words for everybody, or what chooses them for a chat."""
 
 
-def words_for(speech: Speech, data: Mapping[str, str] | None) -> Texts:
-    """Choose the words for a chat that keeps this; in English when the author's choice fails."""
+def words_for(speech: Speech, read: ReadText) -> Texts:
+    """Choose the words for a chat by what it keeps; in English when the author's choice fails."""
     if isinstance(speech, Texts):
         return speech
     try:
-        words = cast("object", speech(Data(data or {})))
+        words = cast("object", speech(Data(read)))
     except BaseException as raised:
         # Whoever asks is about to say something else, which must not fail with it.
         error = contained(raised)
@@ -489,11 +470,7 @@ class Kept:
     @property
     def texts(self) -> Texts:
         """Return the runtime's own words, as this chat is to hear them."""
-        return self.words(self.values)
-
-    def words(self, data: Mapping[str, str] | None) -> Texts:
-        """Return the runtime's own words for a chat that keeps this."""
-        return words_for(self._texts, data)
+        return words_for(self._texts, (self.values or {}).get)
 
 
 @final

@@ -161,7 +161,7 @@ class Refusals:
         # A store that can't be read is told elsewhere; the words matter less than the answer.
         with suppress(StoreError):
             stored = await self._shared.keeping.stored(self._chat_id)
-        say(words(words_for(self._services.texts, stored)))
+        say(words(words_for(self._services.texts, stored.get)))
 
     def _tell(self, event: Event, said: str) -> None:
         if isinstance(event, Press):

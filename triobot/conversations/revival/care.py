@@ -294,7 +294,7 @@ class Care(trio.abc.Instrument):
         log.error("%s", text)
         self._services.raise_alarm(Alarm("crash_loop", str(row.seq), text))
         kept = of_authors(await self._services.store.data(row.chat_id))
-        if (said := words_for(self._services.texts, kept).apology) and is_chat(row.chat_id):
+        if (said := words_for(self._services.texts, kept.get).apology) and is_chat(row.chat_id):
             self._tidying.tidy(row.chat_id, SendMessage(row.chat_id, said))
         raw = KeepRaw(row.at, "kills the program", row.content_type, row.body)
         return [raw, Consume((row.seq,)), PutSetting(ROUTING, "")]
