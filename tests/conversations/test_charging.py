@@ -29,7 +29,7 @@ from triobot.errors import (
     PaymentHandedOverError,
     StoreFullError,
 )
-from triobot.payments import cashier, ledger
+from triobot.payments import cashier
 from triobot.payments.books import Books
 from triobot.payments.facts import Hint, PaymentAnswer, Plain, PlainName, new_ref_id
 from triobot.seams.money import Charge, MovePayment
@@ -361,25 +361,6 @@ async def test_a_number_that_is_taken_is_exchanged_once() -> None:
         await town.pays(ref_id=again.ref_id)  # type: ignore[union-attr]
         assert shop.outcomes[0] is None
         assert [one.key for one in shop.given] == [f"button-{again.ref_id}"]  # type: ignore[union-attr]
-
-
-async def test_a_button_that_was_exchanged_in_silence_is_so_in_replay(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A journal of before, in which 1003 was a decline and the user was told nothing."""
-    shop, store, outbox = Shop(), FakeStore(), FakeOutbox()
-    with monkeypatch.context() as before:
-        before.setattr(ledger, "REFUSED", frozenset({1001, 1002, 1003}))
-        async with open_town(shop.bot, store=store, outbox=outbox) as town:
-            await town.says("buy")
-            await town.pays(code=1003)
-            assert town.sent() == ["Pizza"]
-            again = town.edits()[0].inline_keyboard.rows[0][0]  # type: ignore[union-attr]
-    async with open_town(shop.bot, store=store, outbox=outbox) as town:
-        outbox.reply(YES, lambda op: verifies(op) and op.ref_id == again.ref_id)  # type: ignore[union-attr]
-        await town.pays(ref_id=again.ref_id)  # type: ignore[union-attr]
-        assert (shop.outcomes, len(shop.given), town.alarms) == ([None], 1, [])
-        assert TEXTS.pay_again not in town.sent()
 
 
 @pytest.mark.parametrize(

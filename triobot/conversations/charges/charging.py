@@ -151,7 +151,6 @@ class RunningCharge:
         id: the payment's number, once it is open.
         message: the message with its button.
         replaced: the button was exchanged for another one.
-        tells: the user is told so.
     """
 
     def __init__(self, conversation: Conversation, wait: Wait, asked: Charge) -> None:
@@ -166,7 +165,7 @@ class RunningCharge:
         self._heard = 0  # the revision of the last notice that was dealt with
         self.id = RefId("")
         self.message: Sent | None = None
-        self.replaced = self.tells = False
+        self.replaced = False
 
     async def __aenter__(self) -> None:
         own = self._conversation.check_task()
@@ -452,7 +451,6 @@ class RunningCharge:
             case "handed_over":
                 raise PaymentHandedOverError
             case "retry" if notice.code == _DUPLICATE:
-                self.tells = True
                 raise PaymentDeclinedError(notice.code)
             case "retry" if notice.code == _NOT_ENOUGH:
                 await offer_top_up(conversation, notice.charge_url)
@@ -554,9 +552,7 @@ async def charge(
                             message.chat_id, message.message_id, text, keyboard(number)
                         ),
                     )
-                    # A journal in which 1003 is a "declined" is from a time without these words.
-                    if opened.tells:
-                        await opened.tell_to_press_again()
+                    await opened.tell_to_press_again()
             if answer is None:
                 raise PaymentExpiredError
             if not isinstance(answer, Captured):
