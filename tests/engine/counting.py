@@ -18,6 +18,8 @@ import trio
 
 from triobot.engine import Host, Record, Run, begun, decode_record, encode_record
 
+from .plain import JSON
+
 
 class FileHost(Host):
     """Keeps the journal, and the events that no record has taken, in one file."""
@@ -30,9 +32,10 @@ class FileHost(Host):
             "CREATE TABLE IF NOT EXISTS inbox (number INTEGER PRIMARY KEY, text TEXT, taken INTEGER)"
         )
         if not self.db.execute("SELECT 1 FROM journal").fetchone():
-            first = begun("sums", time=self.now(), seed="secret")
+            first = begun("sums", time=self.now(), seed="secret", codec=JSON)
             self.db.execute("INSERT INTO journal VALUES (?)", (encode_record(first),))
-        self.run = Run(self, [decode_record(line) for (line,) in self.db.execute("SELECT line FROM journal")])
+        records = [decode_record(line) for (line,) in self.db.execute("SELECT line FROM journal")]
+        self.run = Run(self, records, JSON)
         waiting = "SELECT number, text FROM inbox WHERE NOT taken ORDER BY number"
         for number, text in self.db.execute(waiting).fetchall():
             self.run.deliver(number, self.now(), text)

@@ -11,7 +11,6 @@ from trio.testing import wait_all_tasks_blocked
 
 from triobot.engine import (
     ABSENT,
-    JSON,
     Codec,
     End,
     Host,
@@ -23,6 +22,8 @@ from triobot.engine import (
     encode_record,
 )
 from triobot.errors import NondeterminismError
+
+from .plain import JSON
 
 EPOCH = 1_000_000
 

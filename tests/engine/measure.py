@@ -21,6 +21,8 @@ import trio
 
 from triobot.engine import Host, Record, Run, begun, decode_record, encode_record
 
+from .plain import JSON
+
 LONG = 1_000_000.0
 ROUNDS = 7
 
@@ -52,11 +54,11 @@ class New:
     """A run."""
 
     name = "engine"
-    start = begun("main", time=1_000_000, seed="seed")
+    start = begun("main", time=1_000_000, seed="seed", codec=JSON)
 
     def __init__(self, records: list[Record] | None = None) -> None:
         self.host = NewHost()
-        self.run = Run(self.host, records or [self.start], fresh=records is None)
+        self.run = Run(self.host, records or [self.start], JSON, fresh=records is None)
 
     def begin(self, nursery: trio.Nursery, code: Callable[..., Any]) -> None:
         nursery.start_soon(self.run.run, code)

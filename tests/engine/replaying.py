@@ -15,9 +15,11 @@ import trio
 
 from triobot.engine.core import End, Evicted, Operation
 from triobot.engine.host import Host
-from triobot.engine.records import ABSENT, JSON, Absent, Codec, Id, Node, Record, times_of
+from triobot.engine.records import ABSENT, Absent, Codec, Id, Node, Record, times_of
 from triobot.engine.run import OpenOperation, Run, Snapshot
 from triobot.errors import NondeterminismError
+
+from .plain import JSON
 
 
 @final

@@ -11,13 +11,14 @@ from triobot.engine import Record, Run, Snapshot
 from triobot.engine.records import TURNS, times_of
 
 from .lives import Lives
+from .plain import JSON
 from .replaying import DryHost, difference, replay
 
 
 async def looks(records: Sequence[Record], main: Callable[..., Awaitable[object]]) -> list[Snapshot]:
     """Where a dry run stood, each time that it was looked at."""
     host, seen = DryHost(times_of(records)[0]), list[Snapshot]()
-    run = Run(host, records, dry=True)
+    run = Run(host, records, JSON, dry=True)
     host.look = lambda: seen.append(run.describe())
 
     async def lives() -> None:

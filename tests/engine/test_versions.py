@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import trio
 
-from triobot.engine import JSON, Codec, Returned, Run, Stuck, decode_record
+from triobot.engine import Returned, Run, Stuck, decode_record
 from triobot.errors import UnreadableRecordError
 
 from .lives import Lives
+from .plain import JSON, PlainCodec
 from .replaying import difference, replay
 
 
@@ -184,7 +185,7 @@ class Money:
         self.cents = cents
 
 
-class MoneyCodec(Codec):
+class MoneyCodec(PlainCodec):
     """Knows one more type."""
 
     def dump(self, value: object) -> Any:
@@ -216,7 +217,7 @@ async def test_what_this_program_cannot_read_stops_it(autojump_clock: object) ->
 async def test_another_format_is_refused(autojump_clock: object) -> None:
     for line in ('["S",1,"main",[],"seed",2]', '["D",1,1,"send","",null]', "[]", "{}", "no"):
         with pytest.raises(UnreadableRecordError):
-            Run(Lives(), [decode_record(line)])
+            Run(Lives(), [decode_record(line)], JSON)
 
 
 async def test_a_dry_run_stands_where_the_journal_ends(autojump_clock: object) -> None:

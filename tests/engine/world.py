@@ -31,6 +31,8 @@ from triobot.engine import (
 )
 from triobot.engine.records import ENDS, INTERRUPTED, TURNS
 
+from .plain import JSON
+
 EPOCH = 1_000_000
 LIMIT = 3_000_000
 COVERED: Counter[str] = Counter()
@@ -334,7 +336,7 @@ async def live(main: Callable[[ListHost], Any], plan: Plan) -> Lived:
         main: makes the code of one incarnation; its `log` is what must be the same after a crash.
     """
     disk = Disk()
-    disk.journals.append([encode_record(begun("main", 0, time=wall(), seed=f"seed{plan.seed}"))])
+    disk.journals.append([encode_record(begun("main", 0, time=wall(), seed=f"seed{plan.seed}", codec=JSON))])
     while True:
         end, host, log = await _process(main, plan, disk)
         if host.dead:
@@ -346,7 +348,9 @@ async def live(main: Callable[[ListHost], Any], plan: Plan) -> Lived:
         last = decode_record(disk.journals[-1][-1])
         if last[0] == "A" and len(disk.journals) < 4:
             seed = f"seed{plan.seed}.{len(disk.journals)}"
-            disk.journals.append([encode_record(begun(last[2], *last[3], time=last[1], seed=seed))])
+            disk.journals.append(
+                [encode_record(begun(last[2], *last[3], time=last[1], seed=seed, codec=JSON))]
+            )
             continue
         return Lived(disk, plan, end, log)
 
@@ -357,7 +361,7 @@ async def _process(
     end: End | str = Evicted()
     async with trio.open_nursery() as nursery:
         host = ListHost(disk, plan, nursery)
-        run = host.run = Run(host, disk.records())
+        run = host.run = Run(host, disk.records(), JSON)
         code = main(host)
         host.state = lambda: tuple(map(str, code.log))
         for number, (at, text) in enumerate(plan.events):

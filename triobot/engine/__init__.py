@@ -18,7 +18,6 @@ from .host import Host as Host
 from .machine import Nursery as Nursery
 from .machine import Scope as Scope
 from .records import ABSENT as ABSENT
-from .records import JSON as JSON
 from .records import Codec as Codec
 from .records import Put as Put
 from .records import Record as Record

@@ -46,7 +46,6 @@ from .records import (
     FORMAT,
     INTENDED,
     INTERRUPTED,
-    JSON,
     KNOWN,
     NOTED,
     OUTCOMES,
@@ -317,7 +316,7 @@ Work: TypeAlias = "tuple[Callable[..., Awaitable[object]], tuple[Any, ...], Rais
 """An effect's body and arguments, the author's errors, and whether it is inside."""
 
 
-def begun(fn: str, *args: object, time: int, seed: str, codec: Codec = JSON, jumped: int = 0) -> Record:
+def begun(fn: str, *args: object, time: int, seed: str, codec: Codec, jumped: int = 0) -> Record:
     """Return the first record of a run; append it before the run begins.
 
     Args:

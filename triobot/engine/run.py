@@ -47,7 +47,6 @@ from .host import Host
 from .machine import Machine, Nursery, Scope
 from .records import (
     ABSENT,
-    JSON,
     NOTED,
     PATCHED,
     READ,
@@ -162,7 +161,7 @@ class Run(Machine):
         self,
         host: Host,
         records: Sequence[Record],
-        codec: Codec = JSON,
+        codec: Codec,
         fresh: bool = False,
         dry: bool = False,
     ) -> None:
