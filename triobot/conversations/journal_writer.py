@@ -337,8 +337,8 @@ class JournalWriter(Host):
 
     # --- units
 
-    def flush(self, *, begin: bool = False, within: Callable[[Sequence[Write]], int] | None = None) -> None:
-        """Hand what was appended to the commit queue, as one unit.
+    def flush(self, *, begin: bool = False, within: Callable[[Sequence[Write]], int] | None = None) -> int:
+        """Hand what was appended to the commit queue, as one unit; return as which.
 
         Args:
             begin: write that it began, even if it has done nothing yet that must be known.
@@ -351,7 +351,7 @@ class JournalWriter(Host):
         if self.over or known or not (begin or self._begun or added or self._rests):
             if within is not None:
                 self._written = within(())
-            return
+            return self._written
         writes = [] if self._begun else self._begin()
         # When its last turn began is when it came to stand so.
         now = time_of(self._records[-1]) if self._records else self.now()
@@ -365,6 +365,7 @@ class JournalWriter(Host):
                 self._fits = self._build
                 writes.append(PutRested(self._lease, self._id, rests, self._build))
         self._written = self._commits.add(writes, self) if within is None else within(writes)
+        return self._written
 
     def _rested(self) -> str | None:
         """Return what a row is to say of the operations in which it stands; None if it need not say."""
@@ -374,11 +375,6 @@ class JournalWriter(Host):
         ):
             return write_rests(self._position, conversation.run.resting, self._last)
         return moved_rests(self._position, stored)  # it hasn't come to where it stood, or never will
-
-    def flush_with(self, write: Callable[[Sequence[Write]], int]) -> int:
-        """Let this write what was appended, together with whatever else; return as which unit."""
-        self.flush(within=write)
-        return self._written
 
     def _appended(self) -> list[Write]:
         """Return the writes of what was appended since the last unit."""

@@ -710,7 +710,7 @@ class ChatLife:
             # What may yet be taken back is told by the ledger, once it is stored.
             if own is not None and its is not None and not (own.ahead or its.ahead):
                 waiting.awaited[giving.paid.id](giving.ending)
-                return its.flush_with(lambda more: self.work.commits.add([*writes, *more], writer))
+                return its.flush(within=lambda more: self.work.commits.add([*writes, *more], writer))
         due = self.places.next.get(owner)
         if due is not None and conversation is self.places.live.get(owner):
             heir = self._heir(due, conversation)

@@ -122,7 +122,7 @@ class CommitQueue:
         self._store = store
         self._raise_alarm = raise_alarm
         self._units: list[_Unit] = []
-        self._looks: dict[Callable[[], None], None] = {}
+        self._looks: dict[Callable[[], object], None] = {}
         self._told: list[Callable[[], None]] = []
         self._chats: Counter[ChatId] = Counter()
         self.added = 0
@@ -158,13 +158,13 @@ class CommitQueue:
         """Consume these inbox rows, which have been dealt with, and write what was kept meanwhile."""
         self.add([*([Consume(tuple(seqs))] if seqs else []), *data])
 
-    def before_writing(self, look: Callable[[], None]) -> None:
+    def before_writing(self, look: Callable[[], object]) -> None:
         """Call this once, just before the next units are taken, which is soon: it may add one."""
         self._looks[look] = None
         if not self._has_some:
             self._stir()
 
-    def look_no_more(self, look: Callable[[], None]) -> None:
+    def look_no_more(self, look: Callable[[], object]) -> None:
         """Don't call what `before_writing` was given: it would add nothing."""
         self._looks.pop(look, None)
 
@@ -472,15 +472,10 @@ class Workload:
             for task in resting:
                 reschedule(task)
 
-    @property
-    def may_go_beside(self) -> bool:
-        """Return whether something can be done beside the conversations: not once they are being cut."""
-        return self.nursery is not None and not self.cut
-
-    def beside(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run this in a task that is no conversation's, if that is possible still; it must not raise."""
+    def beside(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Run this in a task that is no conversation's; False once these are being cut. It must not raise."""
         if self.nursery is None or self.cut:
-            return
+            return False
 
         async def run() -> None:
             try:
@@ -493,6 +488,7 @@ class Workload:
 
         self.nursery.start_soon(run, name=work)
         self.working(1)
+        return True
 
     async def see_through(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run this as `beside` does, and wait for it; return what it returns, or raise its error.

@@ -114,12 +114,9 @@ class Tidying:
         Args:
             taken: what it comes of, which isn't stored yet: nobody is to see what may be taken back.
         """
-        if not self._work.may_go_beside:
-            return
         if self._chats[chat_id] >= TIDYING:
             self._work.count("left_untidy")
             return
-        self._chats[chat_id] += 1
 
         async def tidy() -> None:
             beside = isinstance(operation, EditMessage)
@@ -141,14 +138,16 @@ class Tidying:
                 if not self._chats[chat_id]:
                     del self._chats[chat_id]
 
-        self._work.beside(tidy)
+        if self._work.beside(tidy):
+            self._chats[chat_id] += 1
 
     def say(self, chat_id: ChatId, words: str, seq: int) -> None:
         """Say what this row of the inbox is there for; it goes once that has been said, or can't be."""
         if seq in self._saying:
-            return None
+            return
         if not words:
-            return self._work.commits.consumed([seq])
+            self._work.commits.consumed([seq])
+            return
         self._saying.add(seq)
 
         async def say() -> None:
@@ -165,7 +164,7 @@ class Tidying:
             self._work.commits.consumed([seq])
             self._saying.discard(seq)
 
-        return self._work.beside(say)
+        self._work.beside(say)
 
     # --- what is owed
 

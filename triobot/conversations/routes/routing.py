@@ -265,11 +265,6 @@ BOARD: Final = "w"
 _QUESTION: Final = re.compile(r"[qw][a-z2-7]{8}\.", re.ASCII)
 
 
-def no_one_parked(event: Event) -> bool:
-    """Say that nothing is kept for a conversation that can't go on."""
-    return False
-
-
 FilterFailed: TypeAlias = Callable[[str, Exception], None]
 """Told the name of a filter, and the error that it raised."""
 
@@ -399,7 +394,7 @@ class Case:
     waits: Sequence[Wait] = ()
     live: Sequence[Wait] | None = None
     watches: Sequence[Watch] = ()
-    kept: Callable[[Event], bool] = no_one_parked
+    kept: Callable[[Event], bool] = lambda event: False
 
 
 def decide(case: Case, *, jumped: bool = False) -> Decision:
