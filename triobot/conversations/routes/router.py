@@ -42,7 +42,7 @@ from .declarations import (
     per_of,
     route_name,
 )
-from .filters import Filter, Setting, check_filter, nothing, pair, refuse_uncalled, starting
+from .filters import Filter, Setting, check_filter, nothing, refuse_uncalled, starting
 from .schedules import Tick as Tick
 from .schedules import Timetable, job_of
 
@@ -527,10 +527,8 @@ class Router:
         def see(event: Event, setting: Setting) -> E | None:
             return None if shared.see(event, setting) is None else taken.see(event, setting)
 
-        words = shared.words | taken.words
-        same = pair("&", shared.same, taken.same)
-        asks = shared.asks_kept or taken.asks_kept
-        return Filter(see, f"({shared.name} & {taken.name})", taken.signals, same, words, asks)
+        name = f"({shared.name} & {taken.name})"
+        return attrs.evolve(taken & shared, see=see, name=name, signals=taken.signals)
 
 
 def table_of(router: Router) -> Table:
