@@ -70,6 +70,19 @@ def cleanup(bot: Bot, lines: Lines) -> str:
     return "route test_bot_delays.cleanup.<locals>.pizza"
 
 
+def computing(bot: Bot, lines: Lines) -> str:
+    """The loop has no turn meanwhile."""
+
+    @bot.conversation
+    async def pizza(chat: Chat) -> None:
+        try:
+            await chat.ask("Size?")
+        finally:
+            lines.enough_for_threads.wait(PATIENCE)  # holds it up
+
+    return "route test_bot_delays.computing.<locals>.pizza"
+
+
 def branch(bot: Bot, lines: Lines) -> str:
     async def child(chat: Chat) -> None:
         try:
@@ -168,7 +181,7 @@ def on_alarm(bot: Bot, lines: Lines) -> str:
 @pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize(
     "holds",
-    [cleanup, branch, step, childless, background, resource, on_error, on_alarm],
+    [cleanup, computing, branch, step, childless, background, resource, on_error, on_alarm],
     ids=lambda one: one.__name__,
 )
 async def test_what_holds_a_stop_up_is_named(holds: Holds, at_once: bool, lines: Lines) -> None:
@@ -181,6 +194,7 @@ async def test_what_holds_a_stop_up_is_named(holds: Holds, at_once: bool, lines:
             await trio.testing.wait_all_tasks_blocked()
             if at_once:
                 scope.cancel()
+    assert len(lines.said) >= 2
     for said in lines.said[:2]:
         assert re.search(rf"waits for .*{re.escape(who)}.* at .*{HERE}:\d+", said), said
 

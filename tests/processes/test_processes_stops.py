@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
@@ -107,6 +108,56 @@ async def test_a_second_signal_stops_at_once(tmp_path: Path, second: signal.Sign
             process = await start_bot("bot", stack=stack, platform=platform.url, store=store, sock=sock)
             await platform.wait_until(lambda: platform.texts[1] == ["one"])
             assert await process.stop() == 0
+
+
+COMPUTES = """\
+from pathlib import Path
+
+from tests.processes.lane import TRANSPORT
+from triobot import Bot, Chat
+
+bot = Bot(transport=TRANSPORT)
+
+@bot.conversation
+async def pizza(chat: Chat) -> None:
+    try:
+        await chat.ask("Size?")
+    finally:
+        while not Path(__file__).with_name("enough").exists():
+            pass
+"""
+
+
+@pytest.mark.slow
+async def test_a_stop_that_code_without_an_await_holds_up_says_which(tmp_path: Path) -> None:
+    """The loop, which would say it, has no turn."""
+    program, log = tmp_path / "bakery.py", tmp_path / "log"
+    program.write_text(COMPUTES)
+    async with open_platform() as platform:
+        with listen() as sock:
+            users = Users(sock.getsockname()[1], f"/{SECRET}")
+            process = await start_bot(
+                "bot",
+                module=program,
+                platform=platform.url,
+                store=tmp_path / "bot.db",
+                sock=sock,
+                arguments=["--grace", "0"],
+                log=log,
+            )
+            try:
+                async with users.connect() as line:
+                    assert await users.say(line, 1, "hello") == 200
+                await platform.wait_until(lambda: platform.texts[1] == ["Size?"])
+                process.popen.send_signal(signal.SIGTERM)
+                said = rf"the stop has lasted .* waits for route \S*pizza at {program}:1[34], which neither"
+                with trio.fail_after(PATIENCE):
+                    while not re.search(said, process.output):
+                        await trio.sleep(0.05)
+                (tmp_path / "enough").touch()
+                assert await process.wait() == 0
+            finally:
+                process.kill_now()
 
 
 PROGRAM = """\

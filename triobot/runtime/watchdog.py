@@ -73,18 +73,30 @@ def telling_delays() -> Generator[Callable[[float], None]]:
     Yields: what is to be called, with the grace in seconds, when the stop begins.
     """
     block, loop, over = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token(), threading.Event()
+    thread = threading.get_ident()
 
-    def tell(began: float) -> None:
+    def say(began: float, what: str) -> None:
+        log.warning("the stop has lasted for %.0f s, and %s", time.monotonic() - began, what)
+
+    def tell(began: float, told: threading.Event) -> None:
+        if told.is_set():
+            return
+        told.set()
         held_up = ", ".join(_waited_for(block, block))
-        for_what = f"waits for {held_up}" if held_up else "is not held up by the bot's own code"
-        log.warning("the stop has lasted for %.0f s, and %s", time.monotonic() - began, for_what)
+        say(began, f"waits for {held_up}" if held_up else "is not held up by the bot's own code")
 
     def keep_telling(grace: float) -> None:
         began, pause = time.monotonic(), grace + STILL_AFTER
         with suppress(trio.RunFinishedError):
             while not over.wait(pause):
-                loop.run_sync_soon(partial(tell, began))
-                pause = DELAY
+                told, pause = threading.Event(), DELAY
+                loop.run_sync_soon(partial(tell, began, told))
+                if told.wait(STILL_AFTER) or over.is_set():
+                    continue
+                # Code that computes leaves the loop no turn.
+                if held_up := _at_work(sys._current_frames().get(thread)):  # pyright: ignore[reportPrivateUsage]
+                    told.set()
+                    say(began, f"waits for {held_up}, which neither returns nor awaits")
 
     def begin(grace: float) -> None:
         # Not a task: who is told to stop at once is held up, too.
@@ -112,6 +124,15 @@ def _waited_for(task: trio.lowlevel.Task, block: trio.lowlevel.Task) -> Sequence
         name = authors[0].co_name if owner is None else f"route {owner[0].route.name}"
         found.append(f"{name} at {waiting_line(frames)}")
     return found
+
+
+def _at_work(frame: FrameType | None) -> str | None:
+    """Return the line of an author's code that computes in the loop's frame, and its route, or None."""
+    line = None if is_at_breakpoint(frame) else working_line(frame)
+    while frame is not None and frame.f_code.co_name != "unrolled_run":  # Trio's turns
+        frame = frame.f_back
+    owner = None if line is None or frame is None else whose(frame.f_locals["task"])
+    return line if owner is None else f"route {owner[0].route.name} at {line}"
 
 
 @asynccontextmanager
