@@ -84,6 +84,7 @@ def test_what_can_t_be_loaded_is_one_line(
         ("shop/__init__.py", "from .texts import HELLO", "name it as shop:sales"),
         ("shop/deep/bot.py", "from ..texts import HELLO", "name it as shop.deep.bot:sales"),
         ("bare/bot.py", "from .texts import HELLO", "name it as bare.bot:sales"),
+        ("bare/bot.py", "from bare.texts import HELLO", "name it as bare.bot:sales"),
     ],
 )
 def test_a_file_that_needs_its_package_is_told_how_to_be_named(
