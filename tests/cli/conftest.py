@@ -36,7 +36,7 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     root.setLevel(level)
     for logger, before in zip(named, levels, strict=True):
         logger.setLevel(before)
-    for name in set(sys.modules) - known:
+    for name in sorted(set(sys.modules) - known, reverse=True):  # what is in a package before it
         module = sys.modules[name]
         # A folder without __init__.py is a package without a file.
         places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]

@@ -84,7 +84,7 @@ def test_what_can_t_be_loaded_is_one_line(
         ("shop/__init__.py", "from .texts import HELLO", "name it as shop:sales"),
         ("shop/deep/bot.py", "from ..texts import HELLO", "name it as shop.deep.bot:sales"),
         ("bare/bot.py", "from .texts import HELLO", "name it as bare.bot:sales"),
-        ("bare/bot.py", "from bare.texts import HELLO", "name it as bare.bot:sales"),
+        ("bare/deep/bot.py", "from bare.texts import HELLO", "name it as bare.deep.bot:sales"),
     ],
 )
 def test_a_file_that_needs_its_package_is_told_how_to_be_named(
@@ -94,8 +94,8 @@ def test_a_file_that_needs_its_package_is_told_how_to_be_named(
     for name in ("shop/__init__.py", "shop/deep/__init__.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
+    (tmp_path / "bare" / "deep").mkdir(parents=True)
     for folder in ("shop", "bare"):
-        (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / "texts.py").write_text("HELLO = 'hello'\n")
     (tmp_path / place).write_text(f"{line}\nfrom triobot import Bot\nsales = Bot()\n")
 

@@ -234,8 +234,9 @@ def test_lines_are_typed_at_a_terminal_while_the_bot_speaks(tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.processes
+@pytest.mark.cold
 def test_ctrl_c_ends_it_while_nothing_is_typed(tmp_path: Path) -> None:
-    """The terminal's line is still being read then."""
+    """The terminal's line is still being read then, and an interpreter that was started ends all the same."""
     (tmp_path / "town.py").write_text(TOWN)
     ours, its = pty.openpty()
     seen = b""
