@@ -10,7 +10,7 @@ from typing import Final
 from ..base.alarm_kinds import ABOUT
 from ..errors import ConfigError
 from ..operator.requests import EndAlarms, ListAlarms, Told
-from .arguments import add_actions, add_bot_options, add_json
+from .arguments import add_actions, add_json
 from .consulting import consult, instant, settings_of
 from .terminal import harmless
 
@@ -36,7 +36,6 @@ _ACTIONS: Final = {
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     actions = add_actions(parser, _ACTIONS, unsaid="list")
-    add_bot_options(parser, *actions.values())
     add_json(parser, *actions.values())
     acknowledge = actions["acknowledge"]
     acknowledge.add_argument("--kind", metavar="KIND", choices=sorted(ABOUT), help="only alarms of this kind")

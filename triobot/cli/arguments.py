@@ -12,7 +12,7 @@ from typing import Final
 def add_actions(
     parser: argparse.ArgumentParser, described: Mapping[str, str], *, unsaid: str | None = None
 ) -> Mapping[str, argparse.ArgumentParser]:
-    """Let a command have actions, each with a help of its own; return their parsers.
+    """Let a command about a bot's store have actions, each with a help of its own; return their parsers.
 
     Args:
         described: what each does, by its name.
@@ -25,7 +25,7 @@ def add_actions(
         required=unsaid is None,
     )
     parser.set_defaults(action=unsaid)
-    return {
+    actions = {
         name: commands.add_parser(
             name,
             help=summary,
@@ -35,6 +35,8 @@ def add_actions(
         )
         for name, summary in described.items()
     }
+    add_bot_options(parser, *actions.values())
+    return actions
 
 
 def whole(what: str, least: int, most: int = 10**18 - 1) -> Callable[[str], int]:

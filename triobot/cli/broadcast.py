@@ -15,7 +15,7 @@ from ..operator.requests import AboutBroadcasts, Told
 from ..runtime.settings import Settings
 from ..seams.broadcasts import BroadcastStatus
 from ..wire.rules import JsonValue
-from .arguments import add_actions, add_bot_options, add_json
+from .arguments import add_actions, add_json
 from .consulting import ask_bot, settings_of
 from .terminal import is_terminal, progress_line
 
@@ -45,7 +45,6 @@ _LOOK_EVERY: Final = 0.5
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     actions = add_actions(parser, _ACTIONS)
-    add_bot_options(parser, *actions.values())
     add_json(parser, *actions.values())
     for name in ("status", "stop"):
         actions[name].add_argument("key", metavar="KEY", help="the broadcast's, as the list names it")

@@ -67,7 +67,8 @@ def exported_journal(lines: Iterable[Mapping[str, object]]) -> Journal:
             "export it without --redact, for yourself only"
         )
     first = rest[0].get("n")
-    effects = {str(line["operation"]): _effect(line) for line in rest if "operation" in line}
+    kept = [line for line in rest if "operation" in line]
+    effects = {str(line["operation"]): Effect(**_fields(line, Effect)) for line in kept}
     return Journal(_row(row), first if isinstance(first, int) else 0, tuple(records), effects)
 
 
@@ -79,18 +80,15 @@ def is_redacted(lines: Sequence[Mapping[str, object]]) -> bool:
 
 
 def _row(told: Mapping[str, object]) -> ConversationRow:
-    known = {field.name for field in attrs.fields(ConversationRow)}
-    fields: dict[str, Any] = {name: value for name, value in told.items() if name in known}
+    id_ = ConversationId(cast("int", told["conversation"]))
     try:
-        return ConversationRow(id=ConversationId(cast("int", told["conversation"])), lease=Lease(0), **fields)
+        return ConversationRow(id=id_, lease=Lease(0), **_fields(told, ConversationRow))
     except TypeError:
         raise ConfigError("this journal's first line is another version's") from None
 
 
-def _effect(told: Mapping[str, object]) -> Effect:
-    known = {field.name for field in attrs.fields(Effect)}
-    fields: dict[str, Any] = {name: value for name, value in told.items() if name in known}
-    return Effect(**fields)
+def _fields(told: Mapping[str, object], of: type[attrs.AttrsInstance]) -> dict[str, Any]:
+    return {field.name: told[field.name] for field in attrs.fields(of) if field.name in told}
 
 
 def read_exported(lines: Iterable[Mapping[str, object]]) -> Stored:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ..operator.requests import AboutJobs, Told
-from .arguments import add_actions, add_bot_options, add_json
+from .arguments import add_actions, add_json
 from .consulting import consult, instant, settings_of
 from .terminal import harmless
 
@@ -33,7 +33,6 @@ _ACTIONS: Final = {
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     actions = add_actions(parser, _ACTIONS, unsaid="list")
-    add_bot_options(parser, *actions.values())
     add_json(parser, *actions.values())
     for name in ("run", "forget"):
         actions[name].add_argument("name", metavar="NAME", help="the job, as the list names it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from .arguments import add_actions, add_bot_options, add_json, place, positive
+from .arguments import add_actions, add_json, place, positive
 
 DETAILS: Final = """\
 list says where each conversation stands, and nothing that was said. --chat lists those of one chat, also
@@ -55,7 +55,6 @@ _ACTIONS: Final = {
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     actions = add_actions(parser, _ACTIONS)
-    add_bot_options(parser, *actions.values())
     add_json(parser, *actions.values())
     listing, checking = actions["list"], actions["check"]
     for name in ("show", "export"):

@@ -13,7 +13,7 @@ from typing import Final, cast
 from ..operator.requests import AboutPayments
 from ..payments.entry import STATES
 from ..runtime.settings import Settings
-from .arguments import add_actions, add_bot_options, add_json, chat, positive
+from .arguments import add_actions, add_json, chat, positive
 from .consulting import consult, instant, settings_of
 from .terminal import harmless
 
@@ -76,7 +76,6 @@ Answer = Mapping[str, object]
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     actions = add_actions(parser, {**_ON_ALL, **_ON_ONE})
-    add_bot_options(parser, *actions.values())
     add_json(parser, *actions.values())
     for name in _ON_ONE:
         actions[name].add_argument("ref", metavar="REF", help="a payment's number, or an invoice's own")

@@ -29,7 +29,7 @@ from ..store import (
     restore_sqlite,
 )
 from ..store.copying import copy_elsewhere
-from .arguments import add_actions, add_bot_options, add_json
+from .arguments import add_actions, add_json
 from .consulting import moment, settings_of, stamp_of, store_file
 from .store_stream import copied, stream
 
@@ -68,7 +68,6 @@ examples:
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     actions = add_actions(parser, {name: what for name, (what, _) in _ACTIONS.items()})
-    add_bot_options(parser, *actions.values())
     actions["backup"].add_argument("what", metavar="FILE", help="the new file")
     actions["stream"].add_argument("what", metavar="FOLDER", help="the replica's own folder, on another disk")
     actions["restore"].add_argument("what", metavar="FILE", help="the backup, or the folder of a stream")

@@ -119,9 +119,8 @@ def set_up_logging(
         brief: show the same traceback at most twice in a row.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    json = form == "json"
     plain = PlainFormatter(variables=variables, whole=debug, brief=brief)
-    handler.setFormatter(JsonFormatter() if json else plain)
+    handler.setFormatter(JsonFormatter() if form == "json" else plain)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
@@ -169,9 +168,7 @@ def progress_line(key: str, status: BroadcastStatus, *, bar: bool = True) -> str
         return f"{harmless(key)}: never started"
     behind = status.total - status.left
     share = behind / status.total if status.total else float(status.over)
-    line = ""
-    if bar:
-        line = drawn(share)
+    line = drawn(share) if bar else ""
     return (
         f"{harmless(key)}: {line}{status.state}, {behind:,} of {status.total:,} ({int(share * 100)} %),"
         f" {status.sent:,} sent, {status.gone:,} gone, {status.failed:,} failed, {status.unknown:,} unknown"
@@ -189,10 +186,9 @@ async def until_signal(work: Callable[[], Awaitable[None]]) -> bool:
 
             async def watch() -> None:
                 nonlocal interrupted
-                async for _ in signals:
-                    interrupted = True
-                    nursery.cancel_scope.cancel()
-                    return
+                await anext(signals)
+                interrupted = True
+                nursery.cancel_scope.cancel()
 
             nursery.start_soon(watch)
             await work()

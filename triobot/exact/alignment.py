@@ -26,9 +26,6 @@ from .sources import (
 CLEARLY: Final = 0.25
 """By so much a crossed pairing has to be more alike, before two reworded lines are taken for swapped ones."""
 
-ALONE: Final = "await _"
-"""What becomes of a value that nothing takes."""
-
 Accepted: TypeAlias = tuple[str, str, str]
 """What an author has said to be the same: the function's name, the old call, the present call."""
 

@@ -96,6 +96,7 @@ AT_ONCE: Final = 4
 PIECE: Final = 500
 """Receivers that are written down at a time: a transaction that delays nobody's event by much."""
 _STOP_PATIENCE: Final = 2.0
+_GRACE: Final = 5.0
 _FLUSH_DEADLINE: Final = 5.0
 _FULL_PAUSE: Final = 1.0
 _TOO_MANY: Final = 429
@@ -185,12 +186,11 @@ async def open_broadcasts(
     *,
     clock: WallClock,
     raise_alarm: RaiseAlarm,
-    grace: float = 5.0,
     rules: WindowRules | None = None,
 ) -> AsyncGenerator[Broadcasts]:
     """Carry on with what was started, and take more, while the block runs.
 
-    At the end nobody more is told; those on their way get `grace` seconds, and what became of them is
+    At the end nobody more is told; those on their way get five seconds, and what became of them is
     written down. Close the outbox before, or let it come to rest: then that takes no time.
 
     Args:
@@ -198,10 +198,9 @@ async def open_broadcasts(
         outbox: carries each message.
         clock: the time of day.
         raise_alarm: told when the store can't be written.
-        grace: seconds for those on their way at the end.
         rules: how many are on their way at a time.
     """
-    broadcasts = Broadcasts(store, outbox, clock, raise_alarm, grace, rules)
+    broadcasts = Broadcasts(store, outbox, clock, raise_alarm, rules)
     async with trio.open_nursery() as nursery:
         # Shielded: a cancelled start waits for its task to end, and this task waits to be told to rest.
         with trio.CancelScope(shield=True):
@@ -222,14 +221,12 @@ class Broadcasts:
         outbox: LaneOutbox,
         clock: WallClock,
         raise_alarm: RaiseAlarm,
-        grace: float,
         rules: WindowRules | None,
     ) -> None:
         self._store = store
         self._outbox = outbox
         self._clock = clock
         self._raise_alarm = raise_alarm
-        self._grace = grace
         self._rules = rules
         self._capturing: dict[str, _Capture] = {}
         self._running: dict[str, _RunningBroadcast] = {}
@@ -338,7 +335,7 @@ class Broadcasts:
     def rest(self) -> None:
         """Tell nobody more until the next start. Captures go on."""
         if not self._resting.is_set():
-            self._shield.deadline = trio.current_time() + self._grace + _FLUSH_DEADLINE
+            self._shield.deadline = trio.current_time() + _GRACE + _FLUSH_DEADLINE
         self._resting.set()
         self._wake.set()
         for run in self._running.values():
@@ -369,7 +366,7 @@ class Broadcasts:
                     if not self._resting.is_set():
                         with trio.move_on_after(math.inf if all_done else _FULL_PAUSE):
                             await self._wake.wait()
-                with trio.move_on_after(self._grace):
+                with trio.move_on_after(_GRACE):
                     await self.drain()
                 for run in self._running.values():
                     run.give_up()

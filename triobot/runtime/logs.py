@@ -22,8 +22,9 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
-from typing import Final, TypeAlias, cast, final
+from typing import Final, TypeAlias, TypeVar, cast, final
 
 import trio
 
@@ -148,6 +149,7 @@ class Whose:
     told: str
 
 
+T = TypeVar("T")
 ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 Find: TypeAlias = Callable[[trio.lowlevel.Task], Whose | None]
 
@@ -206,23 +208,18 @@ def new_key() -> str:
 
 
 @contextmanager
-def registered(voice: Speaker) -> Generator[None]:
-    """Let lines be this bot's while the block runs, if they are nobody else's."""
-    _voices.append(voice)
+def _listed(among: list[T], one: T) -> Generator[None]:
+    among.append(one)
     try:
         yield
     finally:
-        _voices.remove(voice)
+        among.remove(one)
 
 
-@contextmanager
-def expected(name: str) -> Generator[None]:
-    """Let lines be this bot's by name while the block runs, as long as no bot has begun."""
-    _expected.append(name)
-    try:
-        yield
-    finally:
-        _expected.remove(name)
+registered: Final = partial(_listed, _voices)
+"""Lets lines be this bot's while the block runs, if they are nobody else's."""
+expected: Final = partial(_listed, _expected)
+"""Lets lines be this bot's by name while the block runs, as long as no bot has begun."""
 
 
 @contextmanager

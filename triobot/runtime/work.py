@@ -207,7 +207,21 @@ class Intake:
         self.bell = bell
         # What our own listener refuses; of several bots it is the first one's.
         self.traffic: TrafficCounters | None = None
-        self.api = self._make_api()
+        self.api = OperatorApi(
+            store,
+            clock,
+            name=settings.label,
+            health=self.health,
+            lag=self.lag,
+            chats=self.chats,
+            begun=begun_journal,
+            end=self.end_chat,
+            order=self.order,
+            broadcasts=self.about_broadcasts,
+            payments=self.about_payments,
+            jobs=self.about_jobs,
+            reach=self.reach,
+        )
         self.couriers: Sequence[Courier] = ()
         self.inbox: Inbox = inbox or Inbox(store, clock=clock, quota=Quota(), alarm=bell.ring)
 
@@ -220,23 +234,6 @@ class Intake:
     def has_home(self) -> bool:
         """Return that what is the whole bot's is done here."""
         return True
-
-    def _make_api(self) -> OperatorApi:
-        return OperatorApi(
-            self.store,
-            self.clock,
-            name=self.settings.label,
-            health=self.health,
-            lag=self.lag,
-            chats=self.chats,
-            begun=begun_journal,
-            end=self.end_chat,
-            order=self.order,
-            broadcasts=self.about_broadcasts,
-            payments=self.about_payments,
-            jobs=self.about_jobs,
-            reach=self.reach,
-        )
 
     @property
     def store_state(self) -> Literal["ok", "unwritable", "away"]:
@@ -539,18 +536,14 @@ def _alarm_targets(intake: Intake) -> Sequence[Target]:
     Raises:
         ConfigError: an address is none.
     """
-    try:
-        return _made_targets(intake)
-    except ConfigError as error:
-        raise ConfigError(f"{intake.settings.env}{error}") from None
-
-
-def _made_targets(intake: Intake) -> Sequence[Target]:
     settings, targets = intake.settings, list[Target]()
     if settings.alarm_url is not None and settings.alarm_secret is not None:
         from ..alarms.http_target import HttpTarget
 
-        targets.append(HttpTarget(settings.alarm_url, settings.alarm_secret))
+        try:
+            targets.append(HttpTarget(settings.alarm_url, settings.alarm_secret))
+        except ConfigError as error:
+            raise ConfigError(f"{settings.env}{error}") from None
     if settings.alarm_chat is not None:
         targets.append(
             ChatTarget(settings.alarm_chat, lambda: None if intake.work is None else intake.work.outbox)
@@ -659,7 +652,7 @@ async def open_work(
         open_outbox(
             _held_platform(intake, platform, tracing),
             raise_alarm=bell.ring,
-            rules=_outbox_rules(settings),
+            rules=OutboxRules() if settings.rate is None else OutboxRules(pace=PaceRules(most=settings.rate)),
         ) as outbox,
         open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=bell.ring) as broadcasts,
     ):
@@ -777,11 +770,6 @@ async def _traced(intake: Intake) -> AsyncGenerator[Tracing | None]:
     tracing = Tracing(intake.voice, share)
     with tracing.tracing_inbox(intake.inbox, intake.store):
         yield tracing
-
-
-def _outbox_rules(settings: Settings) -> OutboxRules:
-    """Return the outbox's constants."""
-    return OutboxRules() if settings.rate is None else OutboxRules(pace=PaceRules(most=settings.rate))
 
 
 def _held_platform(intake: Intake, platform: Platform, tracing: Tracing | None) -> Platform:

@@ -280,11 +280,11 @@ def open_file(
     stamp: Stamp | None,
     *,
     migrations: Sequence[Migration],
-    any_filesystem: bool,
     now: int,
     retention: Retention = RETENTION,
     visit: bool = False,
     rebind: bool = False,
+    any_filesystem: bool = False,
     copying: Copying | None = None,
 ) -> StoreFile:
     """Lock, check, create or migrate, and open the store at `path`.

@@ -142,7 +142,7 @@ class JournalTables:
             case BeginConversation():
                 self._begin(write)
             case AppendRecords():
-                self._append(write)
+                self._append(write.conversation, write.position, write.records)
             case PutStanding():
                 self._put_standing(write)
             case KeepIntent():
@@ -156,7 +156,7 @@ class JournalTables:
             case ParkConversation():
                 self._park(write)
             case TakeInHand():
-                self._take_in_hand(write)
+                self._update(write.conversation, "in_hand = in_hand + 1, updated_at = ?", (write.at,))
             case WakeEarlier():
                 self._wake_earlier(write)
             case EndConversation():
@@ -223,10 +223,7 @@ class JournalTables:
         ).fetchone()
         return None if found is None else found[0]
 
-    def _append(self, write: AppendRecords) -> None:
-        self._append_records(write.conversation, write.position, write.records)
-
-    def _append_records(self, conversation: ConversationId, position: int, records: tuple[str, ...]) -> None:
+    def _append(self, conversation: ConversationId, position: int, records: tuple[str, ...]) -> None:
         values = (conversation, position, len(records), "\n".join(records))
         if not self._sql.execute(APPEND, values).rowcount:
             raise self._conflict(conversation, position)
@@ -279,7 +276,7 @@ class JournalTables:
 
     def _continue(self, write: ContinueConversation) -> None:
         # First in its place, so that the position is compared; then whatever is before it goes.
-        self._append_records(write.conversation, write.position, write.records)
+        self._append(write.conversation, write.position, write.records)
         self._sql.execute(
             "DELETE FROM journal WHERE conversation = ? AND n < ?", (write.conversation, write.position)
         )
@@ -302,9 +299,6 @@ class JournalTables:
         )
         assert found is not None
         self._tally.add("parked", int(write.because is not None) - found[0])
-
-    def _take_in_hand(self, write: TakeInHand) -> None:
-        self._update(write.conversation, "in_hand = in_hand + 1, updated_at = ?", (write.at,))
 
     def _wake_earlier(self, write: WakeEarlier) -> None:
         self._sql.execute(
@@ -435,11 +429,11 @@ class JournalTables:
 
     def count(self) -> None:
         """Fill the tally; once, when the store is opened."""
-        for total, which in (("conversations", ""), ("parked", " AND parked IS NOT NULL")):
-            found: tuple[int] = self._sql.execute(
-                f"SELECT count(*) FROM conversations WHERE ended_at IS NULL{which}"
-            ).fetchone()
-            self._tally.add("conversations" if total == "conversations" else "parked", found[0])
+        found: tuple[int, int] = self._sql.execute(
+            "SELECT count(*), count(parked) FROM conversations WHERE ended_at IS NULL"
+        ).fetchone()
+        self._tally.add("conversations", found[0])
+        self._tally.add("parked", found[1])
 
     def _rows(self, statement: str, values: tuple[int, ...]) -> list[ConversationRow]:
         found: list[_Row] = self._sql.execute(statement, values).fetchall()

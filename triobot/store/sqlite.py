@@ -33,7 +33,6 @@ async def open_sqlite(
     clock: WallClock,
     migrations: Sequence[Migration] = MIGRATIONS,
     retention: Retention = RETENTION,
-    any_filesystem: bool = False,
     visit: bool = False,
 ) -> AsyncGenerator[Store, None]:
     """Open the store in this file, making it if it isn't there, for as long as the block runs.
@@ -51,7 +50,6 @@ async def open_sqlite(
         clock: the time of day.
         migrations: the schema; for tests.
         retention: how long what nothing needs any more is kept.
-        any_filesystem: accept a network or user-space filesystem, whose promises are unchecked.
         visit: open it with a tool, not to run the bot: whether the bot stopped cleanly stays as it is.
 
     Raises:
@@ -64,7 +62,7 @@ async def open_sqlite(
     Cancellation: *forceful*: leaving closes the store in any case, after what was handed over.
     """
     opening = partial(open_file, Path(path), stamp, migrations=migrations, retention=retention, visit=visit)
-    file = await trio.to_thread.run_sync(partial(opening, any_filesystem=any_filesystem, now=clock.now()))
+    file = await trio.to_thread.run_sync(partial(opening, now=clock.now()))
     back_up, stream = partial(_back_up_open, file, clock), FileStream(file, clock)
     async with serve(file, clock, back_up=back_up, stream=stream) as store:
         try:
