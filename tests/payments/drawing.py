@@ -22,8 +22,9 @@ says, each time in one transaction; only after that triobot does what is due. A 
 list for a state is refused and counted, and raises an alarm.
 
 There are three laws. A payment that is known to be captured is never verified again. No `error` of verify is
-believed, and no lost answer followed by a verify, without an inquiry. A payment is
-watched until 75 minutes after its button has gone, and a day longer if it may be on the screen twice.
+believed, and no lost answer followed by a verify, without an inquiry; if none is answered for half an hour,
+it is verified all the same. A payment is watched until 75 minutes after its button has gone, and a day longer
+if it may be on the screen twice.
 
 This page is drawn from the rows that the code reads: `python -m tests.payments.drawing`.
 

@@ -227,6 +227,35 @@ async def test_a_platform_that_is_away_for_too_long(autojump_clock: MockClock) -
         assert await till.alarms() == {"sweep_blind", "paid_maybe_unverified"}
 
 
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize("by", ["half an hour", "operator"])
+async def test_a_verify_is_repeated_at_last_without_an_inquiry(
+    autojump_clock: MockClock, by: str, restored: bool
+) -> None:
+    """Its answer was lost, and no inquiry is answered: within the hour, unless from a backup."""
+    lost = [LOST]
+
+    def fault(operation: Any) -> None:
+        if isinstance(operation, InquirePayment) or (isinstance(operation, VerifyPayment) and lost):
+            raise lost.pop() if isinstance(operation, VerifyPayment) else LOST
+
+    async with open_till() as till:
+        ticket = await till.charges()
+        till.line.fault = fault
+        await till.posts(till.pays())
+        await trio.sleep(5)
+        async with again(till, epoch=int(restored)) as cashier:
+            await trio.sleep(25 * MINUTE)
+            assert await till.state(ticket.id) == "verifying"
+            if by == "operator":
+                await cashier.books.move(ticket.id, Plain("operator_verify"))
+                await trio.sleep(1)
+            else:
+                await trio.sleep(10 * MINUTE)
+            assert await till.state(ticket.id) == ("verifying" if restored else "verified")
+            assert till.line.asked.count("payment/verify") == (1 if restored else 2)
+
+
 @pytest.mark.parametrize("how", ["lost", "death"])
 async def test_one_lost_answer_is_no_silence(autojump_clock: MockClock, how: str) -> None:
     """It is asked again before an operator is told, however often it was looked at before."""

@@ -70,6 +70,24 @@ async def test_killed_between_the_platform_s_verified_and_our_record(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("drop", ["before", "after"])
+async def test_killed_between_a_lost_verify_and_the_inquiry(tmp_path: Path, drop: str) -> None:
+    """It is verified after the next start, whether the lost one had captured it or never arrived."""
+    async with open_market(tmp_path) as market:
+        ali = await buys(market)
+        await market.app.post("faults", {"operation": "payment/verify", "drop": drop, "times": 1})
+        market.wire.held.add("payment/inquiry")
+        await ali.pays()
+        await until(lambda: held(market, "payment/inquiry"))
+        assert await market.states() == ["verifying"]
+        await start_again(market)
+        await ali.sees("Here it is.", within=PATIENCE)
+        await until(lambda: are(market, "settled"))
+        assert len(market.baked) == 1
+        assert (await ali.wallet())["IRR"] == 300_000
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("late", "stack"),
     [(False, "ours"), (True, "ours"), (True, "stock"), pytest.param(False, "stock", marks=pytest.mark.long)],

@@ -332,15 +332,16 @@ def _with_duties(
                 # Seen for the first time, the platform answers again: its hour may be nearly over.
                 again = after.check_at if name == "inquire_seen" and not _anew(before) else now
                 after = attrs.evolve(after, check_at=again, ask="verify")
-            case "examine":
-                # Wanted: verified again, which captures or says error. Else it is only asked about.
-                after = attrs.evolve(after, ask="verify" if after.wanted else "inquire")
-            case "inquire":
+            case "examine" | "inquire":
                 if not after.verifiable:
                     continue
+                # Wanted: verified again, which captures or says error. Else it is only asked about; and so is
+                # what a backup brought back, which may have been captured and granted.
+                verified = duty == "examine" and after.wanted and not after.uncertain
+                asked = duty == "examine" or name == "restored"
                 later = after.check_at if name in _UNANSWERED else now
                 # Callbacks without end, starts and clocks must not take a verify's turn for ever.
-                ask = "inquire" if name == "restored" else after.ask
+                ask = "verify" if verified else "inquire" if asked else after.ask
                 after = attrs.evolve(after, check_at=later, ask=ask)
             case "remove":
                 if after.kind != "button" or after.message_id is None or after.gone_at is not None:
