@@ -16,8 +16,6 @@ import trio.testing
 from cli_rig import Command, Ended
 
 from tests.bot.rig import say
-from tests.passing import SCHEMA
-from tests.schema import wrong
 from triobot.cli import journal_check
 from triobot.cli.loading import load_bot
 from triobot.conversations import data as slots
@@ -99,19 +97,6 @@ async def around(room: Room, call: object) -> None:
 """
 
 
-def test_what_it_was_at_each_turn(triobot: Command, write: Callable[[str], str]) -> None:
-    target = write(ASKS)
-
-    (ended,) = live(target, lambda: triobot("replay", "7", target, "--store", "sqlite:bot.db", "--notches"))
-
-    head, *notches = [json.loads(line) for line in ended.out.splitlines()]
-    assert (head["format"], head["state"], head["notches"]) == (1, "waits", len(notches))
-    assert [wrong(told, SCHEMA["$defs"]["notch"], SCHEMA) for told in notches] == [None] * len(notches)
-    assert notches[2]["in"]["text"] == "Sara"
-    assert notches[2]["v"] == {"": [{"name": "'Sara'"}]}
-    assert (notches[-1]["k"], notches[-1]["parked"][0]["kind"]) == ("send", "receive")
-
-
 def test_hooks_are_run_again_too(triobot: Command, write: Callable[[str], str]) -> None:
     """Their lines are around the handler's, and what they do is checked like everything else."""
     target = write(ASKS + HOOKED)
@@ -177,12 +162,6 @@ def test_a_crashed_conversation_is_shown_where_it_failed(
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
     assert traceback.tb_frame.f_locals["prices"] == {"Ali": 1}
-
-    (told,) = [json.loads(line) for line in triobot("replay", "7", target, "--json").out.splitlines()]
-    assert told["ending"] == "it failed with KeyError"
-    assert [at["line"] for at in told["failures"][0]["positions"]] == [14, 19]
-    assert "text" not in told["failures"][0]
-    assert "Sara" not in json.dumps(told)
 
     mended = triobot("replay", "7", write(CRASHES.replace("await price(name)", "await chat.ask('Floor?')")))
     assert mended.code == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import pdb
 import sys
 import traceback
@@ -12,10 +11,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Final, cast
 
-import attrs
 import trio
 
-from ...cli.arguments import add_json
 from ...cli.consulting import consult, instant, settings_of
 from ...cli.exported import lines_of_export, read_exported
 from ...cli.loading import load_bot
@@ -33,7 +30,6 @@ from ...runtime.settings import Settings
 from ...seams.journals import ConversationId
 from ...seams.rooms import told as named
 from ...wire.ids import ChatId
-from ..travel.passes import run_pass
 
 DETAILS: Final = """\
 Runs the journal of a conversation under the code of MODULE:BOT, and says where the conversation stands then:
@@ -67,12 +63,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--locals", action="store_true", help="show the variables, which may hold what people wrote"
     )
-    parser.add_argument(
-        "--notches", action="store_true", help="write what it was at each turn, as JSON lines; variables, too"
-    )
     parser.add_argument("--pdb", action="store_true", help="open the debugger where it stands")
     parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
-    add_json(parser, what="one JSON object, for programs")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -111,17 +103,9 @@ def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Told]:
 
 async def _replay(bot: Bot, settings: Settings, stored: Stored, arguments: argparse.Namespace) -> bool:
     services, table = dry_services_of(bot, settings), table_of(bot)
-    if arguments.notches:
-        passed = await run_pass(services, table, stored)
-        for told in (passed.head, *passed.notches):
-            print(json.dumps(told, ensure_ascii=False))
-        return passed.head["divergence"] is None and passed.head["hangs"] is None
     async with open_rerun(services, table, stored) as rerun:
-        if arguments.json:
-            print(json.dumps(_told(rerun, stored, variables=arguments.locals)))
-        else:
-            for line in _shown(rerun, stored, variables=arguments.locals):
-                print(harmless(line))
+        for line in _shown(rerun, stored, variables=arguments.locals):
+            print(harmless(line))
         if arguments.pdb and rerun.failures:
             pdb.post_mortem(authors_traceback(rerun.failures[0].__traceback__))
         elif arguments.pdb and rerun.task is not None:
@@ -158,33 +142,6 @@ def _words_of(error: Exception, *, variables: bool) -> Iterator[str]:
         return
     for at in positions(traceback.walk_tb(error.__traceback__)):
         yield f"{at.file}:{at.line} in {at.function}: {at.code}"
-
-
-def _told(rerun: Rerun, stored: Stored, *, variables: bool) -> dict[str, object]:
-    """Return the same for programs."""
-    standing = rerun.standing()
-    told: dict[str, object] = {
-        "conversation": stored.row.id,
-        "chat_id": stored.row.chat_id,
-        "route": stored.row.route,
-        "diverges": None if rerun.divergence is None else attrs.asdict(rerun.divergence),
-        "changed": [attrs.asdict(changed) for changed in rerun.changed],
-        "ending": standing.ending,
-        "operations": [{"id": id, "kind": kind} for id, kind, _ in standing.operations],
-        "blocks": [{"id": id, "due": due, "ended": ended} for id, due, ended in standing.blocks],
-        "lines": {path: list(spot.lines) for path, spot in standing.spots.items()},
-        "failures": [
-            {
-                "error": type(error).__name__,
-                "positions": [attrs.asdict(at) for at in positions(traceback.walk_tb(error.__traceback__))],
-                **({"text": authors_words(error, variables=True)} if variables else {}),
-            }
-            for error in rerun.failures
-        ],
-    }
-    if variables:
-        told["variables"] = _variables(rerun)
-    return told
 
 
 def _variables(rerun: Rerun) -> dict[str, str]:
