@@ -222,6 +222,10 @@ async def test_a_crash_is_looked_at_from_its_chat(browser: Browser, tmp_path: Pa
         await page.sees("TypeError: can only concatenate list", within=".crash-card")
         await page.wait(f"{LIT}.includes('title, order = [] + f')")
         await page.sees("Details(floor=3, doorbell='Ahmadi', cutlery=False)", within=".variables")
+        # While the file can't be imported, the past is that of the code that ran.
+        source.write_text(bad.replace("class Size(Enum):", "class Size(Enum)"))
+        await page.sees("SyntaxError", within=".travel-banner")
+        await page.wait(f"{LIT}.includes('title, order = [] + f')")
         await page.press("Escape")
 
 

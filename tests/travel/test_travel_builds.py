@@ -444,6 +444,26 @@ def test_words_are_told_where_they_are_known(shop: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_past_is_shown_while_the_code_of_now_can_not_be_loaded(shop: Path) -> None:
+    stored = run_in_virtual_time(partial(_two, shop))
+    (shop / "shop.py").write_text("def broken(:\n")
+
+    async def look() -> None:
+        async with looking(shop, stored) as twins:
+            head = await head_of(twins, stored.rows[0])
+            assert "SyntaxError" in head["broken"]
+            assert [one["known"] for one in head["builds"]] == [True, True]
+            assert [one["text"] for one in said(await notches_of(twins, head))] == [*OLD, *NEW]
+            value: Any = await twins.value(head["id"], 4, "", 0, "many")
+            assert value == {"text": "'two'"}
+            load(shop, build(2))
+            twins.changed()
+            assert (await head_of(twins, stored.rows[0]))["broken"] == ""
+
+    trio.run(look)
+
+
+@pytest.mark.slow
 def test_a_build_that_can_not_be_loaded_any_more_is_not_known(shop: Path) -> None:
     stored = run_in_virtual_time(partial(_two, shop))
     for line in stored.known:

@@ -160,7 +160,7 @@ class _Open:
 
     Attributes:
         parts: one for each stretch that other sources ran, in their order.
-        now: the whole of it under the present code; None if that can't be loaded.
+        now: the whole of it under the present code, or the last build where that can't be loaded.
         head: once it is ready.
         failed: why it will never be.
         beside: the chat's other journals, if it is none of the bot's own store; None for what is there.
@@ -446,12 +446,16 @@ class Twins:
         try:
             stored = read_exported(lines)
             code = await self._journals.code() if one.beside is None else ()
-            present = await self._loaded()
-            stretches: Sequence[Stretch] = [Stretch(0, 0, None, present.digests)]
-            if one.beside is None:
-                stretches = stretches_of(stored, code)
+            stretches = stretches_of(stored, code) if one.beside is None else []
+            last, broken = stretches[-1].digests if stretches else None, ""
+            try:
+                present = await self._loaded()
+            except TravelError as error:
+                if last is None:
+                    raise
+                present, broken = await self._build(last, code, one), str(error)
+            stretches = stretches or [Stretch(0, 0, None, present.digests)]
             heads, builds, known = list[JsonObject](), list[JsonValue](), True
-            last = stretches[-1].digests
             compares = last is not None and not last <= present.digests
             if compares:
                 await present.ask("know", code=code)
@@ -483,7 +487,7 @@ class Twins:
             marks = [mark for mark in marks if mark["what"] != "failure"]
             sources = [source for head in heads for source in cast("list[JsonValue]", head["sources"])]
             one.head = {**shown, "id": one.id, "marks": list[JsonValue](marks), "sources": sources}
-            one.head |= {"code": now["code"], "builds": builds, "now": None}
+            one.head |= {"code": now["code"], "builds": builds, "now": None, "broken": broken}
             if len(heads) > 1 or not known:
                 one.head["now"] = {"divergence": now["divergence"], "says": now["says"]}
         except TriobotError as error:

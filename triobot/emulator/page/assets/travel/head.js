@@ -86,6 +86,7 @@ export function Head({ chat, crowd, pass, cur, conversation, all, choose, field,
       </p>
     `}
     ${many(pass) > 0 && html`<p class="travel-banner" role="note">${t("rewordedSince", { count: number(many(pass)) })}</p>`}
+    ${pass?.broken && html`<p class="travel-banner" role="note"><bdi>${t("brokenNow", { why: pass.broken })}</bdi></p>`}
     ${banner && html`<p class="travel-banner" role="note"><bdi>${banner}</bdi></p>`}
   `;
 }

@@ -38,7 +38,7 @@ const EVERY = 64;
  *   hangs: {words: string, line: [number, number] | null} | null, failures: Failure[],
  *   builds?: {first: number, since: number | null, known: boolean}[],
  *   now?: {divergence: Pass["divergence"], says: Record<string, string | null>} | null,
- *   crowd?: any,
+ *   broken?: string, crowd?: any,
  *   hidden?: boolean, redacted?: boolean
  * }} Pass
  * @typedef {{
