@@ -52,3 +52,34 @@ async def test_a_crowd_ends_where_the_first_promise_breaks(browser: Browser, tmp
         await page.push("button", "Where it broke")
         await page.sees("ValueError", within=".crash-card")
         await page.press("Escape")
+
+
+KNOCKS = """\
+from triobot import Bot, Chat, Room
+from triobot.filters import signal, text
+
+bot = Bot()
+
+
+@bot.aside(text())
+async def knocks(chat: Chat) -> None:
+    await chat.to(door).signal(chat.sender.name)
+
+
+@bot.room(signal(str))
+async def door(room: Room[str]) -> None:
+    if room.event == await room.receive(signal(str)):
+        raise ZeroDivisionError
+"""
+
+
+@pytest.mark.slow
+async def test_a_rooms_failure_names_who_wrote_before_it(browser: Browser, tmp_path: Path) -> None:
+    async with developing(browser, tmp_path, "echo", source=KNOCKS) as page:
+        await page.click(".rail .tab", "Crowd")
+        await page.push("button", "Let a crowd in")
+        await page.sees("ZeroDivisionError", within=".crash-card")
+        await page.sees("The last event before it: Person ", within=".side-cards")
+        await page.press("ArrowLeft")
+        await page.sees("The last event before it: Person ", within=".side-cards")
+        await page.press("Escape")

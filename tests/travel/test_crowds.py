@@ -32,6 +32,51 @@ async def fragile(chat: Chat) -> None:
 """
 
 
+KNOCKS = """\
+from triobot import Bot, Chat, Room
+from triobot.filters import signal, text
+
+bot = Bot()
+
+
+@bot.aside(text())
+async def knocks(chat: Chat) -> None:
+    await chat.to(door).signal(chat.sender.name)
+
+
+@bot.room(signal(str))
+async def door(room: Room[str]) -> None:
+    await room.receive(signal(str))
+    raise ZeroDivisionError
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.virtual_time(False)
+async def test_who_wrote_before_a_room_failed_is_told(tmp_path: Path) -> None:
+    (tmp_path / "bot.py").write_text(KNOCKS)
+    done = trio.Event()
+
+    def tell() -> None:
+        if process.crowd()["state"] != "runs":
+            done.set()
+
+    process = CrowdProcess(COMMAND, ENVIRON, f"{tmp_path / 'bot.py'}:bot", tell)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(process.run)
+        await trio.testing.wait_all_tasks_blocked()
+        process.let_in({"seed": 1, "chats": 4, "groups": 0, "hours": 12, "crashes": 0, "faults": 0})
+        await done.wait()
+        [[_, *records], *_], _ = process.failing()
+        told = [str(record["record"]) for record in records]
+        wrote = cast("dict[str, Any]", process.crowd()["first"])["wrote"]
+        for at, place in ((0, 0), (1, next(n for n, one in enumerate(told) if n and "Person" in one))):
+            [who] = wrote[at]
+            assert who in told[place]
+        nursery.cancel_scope.cancel()
+
+
 @pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.virtual_time(False)

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from importlib import import_module
-from typing import Final, TypeAlias, TypeVar, final
+from typing import Final, TypeAlias, TypeVar, cast, final
 from unittest.mock import patch
 
 import attrs
@@ -177,12 +177,14 @@ class FirstBroken:
         promise: None as long as there is none.
         journals: of the chat where it broke, as an operator is told them; that of the conversation first.
         person: whose chat that is; "" for nobody's.
+        events: when the newest events happened, in wall milliseconds, and who did what they tell.
         kills: when the process was killed before that, in wall milliseconds.
     """
 
     promise: BrokenPromise | None = None
     journals: Sequence[Sequence[Mapping[str, object]]] = ()
     person: str = ""
+    events: Sequence[tuple[int, str]] = ()
     kills: Sequence[int] = ()
 
 
@@ -306,8 +308,12 @@ async def _look_at(
     found.promise, found.kills = promise, list(crowd.kills)
     found.journals = await journals_of(bot, promise)
     chat_id = found.journals[0][0]["chat_id"] if found.journals else promise.chat_id
-    owners = (user.name for user in world.exchange.world.people if user.chat_id == chat_id)
-    found.person = next(owners, "")
+    owners = {user.chat_id: user.name for user in world.exchange.world.people}
+    found.person = owners.get(cast("ChatId", chat_id), "")
+    found.events = [
+        (one.at, one.event.sender.name if one.event.sender else owners.get(one.event.chat_id, ""))
+        for one in world.exchange.pusher.deliveries.settled()
+    ]
 
 
 @final

@@ -71,10 +71,13 @@ def _told_first(found: FirstBroken, promise: BrokenPromise) -> JsonObject:
     told["kills"] = list[JsonValue](found.kills)
     if found.journals:
         told |= {name: cast("JsonValue", found.journals[0][0][name]) for name in ("chat_id", "conversation")}
-    if found.journals and promise.at is not None:
         records = read_exported(found.journals[0]).records
         times = [time_of(records[place]) for place in notch_starts(records)]
-        told["notch"] = max(sum(time <= promise.at for time in times) - 1, 0)
+        if not found.person:  # a room has no requests: who did the last thing before each notch
+            wrote = [[who for at, who in found.events if at <= time][-1:] for time in times]
+            told["wrote"] = cast("JsonValue", wrote)
+        if promise.at is not None:
+            told["notch"] = max(sum(time <= promise.at for time in times) - 1, 0)
     return told
 
 

@@ -446,7 +446,7 @@ class Twins:
         try:
             stored = read_exported(lines)
             code = await self._journals.code() if one.beside is None else ()
-            stretches = stretches_of(stored, code) if one.beside is None else []
+            stretches = stretches_of(stored, code) if one.beside is None else list[Stretch]()
             last, broken = stretches[-1].digests if stretches else None, ""
             try:
                 present = await self._loaded()

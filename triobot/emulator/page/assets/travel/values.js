@@ -60,7 +60,7 @@ const rawOf = (notch) =>
   JSON.stringify({ ...(notch.in?.event ? { in: notch.in.event } : {}), ...(notch.out?.length ? { out: notch.out.map((one) => one.raw ?? one) } : {}) }, null, 2);
 
 /** The record in words; as it is on demand. `request` leads to requests, where there are any. */
-function RecordCard({ notch, words, sent, chat, request }) {
+function RecordCard({ notch, words, sent, chat, request, wrote }) {
   const raw = rawOf(notch);
   const edits = (notch.out ?? []).filter((one) => one.kind === "edit" && one.text !== undefined);
   return html`
@@ -78,6 +78,7 @@ function RecordCard({ notch, words, sent, chat, request }) {
       ${request &&
       BY_CODE.has(notch.in?.what) &&
       html`<button type="button" class="chip" onclick=${() => request(preceding(notch))}>${t("eventBefore")}</button>`}
+      ${wrote && (BY_CODE.has(notch.in?.what) || notch.dot === "crash") && html`<p>${t("eventBefore")}: <bdi>${wrote}</bdi></p>`}
       ${(request ? sent : []).map(
         (item) => html`
           <button type="button" class="chip" key=${item.key} onclick=${() => request(sending(chat, item.messageId))}>${t("itsRequest")} #${item.sent.id}</button>
@@ -95,7 +96,7 @@ function RecordCard({ notch, words, sent, chat, request }) {
 }
 
 /** The column. @param {any} given */
-export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, whole, sent, chat, isRedacted, request }) {
+export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, whole, sent, chat, isRedacted, request, wrote }) {
   const data = Object.entries(state.data);
   return html`
     <section class="column column-values" id="travel-values">
@@ -131,7 +132,7 @@ export function Values({ notch, words, state, variables, changes, name, began, o
         <//>`}
         ${money.length > 0 &&
         html`<${Card} title=${t("money")}>${money.map((one) => html`<p key=${one.key}>${one.words}</p>`)}<//>`}
-        <${RecordCard} notch=${notch} words=${words} sent=${sent} chat=${chat} request=${request} />
+        <${RecordCard} notch=${notch} words=${words} sent=${sent} chat=${chat} request=${request} wrote=${wrote} />
       </div>
     </section>
   `;

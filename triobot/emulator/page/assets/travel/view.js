@@ -506,6 +506,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
           chat=${pass.chat_id}
           isRedacted=${Boolean(pass.redacted)}
           request=${place?.crowd ? null : onRequest}
+          wrote=${place?.crowd?.wrote?.[cur]?.[0]}
         />
       </div>
       <${TimeLine}
