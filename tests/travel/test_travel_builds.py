@@ -456,6 +456,9 @@ def test_the_past_is_shown_while_the_code_of_now_can_not_be_loaded(shop: Path) -
             assert [one["text"] for one in said(await notches_of(twins, head))] == [*OLD, *NEW]
             value: Any = await twins.value(head["id"], 4, "", 0, "many")
             assert value == {"text": "'two'"}
+            # A branch goes on under that build, too.
+            branch = json.loads(gzip.decompress(await twins.branch(head["id"], 4, group=False)))
+            assert [one["content"]["text"] for one in branch["chat"] if one.get("from_bot")] == [*OLD, *NEW]
             load(shop, build(2))
             twins.changed()
             assert (await head_of(twins, stored.rows[0]))["broken"] == ""
