@@ -17,8 +17,11 @@ from tests.postgres import Server
 from tests.store.contract import SettableClock
 from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
 from tests.wire_proxy import Cut, proxying
-from triobot.base.clock import steady_time
-from triobot.errors import StoreAwayError
+from triobot.base.clock import SystemClock, steady_time
+from triobot.base.secrets import Secret
+from triobot.errors import ConfigError, StoreAwayError
+from triobot.runtime.settings import Settings
+from triobot.runtime.standby import open_standby
 from triobot.seams.inbox import InboxRow, OverQuota, Quota, Redelivered
 from triobot.seams.money import RaiseAlarm
 from triobot.seams.writes import Consume, KeepRaw, OperatorOrder, PutSetting
@@ -360,3 +363,25 @@ async def test_what_can_not_be_read_is_kept_by_whoever_takes_it(postgres: Server
         kept = KeepRaw(NOON, "no JSON", "text/plain", b"?")
         await way.commit(kept)
         assert list(await store.raw(limit=9)) == [kept]
+
+
+async def test_a_role_that_may_only_read_takes_no_events(postgres: Server) -> None:
+    """Beside a bot that works it would refuse each event, and be taken for a process that stands by."""
+    async with open_store(postgres.url(), stamp=STAMP, clock=SettableClock()):
+        may_read = (
+            "GRANT USAGE ON SCHEMA triobot TO reader",
+            "GRANT SELECT ON ALL TABLES IN SCHEMA triobot TO reader",
+        )
+        for granted in (("CREATE ROLE reader LOGIN",), may_read):
+            postgres.ask(*granted)
+            with pytest.raises(ConfigError, match=r"may not write into its tables; run the bot as .* bots$"):
+                await admission_at(postgres.url(user="reader")).settings(STAMP)
+
+
+async def test_a_store_whose_maker_ended_before_it_kept_the_secret_is_taken_up(postgres: Server) -> None:
+    async with open_store(postgres.url(), stamp=STAMP, clock=SettableClock()):
+        pass
+    settings = Settings(base_url=STAMP.base_url, token=Secret("t"), store=postgres.url())
+    with trio.fail_after(30):
+        async with open_standby(settings, SystemClock()):
+            assert ("webhook_secret",) in postgres.ask("SELECT name FROM triobot.settings")

@@ -288,6 +288,7 @@ async def _kept(settings: Settings, clock: WallClock, way: Admission, *, made: b
                     made = True  # its secret and its key are there now
             if (kept := await way.settings(stamp)).keys() >= needed:
                 return kept
+            made = False  # whoever makes it is about to write them, or has ended before
         except StoreLockedError:
             made = True  # another process makes it
         except StoreAwayError as error:

@@ -27,7 +27,7 @@ import psycopg
 import trio
 
 from ...base.clock import steady_time
-from ...errors import StoreAwayError, StoreError, TriobotError
+from ...errors import ConfigError, StoreAwayError, StoreError, TriobotError
 from ...seams.inbox import Acceptance, Arrival, InboxRow, OverQuota, Quota, Redelivered
 from ...seams.money import RaiseAlarm
 from ...seams.writes import CarryOut, KeepRaw, OperatorOrder, StoreStatistics
@@ -112,6 +112,11 @@ _KEEP_FEW: Final = (
 ).encode()
 _NOTIFY: Final = b"SELECT pg_notify($1, '')"
 _SETTINGS: Final = b"SELECT name, value FROM settings"
+_MAY_WRITE: Final = (
+    b"SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'INSERT'),"
+    b" pg_get_userbyid(c.relowner) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+    b" WHERE n.nspname = $1 AND c.relname = 'inbox'"
+)
 
 
 @attrs.define(eq=False)
@@ -242,13 +247,19 @@ class Admission:
         """Read what the store keeps for the whole bot, whoever has it, and the server's time of day.
 
         Raises:
-            ConfigError, StoreError: the store is another bot's, or none that this triobot can use.
+            ConfigError, StoreError: the store is another bot's, or none that this triobot or role can use.
             StoreAwayError: it can't be read now.
         """
         found: dict[str, str] = {}
 
         def read(connection: Connection) -> None:
             session = Session(connection)
+            for may, owner in session.run(_MAY_WRITE, (self._address.schema,)).fetchall():
+                if not may:
+                    raise ConfigError(
+                        f"the store {named(self._address)} can't be used: this role may not write into its"
+                        f" tables; run the bot as the role that made them, {owner}"
+                    )
             check_store(session, self._address, stamp)
             check_whole(session, named(self._address))
             self._hear_clock(connection)
