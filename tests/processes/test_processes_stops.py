@@ -115,22 +115,40 @@ from pathlib import Path
 
 from tests.processes.lane import TRANSPORT
 from triobot import Bot, Chat
+from triobot.filters import command
 
 bot = Bot(transport=TRANSPORT)
+
+def compute() -> None:
+    while not Path(__file__).with_name("enough").exists():
+        pass
 
 @bot.conversation
 async def pizza(chat: Chat) -> None:
     try:
         await chat.ask("Size?")
     finally:
-        while not Path(__file__).with_name("enough").exists():
-            pass
+        compute()
+
+@bot.conversation(command("bake"))
+async def bake(chat: Chat) -> None:
+    await chat.send("Size?")
+    compute()
 """
 
 
 @pytest.mark.slow
-async def test_a_stop_that_code_without_an_await_holds_up_says_which(tmp_path: Path) -> None:
-    """The loop, which would say it, has no turn."""
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("hello", r"the stop has lasted .* waits for route \S*pizza at {}:\d+, which neither"),
+        ("/bake", r"every chat has waited .* the code at {}:\d+ neither .*; the stop waits, too"),
+    ],
+)
+async def test_a_stop_that_code_without_an_await_holds_up_says_which(
+    tmp_path: Path, word: str, says: str
+) -> None:
+    """The loop, which would say it, has no turn; nor to hear of the signal, if the code was there before."""
     program, log = tmp_path / "bakery.py", tmp_path / "log"
     program.write_text(COMPUTES)
     async with open_platform() as platform:
@@ -147,12 +165,11 @@ async def test_a_stop_that_code_without_an_await_holds_up_says_which(tmp_path: P
             )
             try:
                 async with users.connect() as line:
-                    assert await users.say(line, 1, "hello") == 200
+                    assert await users.say(line, 1, word) == 200
                 await platform.wait_until(lambda: platform.texts[1] == ["Size?"])
                 process.popen.send_signal(signal.SIGTERM)
-                said = rf"the stop has lasted .* waits for route \S*pizza at {program}:1[34], which neither"
                 with trio.fail_after(PATIENCE):
-                    while not re.search(said, process.output):
+                    while not re.search(says.format(re.escape(str(program))), process.output):
                         await trio.sleep(0.05)
                 (tmp_path / "enough").touch()
                 assert await process.wait() == 0

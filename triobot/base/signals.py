@@ -9,9 +9,12 @@ from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
-from typing import cast
+from typing import Final, cast
 
 import trio
+
+HEARD: Final[list[int]] = []
+"""The ending signals that came to this process; a loop that has no turn hears of none."""
 
 
 def ending_signals() -> list[signal.Signals]:
@@ -43,9 +46,11 @@ def hearing_signals(most: int) -> Generator[AsyncIterator[int]]:
     A bot that spins leaves the loop no turn to hear one, but Python calls a handler between two of its lines.
     """
     heard, leave_terminal = 0, _as_it_is()
+    HEARD.clear()
 
     def hear(number: int, frame: FrameType | None) -> None:
         nonlocal heard
+        HEARD.append(number)
         heard += number != getattr(signal, "SIGHUP", None) or not heard
         if heard >= most:
             with suppress(Exception):

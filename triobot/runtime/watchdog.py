@@ -26,6 +26,7 @@ from typing import Final, final
 import attrs
 import trio
 
+from ..base.signals import HEARD
 from ..conversations.inspection.portrait import whose
 from ..conversations.running.lines import frames_of, is_authors, is_ours, waiting_line, working_line
 
@@ -45,8 +46,9 @@ async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[No
     """Watch the loop while the block runs; blocks that run at the same time share one watch.
 
     Args:
-        still_after: seconds without a sign of life after which the log gets the line; again at each doubling.
-            Where the loop is watched already, that watch's own counts.
+        still_after: seconds without a sign of life after which the log gets the line; again at each doubling,
+            and each ten seconds once the process is to stop. Where the loop is watched already, that watch's
+            own counts.
     """
     watch = _watching.get()
     if watch is None:
@@ -195,9 +197,10 @@ def _keep_asking(
             if is_at_breakpoint(frame):
                 asked = time.monotonic()
             still = time.monotonic() - asked
-            if still >= max(still_after, 2 * told):
+            if still >= max(still_after, min(2 * told, told + DELAY) if HEARD else 2 * told):
                 told = still
-                log.error("every chat has waited for %.1f s: %s", still, _why(frame))
+                stop = "; the stop waits, too" if HEARD else ""
+                log.error("every chat has waited for %.1f s: %s%s", still, _why(frame), stop)
         if told and not over.is_set():
             log.warning("the loop goes on after %.1f s", time.monotonic() - asked)
 
