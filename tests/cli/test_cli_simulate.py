@@ -47,7 +47,7 @@ def test_what_nobody_came_to_is_told(triobot: Command) -> None:
         "    await chat.send('You here?')\n"
     )
     ended = triobot("simulate", "hidden.py:bot", "--chats", "2", "--hours", "2")
-    assert "; never hidden.hidden. " in ended.out
+    assert "; never hidden.hidden (begins with by(" in ended.out
 
 
 def test_a_broken_promise_is_told_with_how_to_have_it_again(triobot: Command) -> None:

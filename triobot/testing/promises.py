@@ -31,7 +31,6 @@ _OF_FAULTS: Final[frozenset[AlarmKind]] = frozenset(
         "inbox_half_full",
         "sweep_blind",
         "paid_maybe_unverified",
-        "lapsed_after_hint",
         "callback_after_end",
         "maybe_paid_again",
     }
@@ -39,7 +38,7 @@ _OF_FAULTS: Final[frozenset[AlarmKind]] = frozenset(
 # And these what people do: they pay for what is over, the platform declines a payment, they leave with a
 # button on their screen.
 _OF_PEOPLE: Final[frozenset[AlarmKind]] = frozenset(
-    {"inbox_half_full", "paid_will_lapse", "declined_by_code", "button_still_live"}
+    {"inbox_half_full", "paid_will_lapse", "lapsed_after_hint", "declined_by_code", "button_still_live"}
 )
 
 

@@ -32,6 +32,7 @@ from typing_extensions import TypeVarTuple, Unpack
 from ..base.frozen import guarded
 from ..conversations.routes.router import Hook, table_of
 from ..conversations.running.hooks import counting
+from ..conversations.texts import Texts
 from ..emulator.chats import ChatMessage, PlatformChat
 from ..emulator.exchange import Exchange
 from ..emulator.faults import EventFault, Fault
@@ -88,11 +89,27 @@ _PIXEL: Final = bytes.fromhex(
     "0000000d49444154789c6360f8cfc000000301010018dd8db00000000049454e44ae426082"
 )
 # Most people get through; the rest meet one of the interface's codes (section 2.4).
-_CODES: Final = (None, None, None, None, 1000, 1001, 1002, 1003, 1004)
+_CODES: Final = (*(None for _ in range(10)), 1000, 1001, 1002, 1003, 1004)
 _LOOKS_BACK: Final = 3
 _NUMBERS: Final = ("2", "17")
-_GIVES_UP: Final = 0.05
+_GIVES_UP: Final = 0.01
 """How often who is asked something writes a command: at one half, no order was ever paid."""
+_WANTED: Final = {
+    getattr(texts, field.name): field.name
+    for texts in (Texts.english(), Texts.persian())
+    for field in attrs.fields(Texts)
+    if field.name.startswith("want_")
+}
+"""What people are told who have answered with something else, and what they send then."""
+_PRESSED: Final = ("want_choice", "want_form", "want_payment")
+_CONTENTS: Final[Mapping[str, Sequence[Content]]] = {
+    "want_text": _WORDS,
+    "want_number": _NUMBERS,
+    "want_location": (Location("35.7", "51.4"),),
+    "want_contact": (Contact("+989120000000", "Reza"),),
+    "want_image": (Image.from_bytes(_PIXEL, "me.png"),),
+}
+_USUAL: Final = {"want_text": 70, "want_location": 15, "want_contact": 10, "want_image": 5}
 
 Impulse: TypeAlias = Callable[[Person], Awaitable[None]]
 """What a random person does next."""
@@ -345,14 +362,16 @@ class _Crowd:
     async def live(self, number: int, seed: str) -> None:
         """Act as one person for the whole time: now and then a burst of acts, some seconds apart."""
         chance = random.Random(seed)
-        person = self._world.user(f"Person {number}", wallet=chance.choice((0, _WALLET)), coin=100)
+        person = self._world.user(
+            f"Person {number}", wallet=chance.choice((0, _WALLET, _WALLET, _WALLET)), coin=100
+        )
         # Nobody is in more than two, so that some of them know each other and most don't.
         mine = chance.sample(self._groups, min(len(self._groups), 2)) if self._groups else []
         places = [person, *(person.at(group) for group in mine)]
         inside = set[ChatId]()
         while True:
             await trio.sleep(chance.expovariate(1 / (self._plan.hours * 3600 / 4)))
-            for _ in range(chance.randint(1, 16)):
+            for _ in range(chance.randint(1, 32)):
                 if trio.current_time() >= self._until:
                     return
                 # The screen may have changed under the finger.
@@ -414,29 +433,31 @@ def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: 
 
     Args:
         invoice: there is one that could be paid.
-        words: what the bot waits for, such as its commands: half of what is written is one of them.
+        words: what the bot waits for, such as its commands: half of what is said unasked is one of them.
     """
     if invoice and chance.random() < 0.5:
         return _paying(None, chance)
-    entries = [
-        entry for entry in list(chat.entries.values())[-20:] if entry.author is None and not entry.deleted
-    ]
-    offered = [entry for entry in entries if entry.form is not None or any(entry.buttons())]
-    newest = next(reversed(chat.entries.values()), None)
+    entries = list(chat.entries.values())[-20:]
+    told = [entry for entry in entries if entry.author is None and not entry.deleted]
+    offered = [entry for entry in told if entry.form is not None or any(entry.buttons())]
+    newest = entries[-1] if entries else None
+    wanted = _WANTED.get(str(newest.content), "") if newest is not None and newest in told else ""
     # Who is asked for a text seldom presses what was asked before; who is asked anything seldom gives up.
-    is_asked = newest is not None and newest.author is None and not newest.deleted
-    if offered and chance.random() < (0.8 if newest is offered[-1] or not is_asked else 0.2):
+    at_hand = newest not in told or wanted in _PRESSED or newest in offered[-1:]
+    if offered and chance.random() < (0.8 if at_hand else 0.2):
         # Mostly the newest; sometimes a button that ought to be gone.
         entry = offered[-1] if chance.random() < 0.9 else chance.choice(offered[-_LOOKS_BACK:])
-        if (wanted := _answer(entry, chance)) is not None:
-            return wanted
+        if (answer := _answer(entry, chance)) is not None:
+            return answer
     if chat.reply_keyboard is not None and chance.random() < 0.8:
         keys = [key.label for row in chat.reply_keyboard.rows for key in row]
         if keys:
             return _pressing(chance.choice(keys))
+    # What was said a moment ago may be answered yet.
+    is_asked = any(entry in told for entry in entries[-_LOOKS_BACK:])
     if words and chance.random() < (_GIVES_UP if is_asked else 0.5):
         return _saying(chance.choice(words))
-    return _saying(_content(chance))
+    return _saying(_content(chance, wanted))
 
 
 def _answer(entry: ChatMessage, chance: random.Random) -> Impulse | None:
@@ -486,15 +507,10 @@ def _filled(form: Form, chance: random.Random) -> Mapping[str, str]:
     return values
 
 
-def _content(chance: random.Random) -> Content:
-    what = chance.random()
-    if what < 0.7:
-        return chance.choice(_WORDS)
-    if what < 0.85:
-        return Location("35.7", "51.4")
-    if what < 0.95:
-        return Contact("+989120000000", "Reza")
-    return Image.from_bytes(_PIXEL, "me.png")
+def _content(chance: random.Random, wanted: str) -> Content:
+    if wanted not in _CONTENTS or chance.random() < 0.2:
+        [wanted] = chance.choices(list(_USUAL), list(_USUAL.values()))
+    return chance.choice(_CONTENTS[wanted])
 
 
 # --- what goes wrong

@@ -15,7 +15,6 @@ from typing import Any, cast
 
 from ...cli.exported import read_exported
 from ...cli.loading import load_bot
-from ...conversations.routes.router import table_of
 from ...emulator.views import JsonObject
 from ...engine.records import time_of
 from ...errors import TriobotError
@@ -25,7 +24,7 @@ from ...testing.promises import BrokenPromise
 from ...testing.simulating import FirstBroken, Plan, simulate_until_broken
 from ...wire.rules import JsonValue
 from ..travel.past import notch_starts
-from .simulate import again
+from .simulate import again, unseen
 
 
 def main() -> None:
@@ -57,8 +56,7 @@ def _let_in(bot: Bot, asked: Mapping[str, Any], say: Callable[[JsonObject], None
     else:
         names = ("acts", "events", "messages", "faults", "routes", "kept", "broken")
         told |= {name: getattr(outcome, name) for name in names}
-        unseen = [route for route in table_of(bot).routes if not outcome.routes[route.name]]
-        told["never"] = {route.name: route.filter.name for route in unseen}
+        told["never"] = cast("JsonValue", unseen(bot, outcome))
     if found.promise is not None:
         told["first"] = _told_first(found, found.promise)
         told["journals"] = cast("JsonValue", found.journals)

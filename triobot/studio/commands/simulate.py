@@ -6,7 +6,7 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -15,13 +15,15 @@ import attrs
 from ...cli.arguments import add_json, number, whole
 from ...cli.loading import load_bot
 from ...cli.terminal import drawn, harmless, is_terminal, redraw, set_up_logging
+from ...conversations.routes.router import table_of
+from ...runtime.bot import Bot
 from ...testing import virtual
 from ...testing.simulating import Plan, SimulationResult, simulate
 
 DETAILS: Final = """\
 Runs the bot on an emulated platform, in one process and in virtual time. People press, write, fill in, pay
-and leave, in chats of their own and, with --groups, in groups; half of what they write is what the bot's
-routes wait for. Answers get lost, the platform is slow or down, the process is killed. At the end it checks
+and leave, in chats of their own and, with --groups, in groups; who is asked nothing often writes what the
+bot's routes wait for. Answers get lost, the platform is slow or down, the process is killed. At the end it checks
 the promises: no accepted event was forgotten, no press is left unanswered, no alarm was raised without
 reason, no money was captured twice. The last sentence says which of these held, which routes people came to,
 and what went wrong around the bot. Routes and failures that it doesn't name were not tried. The seed decides
@@ -87,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.json:
             print(json.dumps(attrs.asdict(outcome)), flush=True)
         else:
-            for line in _lines(outcome):
+            for line in _lines(outcome, unseen(bot, outcome)):
                 print(harmless(line), flush=True)
         if outcome.broken:
             if not arguments.json:
@@ -103,7 +105,12 @@ def again(target: str, plan: Plan) -> str:
     return f"triobot simulate {target} --seed {plan.seed} {size} {trouble}"
 
 
-def _lines(outcome: SimulationResult) -> Iterator[str]:
+def unseen(bot: Bot, outcome: SimulationResult) -> dict[str, str]:
+    """Return each route that never began, with what it waited for."""
+    return {route.name: route.filter.name for route in table_of(bot).routes if not outcome.routes[route.name]}
+
+
+def _lines(outcome: SimulationResult, never: Mapping[str, str]) -> Iterator[str]:
     """Say how a run went; the last line is a sentence of what that shows."""
     plan = outcome.plan
     yield (
@@ -115,9 +122,8 @@ def _lines(outcome: SimulationResult) -> Iterator[str]:
         yield f"  BROKEN: {promise}"
     held = ", ".join(outcome.kept) or "nothing"
     reached = [f"{name} {count} times" for name, count in outcome.routes.items() if count]
-    never = [name for name, count in outcome.routes.items() if not count]
     faults = ", ".join(f"{kind} {count} times" for kind, count in outcome.faults.items()) or "none"
-    missed = f"; never {', '.join(never)}" if never else ""
+    missed = "".join(f"; never {name} (begins with {waits})" for name, waits in never.items())
     yield (
         f"  What held: {held}. Of {len(outcome.routes)} routes {len(reached)} began: "
         f"{', '.join(reached) or 'none'}{missed}. What went wrong around it: {faults}, "
