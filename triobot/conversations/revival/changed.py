@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -24,7 +23,6 @@ from ...engine import Nursery, Record, Run
 from ...engine.core import Nature
 from ...engine.core import Operation as OpenOperation
 from ...engine.records import START, TURNS, Id, time_of
-from ...errors import LocalProtocolError
 from ...exact.sites import (
     AUTHORS,
     BORDER,
@@ -39,14 +37,14 @@ from ...exact.sites import (
     shape_of,
 )
 from ...exact.sources import Source
-from ...exact.verdicts import Build, Comparison, Judge, Parting, Told
-from ...seams.journals import ConversationRow, Deployed, KeepCode, Lease, SiteRow, StoredCode
+from ...exact.verdicts import Build, Comparison, Judge, Told
+from ...seams.journals import ConversationRow, Deployed, KeepCode, Lease, StoredCode
 from ...seams.values import reading
 from ...wire.events import Event
 from ...wire.operations import Operation
 from ..routes.declarations import Table
 from ..routes.routing import Wait
-from ..running.branches import fingerprint
+from ..running.branches import prints_of
 from ..running.hooks import BORDERS
 from ..running.lines import frames_of, is_authors, is_between
 
@@ -159,7 +157,8 @@ class Code:
         new = [(digest, *found) for digest, found in here.items() if digest not in self._kept]
         self._kept.update(here)
         deployed = Deployed(self._since, self.build, tuple(here)) if new or not sites else None
-        return KeepCode(lease, tuple(new), tuple(_row_of(site) for site in sites), deployed)
+        rows = tuple((one.number, one.before, *one.link[:2], *one.link.place) for one in sites)
+        return KeepCode(lease, tuple(new), rows, deployed)
 
     def place(self, operations: Iterable[OpenOperation], stored: Stored) -> None:
         """Give operations that a replay began their sites: those that are known, or by where they wait."""
@@ -208,13 +207,9 @@ class Code:
 
         def source_of(digest: str) -> Source | None:
             text = text_of(digest)
-            return None if text is None else read_source(known.sources[digest], text, digest)
+            return None if text is None else read_source(known.sources[digest], text)
 
         return Comparison(self.sites, builds, source_of, self.formerly, accepted)
-
-
-def _row_of(site: KnownSite) -> SiteRow:
-    return site.number, site.before, site.link.digest, site.link.function, *site.link.place
 
 
 def sites_of(record: Record) -> Sequence[int]:
@@ -344,8 +339,9 @@ class Changed:
         """Return how a record parts from the operation that takes it now, in words; None if it fits."""
         recorded = Told(record[2], record[3], record[4], sites_of(record))
         sent = self._sent.pop(op.id, None)
-        print_of = None if sent is None or not hasattr(sent, "content") else partial(_print_with, sent)
-        return _words(self.judge.compare(time_of(record), recorded, told_of(op), print_of))
+        print_of = None if sent is None or not hasattr(sent, "content") else prints_of(sent)
+        found = self.judge.compare(time_of(record), recorded, told_of(op), print_of)
+        return None if found is None else str(found)
 
     def standing(self, operations: Sequence[OpenOperation]) -> str | None:
         """Return how those in which it stood part from the present ones, in words; None if all fit."""
@@ -357,7 +353,7 @@ class Changed:
             at, op = self._row.updated_at, op or next(iter(operations), None)
             found = self.judge.compare_standing(at, recorded, None if op is None else told_of(op))
             if found is not None:
-                return _words(found)
+                return str(found)
             self.again = (op is not None and note_shown(op, rested)) or self.again
         return None
 
@@ -366,14 +362,3 @@ def told_of(op: OpenOperation) -> Told:
     """Return an operation as it begins now."""
     sites = op.sites
     return Told(op.id, op.kind, op.print, sites if isinstance(sites, list) else [sites] if sites else [])
-
-
-def _print_with(operation: Any, text: str) -> str:
-    # A text of the source that no message could have, such as an empty one, is none of those that were said.
-    with suppress(LocalProtocolError):
-        return fingerprint(attrs.evolve(operation, content=text))
-    return ""
-
-
-def _words(parting: Parting | None) -> str | None:
-    return None if parting is None else str(parting)

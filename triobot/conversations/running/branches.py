@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias, cast
 from uuid import UUID
@@ -28,6 +29,7 @@ from ..inspection.closed import Closed
 from .lines import calling_line
 
 _NO_FILE: Final = " -"
+_ANY: Final = "any text"
 _NO_MARKUP: Final = "'reply_keyboard': None, 'inline_keyboard': None, 'form': None"
 # What is nothing but its value. All else may be a handle on the world, which a step may well be given.
 _PLAIN: Final = frozenset({str, bytes, int, float, bool, UUID, date, datetime, timedelta})
@@ -126,6 +128,20 @@ def fingerprint(operation: Operation[object]) -> str:
     if isinstance(media, Media) and isinstance(media.source, LocalFile):
         return f" {_digest(repr(attrs.asdict(value, value_serializer=_without_folder)))}"
     return _digest(repr(attrs.asdict(value))) + _NO_FILE
+
+
+def prints_of(operation: Operation[object]) -> Callable[[str], str]:
+    """Return what gives the fingerprint that an operation would have with another text as its content.
+
+    A check tries all texts of a module: so no operation is made for each, and none before the first.
+    """
+
+    @cache
+    def around() -> Sequence[str]:
+        value = attrs.evolve(cast("attrs.AttrsInstance", operation), content=_ANY)
+        return repr(attrs.asdict(value)).partition(repr(_ANY))[::2]
+
+    return lambda text: _digest(repr(text).join(around())) + _NO_FILE
 
 
 def _without_folder(instance: object, attribute: object, value: object) -> object:
