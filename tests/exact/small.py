@@ -111,7 +111,7 @@ class World:
     def source_of(self, digest: str) -> Any:
         """Read a stored source."""
         found = self.texts.get(digest)
-        return None if found is None else read_source(*found, digest)
+        return None if found is None else read_source(*found)
 
 
 def _kind_of(code: types.CodeType) -> int:

@@ -217,9 +217,7 @@ class Alignment:
 
 def _at_same_place(point: Point, same: Mapping[Function, Function]) -> Point | None:
     other = same.get(point.function)
-    if other is None or other is point.function:
-        return None if other is None else point
-    return other.points[point.function.points.index(point)]
+    return None if other is None else other.points[point.function.points.index(point)]
 
 
 def _functions_of(sources: Iterable[Source]) -> Iterable[Function]:
@@ -228,12 +226,8 @@ def _functions_of(sources: Iterable[Source]) -> Iterable[Function]:
 
 def _by_name(sources: Sequence[Source]) -> dict[tuple[str, str], Function]:
     """Return the functions by module and name; of two that have one name neither."""
-    found = _groups(_full_name, _functions_of(sources))
+    found = _groups(lambda one: (one.source.name, one.name), _functions_of(sources))
     return {key: functions[0] for key, functions in found.items() if len(functions) == 1}
-
-
-def _full_name(function: Function) -> tuple[str, str]:
-    return function.source.name, function.name
 
 
 def _named(functions: Mapping[tuple[str, str], Function], name: str) -> Function | None:

@@ -7,9 +7,8 @@ statements of the function that share variables with these. A name stands for wh
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import starmap
 from typing import Final, NamedTuple, TypeAlias, final
 
 from .sources import (
@@ -292,16 +291,13 @@ class Reading:
 
 
 def _are_like(mine: Sequence[_Entry], its: Sequence[_Entry]) -> bool:
-    return len(mine) == len(its) and all(starmap(_is_like, zip(mine, its, strict=True)))
+    return len(mine) == len(its) and all(_is_like(*pair) for pair in zip(mine, its, strict=True))
 
 
 def _is_like(mine: _Entry, its: _Entry) -> bool:
-    pairs = zip(mine[1], its[1], strict=False)
-    return (
-        mine[0] == its[0]
-        and len(mine[1]) == len(its[1])
-        and all(one == other for ones, others in pairs for one, other in zip(ones, others, strict=False))
-    )
+    shapes = (mine[0], len(mine[1])), (its[0], len(its[1]))
+    pairs = (pair for lists in zip(mine[1], its[1], strict=False) for pair in zip(*lists, strict=False))
+    return shapes[0] == shapes[1] and all(one == other for one, other in pairs)
 
 
 def _connected(
@@ -318,6 +314,8 @@ def _connected(
     own = chosen[around[0]] if around else function.statements[0]
     gone, filled = (dict.fromkeys(names, begins(own.node)) for names in (own.sets, own.touches))
     known = {name for f in within for one in f.statements for name in one.reads - f.numbers.keys()}
+    before = {one.node for one in function.statements if begins(one.node) < begins(own.node)}
+    in_loops = {node for loop in repeats for node in ast.walk(loop)}
     grown = -1
     while grown != len(chosen):
         grown = len(chosen)
@@ -325,30 +323,19 @@ def _connected(
         for one in function.statements:
             if one.node in chosen:
                 continue
+            inside = [*ast.walk(one.node)] if isinstance(one.node, _DECIDES) else []
             if any(_reaches(function, name, since, one) for name, since in (*gone.items(), *filled.items())):
                 gone |= {name: begins(one.node) for name in one.sets - gone.keys()}
                 chosen[one.node] = one
             elif (
                 one.sets & wanted
                 or (isinstance(one.node, _ASSIGNS) and (one.sets | one.touches) & known)
-                or (many and _leaves(one.node) and begins(one.node) < begins(own.node))
-                or (one.touches & wanted and _comes_before(one, own, repeats))
-                or (_decides(one.node, chosen) and one.node not in outwards)
+                or (many and one.node in before and any(isinstance(node, _LEAVES) for node in inside))
+                or (one.touches & wanted and one.node in before | in_loops)
+                or (one.node not in outwards and not chosen.keys().isdisjoint(inside))
             ):
                 chosen[one.node] = one
     return [one for one in function.statements if one.node in chosen], own
-
-
-def _leaves(node: ast.stmt) -> bool:
-    return isinstance(node, _DECIDES) and any(isinstance(one, _LEAVES) for one in ast.walk(node))
-
-
-def _decides(node: ast.stmt, chosen: Container[ast.AST]) -> bool:
-    return isinstance(node, _DECIDES) and any(one in chosen for one in ast.walk(node))
-
-
-def _comes_before(one: Statement, own: Statement, repeats: Sequence[ast.stmt]) -> bool:
-    return begins(one.node) < begins(own.node) or any(one.node in ast.walk(loop) for loop in repeats)
 
 
 def _reaches(function: Function, name: str, since: tuple[int, int], to: Statement) -> bool:

@@ -121,11 +121,7 @@ class Sites:
                 frame = cast("FrameType", frame.f_back)
             return cast("int", node[-id(frame.f_code) - frame.f_lasti])
         except (KeyError, AttributeError):
-            return self._number_of(_outwards(first), root, getattr(entry, "cr_frame", None))
-
-    def of_frames(self, frames: Iterable[FrameType], root: int = UNKNOWN) -> int:
-        """Return the site of a suspended task, by its frames from the innermost outwards."""
-        return self._number_of(frames, root)
+            return self.of_frames(_outwards(first), root, getattr(entry, "cr_frame", None))
 
     def _kind(self, code: CodeType) -> int:
         own = id(code)
@@ -136,7 +132,8 @@ class Sites:
 
     # --- once for each site
 
-    def _number_of(self, frames: Iterable[FrameType], root: int, last: FrameType | None = None) -> int:
+    def of_frames(self, frames: Iterable[FrameType], root: int, last: FrameType | None = None) -> int:
+        """Return the site of a task, by its frames from the innermost outwards, up to the `last`."""
         chain: list[tuple[CodeType, int]] = []
         stack: list[int] = []
         own = is_over = False
@@ -286,10 +283,10 @@ def _codes_in(text: str) -> Mapping[tuple[str, int], Sequence[CodeType]]:
     return found
 
 
-def read_source(name: str, text: str, digest: str) -> Source | None:
+def read_source(name: str, text: str) -> Source | None:
     """Read a source; None for a text that is no Python, or that this Python can't read."""
     try:
-        return Source(name, text, digest)
+        return Source(name, text)
     except (SyntaxError, ValueError, RecursionError):
         return None
 

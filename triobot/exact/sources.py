@@ -78,10 +78,8 @@ class Source:
         functions: outer ones before those within.
     """
 
-    def __init__(self, name: str, text: str, digest: str = "") -> None:
+    def __init__(self, name: str, text: str) -> None:
         self.name = name
-        self.text = text
-        self.digest = digest or digest_of(text)
         self.tree = ast.parse(text)
         # As Python counts lines, to which a form feed is none.
         self.lines = io.StringIO(text, newline=None).read().split("\n")
@@ -165,17 +163,11 @@ class Source:
         if line is None:
             return None
         inside = [one for one in self.functions if one.node.lineno <= line <= _end_of(one.node)[0]]
-        best: tuple[tuple[int, int], Point] | None = None
-        for function in inside:
-            for point in function.points:
-                size = _fits(point.node, place)
-                if size is None:
-                    continue
-                if place[1] is None and best is not None:
-                    return None  # there are no columns, and two calls on the line
-                if best is None or size < best[0]:
-                    best = size, point
-        return None if best is None else best[1]
+        sizes = {point: _fits(point.node, place) for function in inside for point in function.points}
+        found = {point: size for point, size in sizes.items() if size is not None}
+        if place[1] is None and len(found) > 1:  # there are no columns, and two calls on the line
+            return None
+        return min(found, key=found.__getitem__, default=None)
 
 
 def _fits(node: _Node, place: Range) -> tuple[int, int] | None:
@@ -237,22 +229,29 @@ class Function:
     @cached_property
     def statements(self) -> Sequence[Statement]:
         """Return its statements, in the order of the text."""
-        body = (
-            self.node.body
-            if isinstance(self.node.body, list)
-            else [ast.copy_location(ast.Expr(self.node.body), self.node)]
-        )
-        nodes = [one for statement in body for one in ast.walk(statement)]
-        others = {name for one in nodes if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
-        return [
-            _statement(one, others, self.receivers)
-            for one in sorted((one for one in nodes if isinstance(one, ast.stmt)), key=begins)
-        ]
+        found = [one for one in ast.walk(self.node) if isinstance(one, ast.stmt) and one is not self.node]
+        if isinstance(self.node, ast.Lambda):
+            found = [ast.copy_location(ast.Expr(self.node.body), self.node)]
+        others = {name for one in found if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
+        return [_statement(one, others, self.receivers) for one in sorted(found, key=begins)]
 
     @cached_property
     def shape(self) -> str:
         """Return all but the name and the names of variables; empty for a lambda."""
-        return "" if self._numbered is None else ast.unparse(self._numbered)
+        if isinstance(self.node, ast.Lambda):
+            return ""
+
+        def change(node: ast.AST) -> ast.AST | None:
+            match node:
+                case ast.Name(id=name) if name in self.numbers:
+                    return ast.Name(self.numbers[name])
+                case ast.AnnAssign(value=ast.expr()):
+                    return rewritten(_untyped(node), change)
+                case _:
+                    return None
+
+        is_told = ast.get_docstring(self.node, clean=False) is not None
+        return ast.unparse(rewritten(ast.Module(self.node.body[is_told:] or [ast.Pass()], []), change))
 
     def renames(self, other: Function) -> bool:
         """Return whether no variable has a name by which another one goes in the other function."""
@@ -270,19 +269,6 @@ class Function:
             name: f"v{number}"
             for number, name in enumerate(dict.fromkeys([*found, *(one.id for one in ordered)]))
         }
-
-    @cached_property
-    def _numbered(self) -> ast.Module | None:
-        def change(node: ast.AST) -> ast.AST | None:
-            match node:
-                case ast.Name(id=name) if name in self.numbers:
-                    return ast.Name(self.numbers[name])
-                case ast.AnnAssign(target=target, value=ast.expr() as value):
-                    return rewritten(ast.copy_location(ast.Assign([target], value), node), change)
-                case _:
-                    return None
-
-        return rewritten(_without_docstring(self.node), change) if isinstance(self.node, _NAMED) else None
 
 
 @final
@@ -312,7 +298,7 @@ class Point:
         else:
             (call,) = self.heads
             self.op = callee_of(call)
-            self.blank = ast.unparse(rewritten(self.expressions[0], nameless))
+            self.blank = ast.unparse(rewritten(self.expressions[0], _nameless))
             if isinstance(call, ast.Call) and self.op in CALLS_ANOTHER:
                 self.calls = ast.unparse(call.args[0]) if call.args else ""
             elif isinstance(call, ast.Call):
@@ -343,18 +329,12 @@ class Point:
     def target(self) -> str:
         """Return what becomes of the value: its statement, without the operation."""
         statement = next((one for one in above(self) if isinstance(one, ast.stmt)), None)
-        match statement:
-            case None:
-                return ""
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                statement = ast.copy_location(ast.Assign([target], value), statement)
-            case _:
-                pass
 
         def change(node: ast.AST) -> ast.AST | None:
             return ast.Name("_") if node in self.heads else quieted(node)
 
-        return "; ".join(ast.unparse(rewritten(one, change)) for one in parts_of(statement))
+        parts = () if statement is None else parts_of(_untyped(statement))
+        return "; ".join(ast.unparse(rewritten(one, change)) for one in parts)
 
     @property
     def is_computed(self) -> bool:
@@ -405,9 +385,7 @@ def begins(node: ast.expr | ast.stmt) -> tuple[int, int]:
 
 
 def _end_of(node: ast.expr | ast.stmt) -> tuple[int, int]:
-    assert node.end_lineno is not None
-    assert node.end_col_offset is not None
-    return node.end_lineno, node.end_col_offset
+    return cast("tuple[int, int]", (node.end_lineno, node.end_col_offset))
 
 
 def is_within(one: Point, block: Point) -> bool:
@@ -453,12 +431,15 @@ def names_in(node: ast.AST) -> Iterator[ast.Name]:
     return (one for one in ast.walk(node) if isinstance(one, ast.Name))
 
 
-def _without_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.Module:
-    is_told = ast.get_docstring(node, clean=False) is not None
-    return ast.Module(node.body[is_told:] or [ast.Pass()], [])
+def _untyped(node: ast.stmt) -> ast.stmt:
+    match node:
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            return ast.copy_location(ast.Assign([target], value), node)
+        case _:
+            return node
 
 
-def nameless(node: ast.AST) -> ast.AST | None:
+def _nameless(node: ast.AST) -> ast.AST | None:
     """Return a blank in place of a name; None for any other node."""
     return ast.Name("_") if isinstance(node, ast.Name) else None
 
@@ -481,11 +462,8 @@ def rewritten(node: _AnyNode, change: Callable[[ast.AST], ast.AST | None]) -> _A
 
 def quieted(node: ast.AST) -> ast.AST | None:
     """Return an operation without its arguments, if these decide nothing of any value."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr=name)) if name in QUIET:
-            return ast.Name(name, ast.Load())
-        case _:
-            return None
+    name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+    return ast.Name(name, ast.Load()) if name in QUIET else None
 
 
 def above(point: Point) -> Iterator[ast.AST]:

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar, final
 
 from ..base.frozen import guarded
-from .sites import CHILD, CODE, SiteLink, Sites, read_source
+from .sites import CODE, SiteLink, Sites, read_source
 from .sources import Point, Source, above, has_letters
 
 if TYPE_CHECKING:
@@ -149,12 +149,9 @@ class Comparison:
     def source(self, digest: str) -> Source | None:
         """Return a source, old or present."""
         if digest not in self._sources:
-            found = self.sites.present.get(digest)
-            self._sources[digest] = (
-                self._source_of(digest)
-                if found is None
-                else read_source(*found, digest) or self._source_of(digest)
-            )
+            present = self.sites.present.get(digest)
+            read = None if present is None else read_source(*present)
+            self._sources[digest] = read or self._source_of(digest)
         return self._sources[digest]
 
     def alignment(self, build: int) -> Alignment:
@@ -242,8 +239,8 @@ class Comparison:
         return self._differences[key]
 
     def _difference(self, old: int, new: int, build: int) -> str | None:
-        parts = self.parts(old), self.parts(new)
-        if not all(parts) or any(_is_bare(one) for chain in parts for one in chain):
+        parts, others = self.parts(old), self.parts(new)
+        if not (parts and others) or any(isinstance(one, SiteLink) and one.digest for one in parts + others):
             return None if self.sites.chain(old) == self.sites.chain(new) else UNKNOWN
         olds, news = self.points(old), self.points(new)
         if old != new:
@@ -332,10 +329,6 @@ def _is_once(chain: Sequence[Point], sources: Sequence[Source]) -> bool:
     )
 
 
-def _is_bare(part: _Part) -> bool:
-    return isinstance(part, SiteLink) and part.digest != CHILD
-
-
 @final
 class Told(NamedTuple):
     """An operation, as a record tells it, or as it begins now.
@@ -359,8 +352,7 @@ class Judge:
     Attributes:
         reworded: the recorded line and the present one of all that says other words.
         parted: where the two part.
-        unsited: how many records an earlier version made, which knew no sites; of these the words alone are
-            compared, and `changed` counts those that are others.
+        unsited: how many records an earlier version made, which knew no sites.
     """
 
     def __init__(self, comparison: Comparison) -> None:
@@ -369,7 +361,7 @@ class Judge:
         self._last = 0, 0
         self.reworded: dict[tuple[SourceLine, SourceLine], None] = {}
         self.parted: Parting | None = None
-        self.unsited = self.changed = 0
+        self.unsited = 0
 
     def prepare(self, site: int, at: int) -> None:
         """Match the sources of the build that recorded this site then."""
@@ -383,21 +375,17 @@ class Judge:
         """
         if not recorded.sites or not now.sites:
             self.unsited += 1
-            self.changed += differs(recorded.print, now.print)
             return None
         build = self._comparison.build_of(recorded.sites[-1], at)
         old, new = self._last = recorded.sites[-1], now.sites[-1]
-        why = self._difference(recorded.sites, now.sites, build)
+        why = self._difference(recorded, now, build, print_of)
         if why == UNKNOWN and (recorded[:3] == now[:3]) and (now.print or (old, new) in self._proven):
             self._proven.add((old, new))
             return None
-        if why == OTHER_VALUES and self._words_tell(recorded, now, build, print_of):
-            why = None
-        changed = recorded.print != now.print or old != new
-        if why is None and now.kind == "step" and changed:
+        if why is None and now.kind == "step" and (recorded.print != now.print or old != new):
             why = None if self._comparison.is_accepted(old, new) else self._step_differs(recorded, now, build)
         elif why is None and differs(recorded.print, now.print):
-            return self._reword(recorded, now, build, print_of)
+            why = self._reword(recorded, now, build, print_of)
         return None if why is None else self._part(why, old, new)
 
     def compare_standing(self, at: int, recorded: Told, now: Told | None) -> Parting | None:
@@ -412,25 +400,23 @@ class Judge:
         if now is None:
             return self._part(OVER, old, 0)
         build = self._comparison.build_of(old, at)
-        why = self._difference(recorded.sites, now.sites, build)
-        if why == OTHER_VALUES and self._words_tell(recorded, now, build, None):
-            why = None
+        why = self._difference(recorded, now, build, None)
         if why == UNKNOWN and (old, now.sites[-1]) in self._proven:
             why = None
         if why is None and (recorded.id, recorded.kind or now.kind) != (now.id, now.kind):
             why = ANOTHER_WAY
         return None if why is None else self._part(why, old, now.sites[-1])
 
-    def _difference(self, olds: Sequence[int], news: Sequence[int], build: int) -> str | None:
-        difference = self._comparison.difference
+    def _difference(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> str | None:
+        difference, olds, news = self._comparison.difference, recorded.sites, now.sites
         # Of what is recorded the own line tells more than what was drawn before.
         why = difference(olds[-1], news[-1], build)
-        if why is not None and why != UNKNOWN:
-            return why
-        if len(olds) != len(news):
-            return DRAWN
-        others = [difference(*pair, build) for pair in zip(olds[:-1], news[:-1], strict=True)]
-        return next((one for one in (*others, why) if one is not None), None)
+        if why is None or why == UNKNOWN:
+            if len(olds) != len(news):
+                return DRAWN
+            others = [difference(*pair, build) for pair in zip(olds[:-1], news[:-1], strict=True)]
+            why = next((one for one in (*others, why) if one is not None), None)
+        return None if why == OTHER_VALUES and self._words_tell(recorded, now, build, print_of) else why
 
     def _words_tell(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> bool:
         """Return whether what is said, or was said last, tells which of a loop's values it is."""
@@ -465,8 +451,8 @@ class Judge:
         others = isinstance(before, Point) and isinstance(after, Point) and before.blank != after.blank
         return OTHER_ARGUMENTS if others and was and is_now else None
 
-    def _reword(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> Parting | None:
-        """Note other words at the same place, if the sources say why these are others."""
+    def _reword(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> str | None:
+        """Note other words at the same place; return why the sources don't explain these, if so."""
         old, new, of = recorded.sites[-1], now.sites[-1], self._comparison
         olds, news = of.readings(old, build), of.readings(new)
         before, after = (
@@ -475,16 +461,16 @@ class Judge:
         keyed = {*before, *after, *map(repr, (*before.values(), *after.values()))}
         is_now = news[-1].point
         if olds[-1].point.key != is_now.key:
-            return self._part(REPLACED, old, new)
+            return REPLACED
         placed = [_placed(ones, keyed) for ones in (olds, news)]
         is_choice = is_now.op == "choose" or (is_now.op == "fill" and len(placed[0]) == len(placed[1]))
         if _crossed(before, after) or (is_choice and _crossed(*placed)):
-            return self._part(CROSSED, old, new)
+            return CROSSED
         words, now_words = ([word for one in ones for word in one.point.words] for ones in (olds, news))
         if words != now_words or self._replaced(recorded, now, build, print_of, is_open=has_letters(words)):
             self.reworded[of.line_of(old), of.line_of(new)] = None
             return None
-        return self._part(OTHER_DATA, old, new)
+        return OTHER_DATA
 
     def _replaced(
         self, recorded: Told, now: Told, build: int, print_of: PrintOf | None, *, is_open: bool = False
@@ -512,8 +498,7 @@ class Judge:
         return self._part(because, *self._last)
 
     def _part(self, because: str, old: int, new: int) -> Parting:
-        of = self._comparison
-        self.parted = Parting(because, of.line_of(old), of.line_of(new))
+        self.parted = Parting(because, *map(self._comparison.line_of, (old, new)))
         return self.parted
 
 
