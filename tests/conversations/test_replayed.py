@@ -16,13 +16,16 @@ from town import CHAT, open_town
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.questions.buttons import Keyboard
+from triobot.conversations.questions.buttons import Buttons, Keyboard, keyboard_of
 from triobot.conversations.routes.filters import text
 from triobot.conversations.routes.router import Router
+from triobot.conversations.running.branches import fingerprint, prints_of
 from triobot.conversations.texts import Texts
 from triobot.errors import ConversationEndedError, ForeignTaskError
 from triobot.exact.verdicts import differs
 from triobot.wire.content import Content, Image
+from triobot.wire.ids import ChatId, MessageId
+from triobot.wire.operations import EditMessage, SendMessage
 
 TEHRAN = timezone(timedelta(hours=3.5))
 
@@ -142,6 +145,19 @@ async def test_journals_with_folders_in_them_go_on(
         patch.setattr("triobot.conversations.conversation.fingerprint", as_before)
         store = await leave_behind(before)
     assert await count_reworded(store, now) == reworded
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        SendMessage(ChatId(7), "before"),
+        SendMessage(ChatId(7), "before", inline_keyboard=keyboard_of(Buttons({"k": "any text"}))),
+        EditMessage(ChatId(7), MessageId(5), "before"),
+    ],
+)
+def test_a_text_is_tried_as_if_it_were_the_content(operation: SendMessage | EditMessage) -> None:
+    for said in ("What?", "any text", 'it\'s "both"\n', "\u200c{}", "content"):
+        assert prints_of(operation)(said) == fingerprint(attrs.evolve(operation, content=said))
 
 
 async def leave_behind(content: Content) -> FakeStore:

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 from uuid import UUID
 
 import attrs
@@ -130,7 +130,7 @@ def fingerprint(operation: Operation[object]) -> str:
     return _digest(repr(attrs.asdict(value))) + _NO_FILE
 
 
-def prints_of(operation: Operation[object]) -> Callable[[str], str]:
+def prints_of(operation: Any) -> Callable[[str], str]:
     """Return what gives the fingerprint that an operation would have with another text as its content.
 
     A check tries all texts of a module: so no operation is made for each, and none before the first.
@@ -138,8 +138,8 @@ def prints_of(operation: Operation[object]) -> Callable[[str], str]:
 
     @cache
     def around() -> Sequence[str]:
-        value = attrs.evolve(cast("attrs.AttrsInstance", operation), content=_ANY)
-        return repr(attrs.asdict(value)).partition(repr(_ANY))[::2]
+        shown = repr(attrs.asdict(attrs.evolve(operation, content=_ANY)))
+        return shown.partition(repr(_ANY))[::2]
 
     return lambda text: _digest(repr(text).join(around())) + _NO_FILE
 
