@@ -144,7 +144,7 @@ class Comparison:
         self._alignments: dict[int, Alignment] = {}
         self._differences: dict[tuple[int, int, int], str | None] = {}
         self._readings: dict[tuple[int, int], Sequence[Reading]] = {}
-        self._found: dict[tuple[int, int], list[str]] = {}
+        self._found: dict[tuple[int, int], dict[str, None]] = {}
 
     def source(self, digest: str) -> Source | None:
         """Return a source, old or present."""
@@ -300,14 +300,15 @@ class Comparison:
         if print_of is None:
             return None
         chain = [one.point for one in self.readings(site, build)]
-        # What was found for another conversation comes first.
-        found = self._found.setdefault((site, build), [])
+        # What was found last, for another conversation, comes first.
+        found = self._found.setdefault((site, build), {})
         if not found:
-            found += [text for one in self.readings(site, build) for text in (*one.texts, *one.said)]
+            found |= {text: None for one in self.readings(site, build) for text in (*one.texts, *one.said)}
         far = texts if chain and chain[-1].is_computed else ()
         text = _text_with(print, (*reversed(found), *far), chain, print_of)
-        if text is not None and text not in found[-1:]:
-            found.append(text)
+        if text is not None:
+            found.pop(text, None)
+            found[text] = None
         return text
 
 
