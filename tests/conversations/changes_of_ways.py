@@ -44,7 +44,7 @@ async def order(chat):
     return 2
 """,
     },
-    "S",
+    "P",
     "a",
 )
 OLD = """from functools import partial
@@ -69,7 +69,7 @@ two = partial(price, "b")""",
 two = partial(price, "a")""",
         ),
     ),
-    "S",
+    "P",
     "a",
 )
 OLD = """class Shop:
@@ -87,7 +87,7 @@ case(
     "y03 bound methods, objects exchanged",
     OLD,
     swap(OLD, ('one, two = Shop("a"), Shop("b")', 'one, two = Shop("b"), Shop("a")')),
-    "S",
+    "P",
     "a",
 )
 OLD = """APPLES, PEARS = 1, 2
@@ -3091,3 +3091,42 @@ NEW = swap(BOTH, ("How many?", "How many cakes?"), ("kept.a", "kept.cakes"))
 case("z01 words and use changed at once", BOTH, NEW, "PP", "1b")
 SAID = [("order", *(f"_.ask('{words}')" for words in ("How many?", "How many cakes?")))]
 WAYS.append(attrs.evolve(WAYS[-1], name="z02 ... accepted", expect="RR", accepted=SAID))
+PRICE = """async def price(what):
+    return what
+"""
+GOODS = f"""from functools import partial
+{PRICE}one = partial(price, "a")
+two = partial(price, "b")
+"""
+OLD = """from goods import one, two
+async def order(chat):
+    kept.a = await chat.step(one)
+    kept.b = await chat.step(two)
+    await chat.ask("End?")
+"""
+case(
+    "z03 partial steps of another module, definitions exchanged",
+    {"shop": OLD, "goods": GOODS},
+    {"shop": OLD, "goods": swap(GOODS, ('"a")', '"c")'), ('"b")', '"a")'), ('"c")', '"b")'))},
+    "P",
+    "a",
+)
+case(
+    "z04 partial steps, their function's body changed",
+    {"shop": OLD, "goods": GOODS},
+    {"shop": OLD, "goods": swap(GOODS, ("    return what", "    return what * 2"))},
+    "S",
+    "a",
+)
+OLD = """from goods import price
+async def order(chat):
+    x = await chat.step(price, chat)
+    await chat.ask("End?")
+"""
+case(
+    "z05 a step's function moved to another module, its import follows",
+    {"shop": OLD, "goods": PRICE, "ships": ""},
+    {"shop": swap(OLD, ("from goods", "from ships")), "goods": "", "ships": PRICE},
+    "S",
+    "a",
+)

@@ -104,7 +104,9 @@ class Reading:
         for one in point.function.statements:
             if named & (one.sets | one.touches) - point.function.receivers:
                 self._read(one.node, scope)
-        self.said, self.texts = self.texts, kept
+        self.said, self.texts, self._numbers, self._lists = self.texts, kept, {}, []
+        called = [one for head in point.heads if isinstance(head, ast.Call) for one in head.args[:1]]
+        self._step = self._entry([self._text(one, scope) for one in called if point.calls])
 
     def _entry(self, told: Iterable[str]) -> _Entry:
         shape, lists, self._lists = " ".join(told), self._lists, []
@@ -120,6 +122,10 @@ class Reading:
         if len(mine) != len(its):
             mine, its = ([one for one in loops if not one[0].endswith(" range")] for loops in (mine, its))
         return _are_like(mine, its)
+
+    def steps_like(self, other: Reading) -> bool:
+        """Return whether what a step calls is made alike; of a function the body may be another."""
+        return _is_like(self._step, other._step)
 
     def ends_like(self, other: Reading) -> bool:
         """Return whether the value goes to the same place, whatever loops go over."""

@@ -276,6 +276,13 @@ class Comparison:
             ]
         return self._readings[site, build]
 
+    def is_elsewhere(self, old: Reading, new: Reading) -> bool:
+        """Return whether a step calls what is made otherwise, or the same name of another module."""
+        was, is_now = ({*one.point.function.source.bound.get(one.point.calls, ())} for one in (old, new))
+        left = [one for one in was - is_now if is_now and isinstance(one, tuple)]
+        still = any(name in getattr(self._module(-1, module), "bound", ()) for module, name in left)
+        return still or (old.point.calls == new.point.calls and not old.steps_like(new))
+
     def _is_told(self, olds: Sequence[Point], news: Sequence[Point], build: int) -> bool:
         """Return whether the words are said once, before and now, so that these tell which line it is."""
         return (
@@ -383,8 +390,9 @@ class Judge:
         if why == UNKNOWN and (recorded[:3] == now[:3]) and (now.print or (old, new) in self._proven):
             self._proven.add((old, new))
             return None
-        if why is None and now.kind == "step" and (recorded.print != now.print or old != new):
-            why = None if self._comparison.is_accepted(old, new) else self._step_differs(recorded, now, build)
+        if why is None and now.kind == "step":
+            why = self._step_differs(recorded, now, build)
+            why = None if why is not None and self._comparison.is_accepted(old, new) else why
         elif why is None and differs(recorded.print, now.print):
             why = self._reword(recorded, now, build, print_of)
         return None if why is None else self._part(why, old, new)
@@ -442,14 +450,16 @@ class Judge:
 
     def _step_differs(self, recorded: Told, now: Told, build: int) -> str | None:
         (was, _, old), (is_now, _, new) = recorded.print.partition(" "), now.print.partition(" ")
-        called = was if was == is_now else self._comparison.alignment(build).name_of(was)
-        if was and is_now and called != is_now:
+        of = self._comparison
+        called = was if was == is_now else of.alignment(build).name_of(was)
+        before, after = of.readings(recorded.sites[-1], build)[-1:], of.readings(now.sites[-1])[-1:]
+        pairs = [*zip(before, after, strict=False)]
+        if was and is_now and (called != is_now or any(of.is_elsewhere(*pair) for pair in pairs)):
             return ANOTHER_FUNCTION
         if old and new:
             return OTHER_ARGUMENTS if old != new else None
         # No plain value is among the arguments, so what is written has to tell.
-        before, after = (self._comparison.parts(told.sites[-1])[-1] for told in (recorded, now))
-        others = isinstance(before, Point) and isinstance(after, Point) and before.blank != after.blank
+        others = any(one.point.blank != other.point.blank for one, other in pairs)
         return OTHER_ARGUMENTS if others and was and is_now else None
 
     def _reword(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> str | None:
