@@ -3120,7 +3120,7 @@ case(
 )
 OLD = """from goods import price
 async def order(chat):
-    x = await chat.step(price, chat)
+    x = await chat.step(price, 1)
     await chat.ask("End?")
 """
 case(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.exact import fuzz, small
+from tests.exact import fuzz
 from tests.exact.changes import CHANGES, Change
 from tests.exact.small import Outcome, deploy, record
 
@@ -45,28 +45,3 @@ def test_at_most_a_tenth_of_the_free_changes_park_somebody() -> None:
     wrongly = [change.name for change in CHANGES if change.truth]
     free = [change for change in CHANGES if "P" not in (change.truth or change.expect)]
     assert len(wrongly) * 10 <= len(free), wrongly
-
-
-def test_texts_that_were_found_before_cost_no_more_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each text is tried once a record at most, however many records there were."""
-    many, rounds = 10, 8
-    old = f"""LABELS = {[f"What is {n}?" for n in range(many)]}
-def label(n):
-    return LABELS[n % {many}]
-async def order(chat):
-    n = 0
-    while True:
-        await chat.ask(label(n))
-        n += 1
-"""
-    world, journal = record({"shop": old}, "shop.order", ["a"] * (many * rounds))
-    tries, print_of = 0, small._print
-
-    def count(said: object) -> str:
-        nonlocal tries
-        tries += 1
-        return print_of(said)
-
-    monkeypatch.setattr(small, "_print", count)
-    assert deploy(world, {"shop": old.replace("What is", "Tell me")}, journal).verdict == "reworded"
-    assert tries < 4 * many * many * rounds

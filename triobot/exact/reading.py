@@ -44,7 +44,8 @@ class _Scope(NamedTuple):
     Attributes:
         function: None outside of the function.
         names: those by which one came here from another name.
-        is_loop: it is what a loop goes over; or it is within a list, a sum, or a place where values are kept.
+        is_loop: it is what a loop goes over; or it is within a list, a sum, or a place where values are kept;
+            or it is what a step calls, of which functions have their names alone.
     """
 
     source: Source
@@ -54,6 +55,7 @@ class _Scope(NamedTuple):
     is_listed: bool = False
     is_sum: bool = False
     is_place: bool = False
+    is_step: bool = False
 
 
 def _is_module(name: str, scope: _Scope) -> bool:
@@ -106,6 +108,7 @@ class Reading:
                 self._read(one.node, scope)
         self.said, self.texts, self._numbers, self._lists = self.texts, kept, {}, []
         called = [one for head in point.heads if isinstance(head, ast.Call) for one in head.args[:1]]
+        scope = scope._replace(is_step=True)
         self._step = self._entry([self._text(one, scope) for one in called if point.calls])
 
     def _entry(self, told: Iterable[str]) -> _Entry:
@@ -283,7 +286,7 @@ class Reading:
             case ast.FunctionDef(name=name, body=body) | ast.AsyncFunctionDef(name=name, body=body):
                 many = len(self._lists)
                 inside = [self._text(one, scope) for one in body]
-                if not scope.is_loop:  # only its texts may be said
+                if scope.is_step or not scope.is_loop:  # only its texts may be said
                     del self._lists[many:]
                     inside = [name]
                 return ast.Name("; ".join(inside))
