@@ -31,6 +31,7 @@ _OF_FAULTS: Final[frozenset[AlarmKind]] = frozenset(
         "inbox_half_full",
         "sweep_blind",
         "paid_maybe_unverified",
+        "lapsed_after_hint",
         "callback_after_end",
         "maybe_paid_again",
     }
@@ -38,7 +39,7 @@ _OF_FAULTS: Final[frozenset[AlarmKind]] = frozenset(
 # And these what people do: they pay for what is over, the platform declines a payment, they leave with a
 # button on their screen.
 _OF_PEOPLE: Final[frozenset[AlarmKind]] = frozenset(
-    {"inbox_half_full", "paid_will_lapse", "lapsed_after_hint", "declined_by_code", "button_still_live"}
+    {"inbox_half_full", "paid_will_lapse", "declined_by_code", "button_still_live"}
 )
 
 
@@ -94,8 +95,9 @@ def broken_so_far(world: DrivenWorld, around: Circumstances) -> Iterator[BrokenP
         if len(captures) > 1:
             what = f"the {bill.kind} {bill.id} was captured {len(captures)} times"
             yield BrokenPromise("captured", what, bill.chat_id, captures[1])
+    unwanted = {alarm.key for alarm in world.alarms if alarm.kind == "paid_will_lapse"}
     for alarm in world.alarms:
-        if not _explained(alarm, around):
+        if not (_explained(alarm, around) or (alarm.kind == "lapsed_after_hint" and alarm.key in unwanted)):
             yield BrokenPromise("alarms", f"alarm {alarm.kind}: {alarm.text}", alarm=alarm)
 
 
@@ -135,15 +137,13 @@ def _unanswered(world: DrivenWorld, around: Circumstances) -> Iterator[BrokenPro
 
 def in_words(broken: Sequence[BrokenPromise]) -> list[str]:
     """Return what broke promises, each once and how often; in the order of the promises."""
-    order = list(PROMISES)
-    found = Counter(one.text for one in sorted(broken, key=lambda one: order.index(one.name)))
+    found = Counter(one.text for one in sorted(broken, key=lambda one: [*PROMISES].index(one.name)))
     return [what if times == 1 else f"{what} ({times} times)" for what, times in found.items()]
 
 
 def kept_by(broken: Sequence[BrokenPromise]) -> list[str]:
     """Return the promises that held, in words."""
-    names = {one.name for one in broken}
-    return [words for name, words in PROMISES.items() if name not in names]
+    return [words for name, words in PROMISES.items() if name not in {one.name for one in broken}]
 
 
 def _waits_in_rooms(bot: Bot) -> int:
