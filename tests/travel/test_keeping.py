@@ -336,6 +336,27 @@ async def test_a_step_that_was_run_is_run_by_the_test(
         await passes(text, autojump_clock)
 
 
+async def test_a_second_order_is_kept_without_the_steps_of_the_first(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    (tmp_path / "prices.py").write_text(PRICES, encoding="utf-8")
+    bot = load_bot(f"{tmp_path / 'prices.py'}:bot")
+    with library() as kept:
+        async with drive(bot, steps={"price": [5, 6]}) as world:
+            sara = world.user("Sara", joined=True)
+            for rials in (5, 6):
+                await sara.says("Hello")
+                await sara.sees("What?")
+                await sara.says("tea")
+                await sara.sees(f"It costs {rials}.")
+                await sara.says("Fine")
+                await world.waits(seconds=9)
+    first, second = kept.all().values()
+    text = write_test("prices.py:bot", await look_back(bot, second, 3), beside=[first])
+    await passes(text, autojump_clock)
+    assert "'price': [6]," in text
+
+
 async def test_what_the_chat_kept_and_what_was_told_begin_it(
     shop: ModuleType, autojump_clock: MockClock
 ) -> None:

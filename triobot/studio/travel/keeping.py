@@ -303,11 +303,11 @@ class _Written:
         found: list[tuple[int, Record]] = []
         for stored in (self._past.stored, *self._beside):
             for record in stored.records:
-                if record[0] in (DONE, FAILED) and record[3] == "step" and time_of(record) <= self._past.at:
-                    found.append((time_of(record), record))
+                at = time_of(record)
+                if record[0] in (DONE, FAILED) and record[3] == "step" and self._began <= at <= self._past.at:
+                    found.append((at, record))
         for _, record in sorted(found, key=lambda one: one[0]):
-            name = str(record[4]).partition(" ")[0]
-            yield name, _outcome_of(record)
+            yield str(record[4]).partition(" ")[0], _outcome_of(record)
         if self._branch is not None:
             yield from ((done.name, done.outcome) for done in self._branch.steps)
 
