@@ -92,6 +92,20 @@ async def test_a_phone_shows_title_and_state(browser: Browser, others: int) -> N
             assert await shown.page.run(seen), what
 
 
+async def test_whatever_the_head_has_to_say_its_buttons_are_on_the_screen(browser: Browser) -> None:
+    async with window(browser, size=(1100, 800)) as shown:
+        await travel(shown, pizza(shown.sara.chat_id))
+        await at(shown.page, 18)
+        tag = "document.querySelector('.travel-head .tag')"
+        await shown.page.run(f"{tag}.textContent = 'Ran under the code of another day'.repeat(3)")
+        outside = (
+            "[...document.querySelectorAll('.travel-head .button')]"
+            ".filter(one => one.getBoundingClientRect().right > 1100).length"
+        )
+        assert await shown.page.run("document.querySelectorAll('.travel-head .button').length") > 2
+        assert await shown.page.run(outside) == 0
+
+
 async def test_a_slider_goes_through_an_order(browser: Browser) -> None:
     """By keys, by clicks on what hangs together, and by a link."""
     async with window(browser, size=WIDE) as shown:
