@@ -51,7 +51,7 @@ KEPT: Final = 8
 """Passes."""
 MEMORY: Final = 64 * 1024 * 1024
 """Bytes that their notches may take, as JSON."""
-_LOADS: Final = 20
+_LOADS: Final = 60
 """Seconds that the author's modules may take."""
 _LEVEL: Final = 5
 

@@ -33,7 +33,7 @@ from .outside import run_test, save_test
 from .staging import ByPerson, events_of
 from .twin import KEPT
 
-SECONDS: Final = 20.0
+SECONDS: Final = 60.0
 """Within which a twin answers, or is killed."""
 _CHUNK: Final = 1 << 16
 _BESIDE: Final = 20
@@ -316,7 +316,7 @@ class Twins:
         self._nursery.start_soon(self._wait_anew)
         try:
             twin.digests = frozenset(await twin.ask("load", bot=self._bot, **sources))
-        except TravelError:
+        except BaseException:
             twin.kill()
             raise
         return twin
