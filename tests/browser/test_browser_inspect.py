@@ -19,11 +19,9 @@ from test_browser_travel import AXE, complaints
 from travels import Told, pizza
 from window import needs_browser
 
-from tests.bot.rig import Chats, say
 from tests.loopback import PATIENCE
 from tests.passing import SCHEMA
 from tests.schema import wrong
-from triobot.cli.loading import load_bot
 from triobot.conversations.inspection.standing import Standing
 from triobot.emulator.exchange import TravelError
 from triobot.emulator.inspector import Inspector, serve_inspector
@@ -229,6 +227,24 @@ async def order(chat: Chat) -> None:
 """
 
 
+TALK = """\
+import trio
+from {name} import bot, chats
+from tests.bot.rig import say
+
+
+async def talk():
+    async with bot.running() as intake:
+        await say(intake, 7, "Begonia")
+        await chats.wait_for(7, "Name?")
+        await say(intake, 7, "Hannelore")
+        await chats.wait_for(7, "Name?", "</script> 9 letters. Phone?")
+
+
+trio.run(talk)
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shows", [False, True])
 async def test_a_command_writes_a_page_that_needs_no_server(
@@ -239,14 +255,8 @@ async def test_a_command_writes_a_page_that_needs_no_server(
     name = f"letters_{shows}".lower()
     source = tmp_path / f"{name}.py"
     source.write_text(BOT)
-    bot = load_bot(f"{source}:bot")
-    chats: Chats = sys.modules[name].chats
-    async with bot.running() as intake:
-        await say(intake, 7, "Begonia")
-        await chats.wait_for(7, "Name?")
-        await say(intake, 7, "Hannelore")
-        await chats.wait_for(7, "Name?", "</script> 9 letters. Phone?")
-    del sys.modules[name]  # a file that is gone is no code of the next bot here
+    # In a process of its own: its builds are to have the sources of a bot, and not those of all tests.
+    await run("-c", TALK.format(name=name))
     exported = await triobot("journal", "export", "7", "--store", "sqlite:bot.db")
     (tmp_path / "report.jsonl").write_bytes(exported)
     shown = ("--show-values", "--yes") if shows else ()
@@ -272,6 +282,11 @@ async def test_a_command_writes_a_page_that_needs_no_server(
 
 async def triobot(*arguments: str) -> bytes:
     """Run a command to its end."""
+    return await run("-m", "triobot", *arguments)
+
+
+async def run(*arguments: str) -> bytes:
+    """Run Python to its end."""
     with trio.fail_after(PATIENCE):
-        done = await trio.run_process([sys.executable, "-m", "triobot", *arguments], capture_stdout=True)
+        done = await trio.run_process([sys.executable, *arguments], capture_stdout=True)
     return done.stdout

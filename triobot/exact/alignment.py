@@ -112,8 +112,9 @@ class Alignment:
                 self.moved[old] = new
         for same in (_short_name, _shape):
             taken = set(self.moved.values())
-            one = _groups(same, (f for f in _functions_of(self.old) if f not in self.moved))
             other = _groups(same, (f for f in _functions_of(self.new) if f not in taken))
+            gone = [f for f in _functions_of(self.old) if f not in self.moved] if other else []
+            one = _groups(same, gone)
             for alike, found in one.items():
                 if alike and len(found) == len(other[alike]) == 1:
                     self.moved[found[0]] = other[alike][0]
