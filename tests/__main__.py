@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Collection, Generator
 
@@ -40,6 +41,8 @@ class Costs:
 
 def main() -> None:
     """Bring what is missing, and run pytest on all cores."""
+    # A shell has its jobs in the background ignore Ctrl-C, and so would whatever the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # An ordinary user's path has no /usr/sbin.
     os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], "/usr/sbin", str(NODE / "bin")])
     if packages := missing():

@@ -126,7 +126,7 @@ def set_up_logging(
     root.setLevel(level)
     logging.getLogger("triobot").setLevel(logging.DEBUG if debug else level)
     # At INFO these write whole addresses, and the webhook's has a secret in it.
-    for name in ("httpx", "httpcore", "hypercorn"):
+    for name in ("httpx", "httpcore", "hypercorn.error"):
         logging.getLogger(name).setLevel(logging.WARNING)
     # A line a request says little, and costs a good part of what an echo costs.
     logging.getLogger("triobot.webhook.access").setLevel(logging.INFO if access else logging.WARNING)
