@@ -10,9 +10,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -32,6 +32,8 @@ from tests.store.postgres_rows import drive_on
 from tests.warm import popen
 from triobot import Key
 from triobot.conversations import data as slots
+from triobot.conversations.revival import changed
+from triobot.exact.sites import loaded_modules
 
 # The same examples in each run, and no verdict that hangs on how busy the machine is. New ones come with
 # ``--hypothesis-profile=search``.
@@ -183,15 +185,30 @@ class OnPostgres:
 
 @pytest.fixture(autouse=True)
 def declared_keys(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Declare only the keys that this test's module declares, or imports from another of the tests."""
+    """Declare only the keys that this test's module declares, or imports from another of the tests.
+
+    Of the tests' modules these alone are the program's: its store is not to keep the sources of all.
+    """
     module = getattr(request, "module", None)
-    if isinstance(module, ModuleType) and request.path.parent.name not in _LOADED_BY_NAME:
-        monkeypatch.setattr(slots, "_declared", set(_keys_of(module)))
+    if not isinstance(module, ModuleType):
+        return
+    reached, keys = _reached_from(module)
+    monkeypatch.setattr(changed, "loaded_modules", partial(_loaded, reached))
+    if request.path.parent.name not in _LOADED_BY_NAME:
+        monkeypatch.setattr(slots, "_declared", set(keys))
+
+
+def _loaded(reached: Collection[str]) -> Iterator[tuple[str, str]]:
+    others = f"{_TESTS}{os.sep}"
+    return ((name, file) for name, file in loaded_modules() if name in reached or not file.startswith(others))
 
 
 @cache
-def _keys_of(module: ModuleType) -> frozenset[str]:
-    return frozenset(_keys(module, set()))
+def _reached_from(module: ModuleType) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of a module and of those that it imports from the tests, and of their keys."""
+    reached = set[str]()
+    keys = frozenset(_keys(module, reached))
+    return frozenset(reached), keys
 
 
 def _keys(module: ModuleType, seen: set[str]) -> Iterator[str]:
