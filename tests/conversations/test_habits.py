@@ -157,7 +157,7 @@ async def differs(chat: Chat) -> None:
         (cut, [(1, "trio.move_on_after()", "use chat.move_on_after")]),
         (
             awaits_asyncio,
-            [(1, "asyncio.sleep()", "docs/libraries.md"), (2, "asyncio.gather()", "docs/libraries.md")],
+            [(1, "asyncio.sleep()", "page libraries"), (2, "asyncio.gather()", "page libraries")],
         ),
         (blocks, [(1, "time.sleep()", "use chat.sleep()")]),
         (

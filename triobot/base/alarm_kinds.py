@@ -146,7 +146,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "replay_diverged": About(
         "While developing: a conversation's code does something else when its journal is run again.",
         "After a restart it would be parked, or go on with other variables.",
-        "Let what may differ go through the chat; the text names the line, docs/the-one-rule.md tells how.",
+        "Let what may differ go through the chat, see the docs' page the-one-rule; the text names the line.",
         once=True,
     ),
     "token_refused": About(

@@ -17,7 +17,8 @@ from .terminal import harmless
 DETAILS: Final = """\
 It asks a running bot; while none runs, it uses the store.
 An alarm about a state of the bot ends when the state is over. An alarm about a payment may end when nothing
-is at risk any more. Each alarm ends when you acknowledge it. docs/alarms.md says what each kind means.
+is at risk any more. Each alarm ends when you acknowledge it. The docs' page alarms says what each kind
+means.
 
 examples:
   triobot alarms

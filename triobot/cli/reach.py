@@ -13,7 +13,8 @@ from .consulting import consult, settings_of
 
 DETAILS: Final = """\
 The bot must run on this machine, as this user; another program of the machine, such as a job of cron or a
-shop in PHP, reaches its chats so. docs/run.md says how to do the same by HTTP over the bot's socket.
+shop in PHP, reaches its chats so. The docs' page run says how to do the same by HTTP over the bot's
+socket.
 
 send returns once the platform has taken the message, and prints its number. signal and start return once the
 bot has stored it: then it happens, whatever crashes. NAME is a route's, as `triobot journal list` prints it,

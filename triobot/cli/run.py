@@ -59,7 +59,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a limit of the webhook, such as connections=1000 (docs/reference.md lists them); repeatable",
+        help="a limit of the webhook, such as connections=1000 (all: the docs' page reference); repeatable",
     )
     parser.add_argument(
         "--access-log", action="store_true", help="log each request to the webhook, without its path"

@@ -169,7 +169,7 @@ METRICS: Final = (
     Metric(
         "triobot_conversation_events_total",
         "counter",
-        "What happened to conversations, by word.",
+        "Conversations, by what happened.",
         _by("what", "counts", _HAPPENED),
     ),
     Metric(

@@ -227,7 +227,7 @@ class AboutJobs:
 
 def _is_kind(instance: object, attribute: object, value: object) -> None:
     if value is not None and value not in ABOUT:
-        raise LocalProtocolError("kind", "must be one of docs/alarms.md")
+        raise LocalProtocolError("kind", "must be one that the docs' page alarms lists")
 
 
 @final

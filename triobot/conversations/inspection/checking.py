@@ -30,7 +30,7 @@ log: Final = logging.getLogger("triobot.development")
 SHORT: Final = 64
 """Records up to which each answer is checked."""
 
-RULE: Final = "what may differ between two runs goes through the chat: docs/the-one-rule.md"
+RULE: Final = "what may differ between two runs goes through the chat: the docs' page the-one-rule"
 
 
 @final

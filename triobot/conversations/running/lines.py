@@ -41,7 +41,7 @@ _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO
 # Generators that step a coroutine by hand: to Python, what they step isn't what they wait for.
 _STEPPING: Final[set[CodeType]] = set()
 
-LIBRARIES: Final = "docs/libraries.md"
+LIBRARIES: Final = "the docs' page libraries"
 _RAISE: Final = opcode.opmap["RAISE_VARARGS"]
 
 # Letters of a variable that are shown.
