@@ -405,6 +405,8 @@ def test_who_waits_further_on_is_found_as_well(
     live(write(f"\n{NAME}{between}{STREET}{FUNCTIONS}"))
     ended = triobot("journal", "check", write(f"\n{NOTE}{NAME}{between}{STREET}{FUNCTIONS}"))
     assert ended.code == 1
+    # Where the recorded line still stands, nobody can mean that another one is the same.
+    assert "New? Put it behind chat.patched(NAME).\n" in ended.out
 
 
 def test_code_that_parks(triobot: Command, write: Callable[[str], str]) -> None:

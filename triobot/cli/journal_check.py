@@ -216,8 +216,13 @@ class Report:
                 yield f"    recorded  {was}"
                 yield f"    now       {now}"
             yield f"    such as {self._examples[route, found]}"
-            if found.parting is not None and (code := found.parting[2]):
-                yield f"    {_remedy(found)} The same operation? triobot journal accept {code}"
+            if found.parting is not None:
+                same = (
+                    f" The same operation? triobot journal accept {code}"
+                    if (code := found.parting[2])
+                    else ""
+                )
+                yield f"    {_remedy(found)}{same}"
         if self.reworded:
             yield f"{self.reworded} would read other words than were said:"
         for (was, now), _ in self._words.most_common(_WORDS):

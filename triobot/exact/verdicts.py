@@ -37,7 +37,7 @@ OTHER_DATA: Final = "its words come from data, and are others"
 OVER: Final = "it is over where somebody waited"
 NO_OPTION: Final = "{} was chosen, and is no option any more"
 
-_ACCEPTABLE: Final = frozenset({REPLACED, REMOVED, INSERTED, REORDERED, ANOTHER_FUNCTION, OTHER_ARGUMENTS})
+_ACCEPTABLE: Final = frozenset({REPLACED, REMOVED, REORDERED, ANOTHER_FUNCTION, OTHER_ARGUMENTS})
 """Reasons that end where an author says that two lines are the same operation."""
 
 _K = TypeVar("_K")
