@@ -143,7 +143,7 @@ def test_a_platform_is_kept_for_a_bot_in_any_language(tmp_path: Path) -> None:
 def test_a_bot_that_is_not_there_begins_nothing(triobot: Command, tmp_path: Path) -> None:
     for target, words in (
         ("nosuch.py:bot", "there is no file 'nosuch.py'"),
-        ("nosuch:bot", "there is no module 'nosuch' here or in Python's path; a file is named by its path"),
+        ("nosuch:bot", "there is no module 'nosuch' here or in Python's path; a file is nosuch.py:bot"),
     ):
         ended = triobot("dev", target, "--store", "sqlite:dev.db")
         assert (ended.code, ended.out) == (1, "")

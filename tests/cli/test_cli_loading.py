@@ -75,6 +75,51 @@ def test_what_can_t_be_loaded_is_one_line(
 
 
 @pytest.mark.parametrize(
+    ("target", "own", "code"),
+    [
+        ("absent.py", "absent.py", "from absent.inner import Client"),
+        ("absent.py", "absent.py", "import absent\nabsent.Client()"),
+        ("buyer.py", "absent.py", "from absent.inner import Client"),
+        ("buyer.py", "absent/__init__.py", "import absent\nabsent.Client()"),
+        ("buyer.py", "colorsys.py", "from colorsys import rgb_to_hls"),
+        ("buyer", "colorsys.py", "import colorsys\ncolorsys.rgb_to_hls"),
+    ],
+)
+def test_an_own_file_that_stands_before_a_library_is_named(
+    tmp_path: Path, target: str, own: str, code: str
+) -> None:
+    """Python looks for a library there, finds the bot's file, and says what that file lacks."""
+    (tmp_path / own).parent.mkdir(exist_ok=True)
+    (tmp_path / own).touch()
+    (tmp_path / target.partition(".")[0]).with_suffix(".py").write_text(code)
+
+    with pytest.raises(ConfigError) as caught:
+        load_bot(target)
+
+    name = own.removesuffix("/__init__.py").removesuffix(".py")
+    hint = f"; {name} is your own {tmp_path / own}, which stands before any library of that name"
+    assert str(caught.value).endswith(hint)
+
+
+def test_a_file_that_python_names_is_no_library(tmp_path: Path) -> None:
+    (tmp_path / "words.py").touch()
+    (tmp_path / "greeter.py").write_text("from words import HELLO")
+
+    with pytest.raises(ConfigError, match=r"cannot import name 'HELLO' from 'words' \(.*words.py\)$"):
+        load_bot("greeter.py")
+
+
+def test_a_library_that_is_called_like_the_bot_s_folder_may_be_meant(tmp_path: Path) -> None:
+    (tmp_path / "absent").mkdir()
+    (tmp_path / "absent" / "bot.py").write_text("import absent.inner\n")
+
+    with pytest.raises(
+        ConfigError, match=r"if its folder absent is meant, and no library: name it as absent.bot"
+    ):
+        load_bot("absent/bot.py:bot")
+
+
+@pytest.mark.parametrize(
     ("place", "line", "says"),
     [
         ("shop/bot.py", "from .texts import HELLO", "name it as shop.bot:sales"),

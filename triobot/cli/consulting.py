@@ -258,9 +258,7 @@ def instant(at: object) -> str:
 
 def moment(at: object) -> str:
     """Write a time of the store's to the millisecond: of one turn and the next there may be few between."""
-    if not isinstance(at, int):
-        return "-"
-    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.") + f"{at % 1000:03}Z"
+    return f"{instant(at)[:-1]}.{at % 1000:03}Z" if isinstance(at, int) else "-"
 
 
 def span(milliseconds: int) -> str:

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Final
 
 from ..base.authors import contained
-from ..conversations.running.lines import failing_line
+from ..conversations.running.lines import failing_line, is_authors
 from ..errors import ConfigError, ExitError
 from ..runtime.bot import Bot, importing
 from ..runtime.logs import open_logs
@@ -62,13 +62,11 @@ def check_there(target: str) -> None:
         ConfigError: there is none, or the target names no bot.
     """
     place, _, is_file = parse_target(target)
+    top = place.partition(".")[0]
     if is_file:
         _check_file(Path(place))
-    else:
-        top = place.partition(".")[0]
-        found = PathFinder.find_spec(top, [str(Path.cwd()), *sys.path])
-        if found is None and top not in sys.builtin_module_names:
-            raise _no_module(place)
+    elif top not in sys.builtin_module_names and not PathFinder.find_spec(top, [str(Path.cwd()), *sys.path]):
+        raise _no_module(place)
 
 
 def _check_file(path: Path) -> None:
@@ -77,9 +75,7 @@ def _check_file(path: Path) -> None:
 
 
 def _no_module(name: str) -> ConfigError:
-    return ConfigError(
-        f"there is no module {name!r} here or in Python's path; a file is named by its path: {name}.py:bot"
-    )
+    return ConfigError(f"there is no module {name!r} here or in Python's path; a file is {name}.py:bot")
 
 
 def _import_module(name: str) -> ModuleType:
@@ -130,18 +126,31 @@ def _hint_at_package(path: Path, name: str, error: BaseException) -> str:
         if first in names[:-1] or (len(names) > 1 and not first and not (top / "__init__.py").is_file()):
             break
         names.insert(0, top.name)
-    if "relative import" not in str(error) and first not in names[:-1]:
+    relative = "relative import" in str(error)
+    if not relative and first not in names[:-1]:
         return ""
+    why = "it is in a package" if relative else f"if its folder {first} is meant, and no library"
     place = "" if top == Path.cwd() else f" from the folder {top}"
-    return f"; it is in a package: name it{place} as {'.'.join(names).removesuffix('.__init__')}:{name}"
+    return f"; {why}: name it{place} as {'.'.join(names).removesuffix('.__init__')}:{name}"
+
+
+def _hint_at_own_file(error: BaseException) -> str:
+    """Name an author's file that Python took for a library."""
+    module = error.obj if isinstance(error, AttributeError) else None
+    name = error.name if isinstance(error, ImportError) else getattr(module, "__name__", None)
+    top = str(name).partition(".")[0] if name else ""
+    specs = [PathFinder.find_spec(top, [folder]) for folder in sys.path]
+    files = list(dict.fromkeys(spec.origin for spec in specs if spec is not None and spec.origin))
+    if not files or not is_authors(files[0]) or (files[0] in str(error) and not files[1:]):
+        return ""  # what Python names and no library is called is no library
+    return f"; {top} is your own {files[0]}, which stands before any library of that name"
 
 
 def _is_of(module: ModuleType, path: Path) -> bool:
-    origin = getattr(module, "__file__", None)
-    return origin is not None and Path(origin).resolve() == path.resolve()
+    return Path(getattr(module, "__file__", None) or "/").resolve() == path.resolve()
 
 
 def _failed(name: str, error: Exception, hint: str = "") -> ConfigError:
     where = "" if isinstance(error, SyntaxError) else f" at {Path(failing_line(error.__traceback__)).name}"
     words = str(error) if isinstance(error, ExitError) else f"{type(error).__name__}: {error}"
-    return ConfigError(f"importing {name} failed{where}: {words}{hint}")
+    return ConfigError(f"importing {name} failed{where}: {words}{_hint_at_own_file(error) or hint}")

@@ -230,11 +230,8 @@ def _of_system(error: OSError) -> str:
         # asyncio, trio and hypercorn put the address into the text in their own ways, or leave it out.
         return "the port is in use already; choose another one with --port, or end what listens there"
     if error.errno == errno.EACCES and error.filename is None:
-        return (
-            "listening there is not permitted; choose a port above 1023, or let systemd hand over the socket"
-        )
-    named = f"{error.filename}: " if error.filename else ""
-    return f"{named}{error.strerror}"
+        return "listening there is not permitted; choose a port above 1023, or let systemd give the socket"
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
 
 
 def _place(error: BaseException) -> str:
