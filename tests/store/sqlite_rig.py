@@ -19,7 +19,7 @@ STAMP = Stamp("https://platform.test/api", "token-one")
 
 
 def opened(
-    path: Path, *, clock: SettableClock | None = None, stamp: Stamp = STAMP, **rest: Any
+    path: Path, *, clock: SettableClock | None = None, stamp: Stamp | None = STAMP, **rest: Any
 ) -> AbstractAsyncContextManager[Store]:
     """The store at this path."""
     return open_sqlite(path, stamp=stamp, clock=clock or SettableClock(), **rest)

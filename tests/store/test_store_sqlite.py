@@ -910,6 +910,17 @@ async def test_what_can_t_be_read_is_damaged(path: Path, name: str, value: str, 
     assert str(caught.value).endswith(says)
 
 
+async def test_a_store_that_names_no_version_is_damaged_and_there(path: Path) -> None:
+    """A tool that only looks said that there was none."""
+    async with opened(path):
+        pass
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM meta WHERE name = 'schema'")
+    with pytest.raises(StoreCorruptError, match="is damaged or is not a store: what it says of itself"):
+        async with opened(path, stamp=None, visit=True):
+            pytest.fail("opened")
+
+
 async def test_a_text_that_is_none_is_read_as_one_that_says_nothing(path: Path) -> None:
     """Whoever reads it refuses it, and knows whom it costs."""
     async with opened(path) as store:

@@ -363,7 +363,9 @@ def read_version(connection: sqlite3.Connection) -> SchemaVersion | None:
     """Read the schema version of this store; None if it has none yet."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
         return None
-    return stored_version(connection)
+    if (version := stored_version(connection)) is None:
+        raise ValueError("a store whose facts name no version")
+    return version
 
 
 def stored_version(connection: Sql) -> SchemaVersion | None:
