@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -280,6 +282,18 @@ def test_code_that_goes_on(triobot: Command, write: Callable[[str], str]) -> Non
     assert "Name?" in reworded["was"]
     assert "Your name?" in reworded["now"]
     assert told == {"total": 1, "checked": 1, "parked": 0, "reworded": 1, "again": 0, "unsited": 0}
+
+
+def test_a_journal_whose_records_are_lost_ends_no_check(
+    triobot: Command, write: Callable[[str], str]
+) -> None:
+    """A start ends such a conversation with a word: it is not parked. The others are checked."""
+    live(write(ASKS))
+    with closing(sqlite3.connect("bot.db", isolation_level=None)) as connection:
+        connection.execute("DELETE FROM journal")
+    ended = triobot("journal", "check", write(ASKS))
+    assert (ended.code, ended.err) == (0, "")
+    assert "0 of 1 conversations: 0 go on, 0 would be parked" in ended.out
 
 
 STEPS = """

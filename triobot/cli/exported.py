@@ -59,16 +59,15 @@ def exported_journal(lines: Iterable[Mapping[str, object]]) -> Journal:
     """
     row, *rest = [dict(line) for line in lines] or [{}]
     records = [str(line["record"]) for line in rest if "record" in line]
-    if "conversation" not in row or not records:
+    if "conversation" not in row:
         raise ConfigError("this is no journal; `triobot journal export NUMBER` writes one")
     if is_redacted([row, *rest]):
         raise ConfigError(
             "this export was redacted: what people wrote isn't in it, so no code can be run over it; "
             "export it without --redact, for yourself only"
         )
-    first = rest[0].get("n")
-    kept = [line for line in rest if "operation" in line]
-    effects = {str(line["operation"]): Effect(**_fields(line, Effect)) for line in kept}
+    first = rest[0].get("n") if rest else None
+    effects = {str(one["operation"]): Effect(**_fields(one, Effect)) for one in rest if "operation" in one}
     return Journal(_row(row), first if isinstance(first, int) else 0, tuple(records), effects)
 
 
