@@ -199,6 +199,16 @@ async def test_what_holds_a_stop_up_is_named(holds: Holds, at_once: bool, lines:
         assert re.search(rf"waits for .*{re.escape(who)}.* at .*{HERE}:\d+", said), said
 
 
+async def test_many_who_wait_in_one_line_are_named_once(lines: Lines) -> None:
+    bot = make_bot(Chats(), grace=0)
+    who = cleanup(bot, lines)
+    async with bot.running() as intake:
+        for chat in (7, 8, 9):
+            await say(intake, chat, "hello")
+        await trio.testing.wait_all_tasks_blocked()
+    assert lines.said[0].count(who) == 1
+
+
 async def test_a_stop_in_time_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """Nor one whose conversations rest."""
     bot = make_bot(Chats())

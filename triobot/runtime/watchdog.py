@@ -84,7 +84,7 @@ def telling_delays() -> Generator[Callable[[float], None]]:
         if told.is_set():
             return
         told.set()
-        held_up = ", ".join(_waited_for(block, block))
+        held_up = ", ".join(dict.fromkeys(_waited_for(block, block)))
         say(began, f"waits for {held_up}" if held_up else "is not held up by the bot's own code")
 
     def keep_telling(grace: float) -> None:
@@ -221,10 +221,7 @@ def is_at_breakpoint(frame: FrameType | None) -> bool:
 def _why(frame: FrameType | None) -> str:
     """Say what keeps the loop, which is in this frame."""
     if (line := working_line(frame)) is not None:
-        return (
-            f"the code at {line} neither returns nor awaits;"
-            " give such work to trio.to_thread.run_sync, in a step"
-        )
+        return f"the code at {line} neither returns nor awaits; run it by trio.to_thread.run_sync, in a step"
     where = "" if frame is None else f" (the program is at {frame.f_code.co_filename}:{frame.f_lineno})"
     return f"none of the bot's own code is at work{where}; the machine is too busy, or stood still"
 
