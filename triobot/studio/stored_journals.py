@@ -48,11 +48,7 @@ class StoredJournals:
         self._settings = settings
         # The store of a bot that is down is opened for each question, by one at a time.
         self._opening = trio.Semaphore(1) if opening is None else opening
-        self._marks = marks
-
-    def marks(self, since: int) -> Sequence[JsonObject]:
-        """Return when the bot's process was killed, and started again, since this wall time."""
-        return self._marks(since)
+        self.marks = marks
 
     async def conversations(self, chat_id: int) -> Sequence[JsonObject]:
         """Return the rows of a chat's conversations, in their order."""

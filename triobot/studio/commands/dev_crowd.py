@@ -1,13 +1,13 @@
 """The process of a crowd under ``triobot dev``: ``python -m`` this module ``FD``; see `travel.crowds`.
 
-What the crowd is made of comes as JSON on its standard input; what it says goes to FD as lines of JSON, the
-last of which has ``again`` or ``error``.
+FD is its end of a line to its parent. What the crowd is made of comes there as a line of JSON; what it says
+are more, the last of which has ``again`` or ``error``.
 """
 
 from __future__ import annotations
 
 import json
-import os
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -29,8 +29,8 @@ from .simulate import again, unseen
 
 def main() -> None:
     """Let the crowd in."""
-    asked: Mapping[str, Any] = json.loads(sys.stdin.buffer.read())
-    with os.fdopen(int(sys.argv[1]), "wb") as line:
+    with socket.socket(fileno=int(sys.argv[1])) as end, end.makefile("rwb") as line:
+        asked: Mapping[str, Any] = json.loads(line.readline())
 
         def say(told: JsonObject) -> None:
             line.write(json.dumps(told, separators=(",", ":")).encode() + b"\n")

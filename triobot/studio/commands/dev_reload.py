@@ -118,7 +118,7 @@ class HeldReload:
                 held.way, held.taking = "wait", None
                 await trio.lowlevel.checkpoint()
             case "end":
-                await self._twins.end(conversation)
+                await self._journals.end(conversation)
                 held.way, held.taking = "end", None
                 self._ending.add(conversation)
             case _:
@@ -183,9 +183,6 @@ class HeldReload:
     def _chosen(self) -> None:
         # What people do once nothing is left to be waited for is the new code's.
         self._bot.keep_events(keep=all(held.way in ("end", "take") for held in self._held))
-        self._tell()
-
-    def _tell(self) -> None:
         self._exchange.tell()
 
     @property
@@ -231,7 +228,7 @@ class HeldReload:
     def _took(self) -> None:
         self._held = []
         self._ending.clear()
-        self._tell()
+        self._exchange.tell()
 
     async def _put_instead(self) -> bool:
         """Have what was taken take its chats' places; False if one of them can't, and nothing was written."""
@@ -248,7 +245,7 @@ class HeldReload:
                 self._bot.say(f"chat {held.chat_id} keeps its place: {why}")
                 held.undecided()
         if any(held.taking is None for held in self._held):
-            self._tell()
+            self._exchange.tell()
             return False
         # Store and platform go together, also if something is saved in this moment.
         with trio.CancelScope(shield=True, deadline=trio.current_time() + _WRITES) as writing:
@@ -312,7 +309,7 @@ class HeldReload:
                 f"the reload is held for chat {chats}; on the page, give the new code the same answers, wait"
                 " until the conversation ends, end it, or restart with it as it is"
             )
-        self._tell()
+        self._exchange.tell()
 
     async def _decided(self) -> bool:
         """Wait until none holds the reload any more; False if the new code was taken in spite of all."""
@@ -326,7 +323,7 @@ class HeldReload:
             over = [held for held in self._held if await self._is_over(held)]
             if over:
                 self._held = [held for held in self._held if held not in over]
-                self._tell()
+                self._exchange.tell()
             await trio.sleep(_SOONEST)
         self._bot.keep_events(keep=True)
         return True
@@ -337,9 +334,10 @@ class HeldReload:
         if held.way == "end" and not self._runs:
             return True  # the next process ends it before it runs its code
         try:
-            return not await self._twins.is_open(held.conversation)
+            rows = await self._journals.waiting()
         except TravelError:
             return False  # the store can't be read just now
+        return all(row["conversation"] != held.conversation for row in rows)
 
 
 def _records(lines: Sequence[JsonObject]) -> Sequence[JsonValue]:

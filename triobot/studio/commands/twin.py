@@ -71,10 +71,8 @@ class _TwinBot:
         if self._branch is None:
             from ..travel.branching import Branching
 
-            branching = Branching()
-            if self._bot is not None:
-                branching.loaded(*self._bot)
-            self._branch = branching.answer
+            assert self._bot is not None, "a branch is of a bot that was loaded"
+            self._branch = Branching(*self._bot).answer
         return await self._branch(what, asked, origin)
 
 

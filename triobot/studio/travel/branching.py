@@ -100,20 +100,13 @@ class Branching:
     """Opens branches of one bot, and brings to them what a developer does.
 
     Attributes:
-        bot: once it is loaded.
         target: as ``MODULE:BOT``.
     """
 
-    def __init__(self) -> None:
-        self.bot: Bot | None = None
-        self.target = ""
-        self.settings = Settings()
+    def __init__(self, bot: Bot, target: str, settings: Settings) -> None:
+        self.bot, self.target, self.settings = bot, target, settings
         self._numbers = itertools.count(1)
         self._open: dict[str, _Thread] = {}
-
-    def loaded(self, bot: Bot, target: str, settings: Settings) -> None:
-        """Take a bot."""
-        self.bot, self.target, self.settings = bot, target, settings
 
     async def answer(
         self, what: str, asked: Mapping[str, Any], origin: Callable[[], BranchedFrom]
@@ -172,7 +165,7 @@ class Branching:
     async def _opened(
         self, origin: BranchedFrom, notch: int | None, given: Mapping[str, Any]
     ) -> AsyncGenerator[There]:
-        bot = self._bot()
+        bot = self.bot
         around: Any = {"beside": origin.beside, "group": origin.group, "settings": self.settings, **given}
         if notch is not None:
             begins = await before_failure(
@@ -239,18 +232,13 @@ class Branching:
             ConfigError: it can't be.
         """
         group = bool(origin.group)
-        past = await look_back(self._bot(), origin.stored, notch, settings=self.settings, group=group)
+        past = await look_back(self.bot, origin.stored, notch, settings=self.settings, group=group)
         return write_test(self.target, past, beside=origin.beside, kills=kills, group=origin.group)
 
     def close(self, id: str) -> None:
         """Throw a branch away."""
         if (thread := self._open.pop(id, None)) is not None:
             thread.close()
-
-    def _bot(self) -> Bot:
-        if self.bot is None:
-            raise NoBranchError("there is no bot yet")
-        return self.bot
 
     def _find(self, id: str) -> _Thread:
         if (thread := self._open.get(id)) is None:
@@ -290,7 +278,7 @@ async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObj
     """Return how a branch looks: its chat, where it stands, what it asks, what would have left."""
     past, world = branch.past, branch.exchange.world
     chat = world.chat(past.chat_id) if is_chat(past.chat_id) else None
-    told: JsonObject = {
+    return {
         "id": id,
         "conversation": past.stored.row.id,
         "chat_id": past.chat_id,
@@ -331,7 +319,6 @@ async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObj
         "data": dict[str, JsonValue](await branch.data()),
         "answers": None if same is None else {"left": len(same.left), "stopped": same.stopped},
     }
-    return told
 
 
 def _told_error(error: Exception) -> JsonObject:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Final, cast, final
@@ -16,6 +13,7 @@ from ...base.lines import lines_of
 from ...emulator.exchange import TravelError
 from ...emulator.views import JsonObject
 from ...wire.rules import JsonValue
+from .children import start_child
 
 _LONGEST: Final = 256 * 1024 * 1024
 
@@ -112,33 +110,16 @@ class CrowdProcess:
         Raises:
             TravelError: it failed; says why.
         """
-        if not hasattr(socket, "AF_UNIX"):
-            raise TravelError("this needs Linux or macOS, where a process is handed an open pipe")
-        said, said_of_child = os.pipe()
-        try:
-            process = await trio.lowlevel.open_process(
-                [*self._command, str(said_of_child)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[said_of_child],
-                env=self._environ,
-                start_new_session=True,
-            )
-        except BaseException:
-            os.close(said)
-            raise
-        finally:
-            os.close(said_of_child)
+        process, line = await start_child(self._command, self._environ)
         last: JsonObject = {}
         try:
-            async with trio.lowlevel.FdStream(said) as stream, trio.open_nursery() as nursery:
-                nursery.start_soon(_ask, process, json.dumps(asked).encode())
-                async with aclosing(lines_of(stream, _LONGEST)) as lines:
-                    async for line in lines:
-                        last = json.loads(line)
+            # It may end before it has read, or in the middle of a line.
+            with suppress(trio.BrokenResourceError):
+                async with line, aclosing(lines_of(line, _LONGEST)) as lines:
+                    await line.send_all(json.dumps(asked).encode() + b"\n")
+                    async for told in lines:
+                        last = json.loads(told)
                         hear(last)
-                nursery.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True):  # it is killed: this is short
                 process.kill()
@@ -148,11 +129,3 @@ class CrowdProcess:
         if "error" in last:
             raise TravelError(str(last["error"]))
         raise TravelError("the crowd's process ended before the crowd did")
-
-
-async def _ask(process: trio.Process, asked: bytes) -> None:
-    assert process.stdin is not None
-    # One that ends without reading says why, or nothing can.
-    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-        await process.stdin.send_all(asked)
-        await process.stdin.aclose()

@@ -212,18 +212,8 @@ class Twin:
             case "close":
                 self._kept.pop(asked["id"], None)
                 return None
-            case (
-                "branch"
-                | "same answers"
-                | "in branch"
-                | "branch test"
-                | "test"
-                | "replacement"
-                | "close branch"
-            ):
-                return await self._branch(what, asked)
             case _:
-                raise _UntoldError(f"nobody knows what {what} is")
+                return await self._branch(what, asked)
 
     def _load_now(self, bot: str, sources: Sequence[tuple[str, str]] | None) -> JsonValue:
         """Load the bot, from these sources or as it is now; return the digests of its sources."""

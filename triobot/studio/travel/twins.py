@@ -10,8 +10,6 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import socket
-import subprocess
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +27,7 @@ from ...engine.records import time_of
 from ...errors import TriobotError
 from ...wire.rules import JsonValue
 from ..stored_journals import StoredJournals
+from .children import start_child
 from .outside import run_test, save_test
 from .staging import ByPerson, events_of
 from .twin import KEPT
@@ -226,7 +225,7 @@ class Twins:
         self._branches: dict[str, tuple[_Process, str, list[JsonValue]]] = {}
         # The journals whose answers were given to the present code, by branch.
         self._origins: dict[str, Sequence[JsonObject]] = {}
-        self.may_take: Callable[[JsonObject], bool] = _never
+        self.may_take: Callable[[JsonObject], bool] = lambda _: False
         self.why_not_take: Callable[[str], Awaitable[str | None]] = _no_reason
         self._version = 0
 
@@ -259,25 +258,8 @@ class Twins:
     async def _start(self) -> _Process:
         if self._nursery is None:
             raise TravelError("no process for this is there yet")
-        if not hasattr(socket, "AF_UNIX"):
-            raise TravelError("this needs Linux or macOS, where a process is handed an open socket")
-        nursery, (ours, theirs) = self._nursery, socket.socketpair()
-        line = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
-        with theirs:
-            try:
-                process = await trio.lowlevel.open_process(
-                    [*self._command, str(theirs.fileno())],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    env=self._environ,
-                    start_new_session=True,
-                )
-            except BaseException:
-                await trio.aclose_forcefully(line)
-                raise
-        twin = _Process(process, line)
+        nursery = self._nursery
+        twin = _Process(*await start_child(self._command, self._environ))
         nursery.start_soon(self._keep, twin)
         return twin
 
@@ -289,9 +271,6 @@ class Twins:
             await twin.close()
             for each in self._passes.values():
                 each.gone = each.gone or any(part.twin is twin for part in each.every)
-            self._current = None if self._current is twin else self._current
-            self._before = None if self._before is twin else self._before
-            self._waiting = None if self._waiting is twin else self._waiting
             self._builds = OrderedDict(one for one in self._builds.items() if one[1] is not twin)
             self._tell()
 
@@ -335,7 +314,7 @@ class Twins:
             return twin
 
     async def _wait_anew(self) -> None:
-        if self._waiting is None:
+        if self._waiting is None or self._waiting.dead:
             self._waiting = await self._start()
 
     # --- new code
@@ -347,23 +326,6 @@ class Twins:
             for row in (await self._journals.waiting())[-_COMPARED:]:
                 found.append(await self._journals.journal(cast("int", row["conversation"])))
         return [lines for lines in found if lines]
-
-    async def is_open(self, conversation: int) -> bool:
-        """Return whether a conversation goes on: it has not ended, and is not parked.
-
-        Raises:
-            TravelError: the store can't be read.
-        """
-        rows = await self._journals.waiting()
-        return any(row["conversation"] == conversation for row in rows)
-
-    async def end(self, conversation: int) -> None:
-        """Have a conversation end, whatever it waits for.
-
-        Raises:
-            TravelError: it has ended, or the store can't be written.
-        """
-        await self._journals.end(conversation)
 
     async def compare(
         self, journals: Sequence[Sequence[JsonObject]]
@@ -699,10 +661,6 @@ class Twins:
         if one is None or one.gone:
             raise TravelError("this pass is gone: open it again", gone=True)
         return one
-
-
-def _never(_: JsonObject) -> bool:
-    return False
 
 
 async def _no_reason(_: str) -> None:
