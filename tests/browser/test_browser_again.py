@@ -25,9 +25,12 @@ async def order(chat: Chat) -> None:
     n = int(await chat.ask("How many?"))
     price, old_price = 50, 100
     total = n * old_price
+    await chat.send("They are fresh.")
+    await chat.send("A good choice.")
     await chat.send(f"{n} cost {total}.")
     await chat.send("Thanks.")
 """
+FRESH = '    await chat.send("They are fresh.")\n'
 THEN = "[...document.querySelectorAll('.then-bubble.bot .then-text')].map((one) => one.textContent)"
 KEPT = "test_order_1.py"
 
@@ -40,14 +43,23 @@ async def test_a_wrong_variable_is_mended_run_again_and_kept(browser: Browser, t
         await sees(page, "Thanks.")
         await page.click("main [title^='Go through what happened']")
         await page.sees("total", within=".variables")
-        mended = BOT.replace("n * old_price", "n * price")
+        mended = BOT.replace("n * old_price", "n * price").replace(FRESH, "")
         (tmp_path / "echo.py").write_text(mended)
         # The page says by itself that the code is other code; what was sent stays.
         await page.sees("this conversation would go otherwise now", within=".travel-banner")
-        assert await page.run(THEN) == ["How many?", "4 cost 400.", "Thanks."]
+        assert await page.run(THEN) == [
+            "How many?",
+            "They are fresh.",
+            "A good choice.",
+            "4 cost 400.",
+            "Thanks.",
+        ]
         await keeps_again(page, "4 cost 400.200.")
+        # One message is gone, and one says otherwise: those around them are as they were.
+        await page.sees("Not said now: They are fresh.", within=".branch")
+        await page.has(".branch .missing", times=1)
         await page.has(".branch .row.differs", times=1)
-        await page.has(".then-bubble.differs", times=1)
+        await page.has(".then-bubble.differs", times=2)
     assert "4 cost 200." in (tmp_path / "tests" / KEPT).read_text()
     assert (await run_by(tmp_path, mended), await run_by(tmp_path, BOT)) == (0, 1)
 
@@ -112,7 +124,7 @@ async def order(chat: Chat) -> None:
 
 @pytest.mark.slow
 async def test_a_timeout_that_is_too_short_is_found_where_it_fired(browser: Browser, tmp_path: Path) -> None:
-    mended = TIME.replace("1.2", "120")
+    mended = TIME.replace("1.2", "120").replace("Too slow.", "Too late.")
     async with developing(browser, tmp_path, "echo", source=TIME) as page:
         await sees(page, "Anything else?")
         await says(page, "Large")
@@ -121,6 +133,10 @@ async def test_a_timeout_that_is_too_short_is_found_where_it_fired(browser: Brow
         await page.sees("The time was up", within=".notch-words")
         await page.sees("move_on_after(1.2)", within=".line.fired")
         await saves(tmp_path, page, mended)
+        # Whoever comes later reads what the new code would say, and may give it the answers as well.
+        await page.press("Escape")
+        await page.click(TRAVEL)
+        await page.sees("it would say 1 of these messages otherwise", within=".travel-banner")
         await page.click(".travel-banner button")
         # What was said later to another question, is said now to the one that is open.
         await page.push("button", "Give it all the same")
@@ -160,6 +176,12 @@ async def test_an_interrupt_that_took_an_answer_is_found_from_it(browser: Browse
         await page.sees("Stopped.", within=".line.lit")
         await goes_to(page, "order")
         await saves(tmp_path, page, mended)
+        # Nothing that is recorded says what the interrupt would take now.
+        await page.sees("Whether words or values are others now, Again shows.", within=".travel-banner")
+        (tmp_path / "echo.py").write_text(mended.replace("bot = Bot()", "bot = Bot("))
+        await page.sees("can’t be loaded", within=".travel-banner")
+        await page.has(".travel-banner", times=1)
+        await saves(tmp_path, page, mended)
         await page.click(".travel-banner button")
         await keeps(page, "Stopford, what size?")
     assert (await run_by(tmp_path, mended), await run_by(tmp_path, INTERRUPT)) == (0, 1)
@@ -180,7 +202,7 @@ class Tea:
 
 @bot.conversation
 async def order(chat: Chat) -> None:
-    size = await chat.ask("Size?")
+    size = await chat.choose("Size?", {"Small": "Small", "Large": "Large"})
     await chat.charge(5_000, "Tea", item=Tea(size), late="refund")
     await chat.ask("Anything else?")
 
@@ -199,7 +221,7 @@ async def test_what_was_paid_and_not_delivered_is_found_from_the_payment(
     mended = PAID.replace(".size ==", ".size.lower() ==")
     async with developing(browser, tmp_path, "echo", source=PAID) as page:
         await sees(page, "Size?")
-        await says(page, "Large")
+        await page.click(".inline-button", "Large")
         await page.click(".inline-button.pay")
         await page.click(".payment [type=submit]")
         await page.sees("Anything else?", within=".bubble")
@@ -211,6 +233,10 @@ async def test_what_was_paid_and_not_delivered_is_found_from_the_payment(
         await saves(tmp_path, page, mended)
         await page.click(".travel-banner button")
         await keeps(page, "Here is your tea.")
+        # What was pressed and paid is no difference.
+        await page.has(".branch .row.differs", times=1)
+        await page.sees("Here is your tea.", within=".branch .row.differs")
+        await page.has(".then-bubble.differs", times=0)
     assert (await run_by(tmp_path, mended), await run_by(tmp_path, PAID)) == (0, 1)
 
 

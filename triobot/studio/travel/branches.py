@@ -33,7 +33,7 @@ from ...conversations.revival.changed import Code
 from ...conversations.revival.stored import Stored, read_opening
 from ...conversations.routes.router import table_of
 from ...conversations.running.lines import authors_words
-from ...emulator.chats import Change, Shown
+from ...emulator.chats import Change, Edited, Shown
 from ...emulator.exchange import Exchange, ShiftedClock
 from ...emulator.person import App, InsideControl, Person
 from ...emulator.server import make_app, make_exchange
@@ -65,6 +65,7 @@ from ...testing.virtual import VirtualWallClock, virtual_time
 from ...webhook.inbox import EventStored, Unread
 from ...wire.encode import Body
 from ...wire.ids import ChatId, RefId, SenderId
+from ...wire.rules import JsonValue
 from .fence import Fence, FencedStore, WelcomingTransport, WouldLeave
 from .money import given_in, ledger_of
 from .past import Past, is_over, look_back, notch_starts, time_at, up_to
@@ -177,13 +178,14 @@ class LiveBranch:
     def chat(self) -> list[JsonObject]:
         """Return the chat as its people see it, oldest first: messages, and a line for what shows none.
 
-        ``kind`` is ``message``, as the control API shows one, or ``press``, ``form``, ``money``, ``answer``
-        (to a press), ``join``, ``leave``, ``time`` (so many ``seconds``, one or more, were let pass).
-        ``new``: it came of the branch.
+        ``kind`` is ``message``, as the control API shows one, with its versions as ``said``; or ``press``,
+        ``form``, ``money``, ``answer`` (to a press), ``join``, ``leave``, ``time`` (so many ``seconds``, one
+        or more, were let pass). ``new``: it came of the branch.
         """
         found: list[tuple[int, JsonObject]] = []
+        said: dict[int, list[JsonValue]] = {}
         for change in self.exchange.world.changes(0):
-            line = None if change.what.chat_id != self.past.chat_id else self._line(change)
+            line = None if change.what.chat_id != self.past.chat_id else self._line(change, said)
             if line is not None:
                 found.append((change.seq, {**line, "at": change.at, "new": change.seq > self.began}))
         for did in self.diary:
@@ -192,11 +194,15 @@ class LiveBranch:
                 found.append((did.after, line))
         return [line for _, line in sorted(found, key=lambda one: one[0])]
 
-    def _line(self, change: Change) -> JsonObject | None:
+    def _line(self, change: Change, said: dict[int, list[JsonValue]]) -> JsonObject | None:
         chat = self.exchange.world.chat(self.past.chat_id)
         match change.what:
             case Shown(entry=entry):
-                return {"kind": "message", **view_entry(chat.entries.get(entry.id, entry))}
+                told = said[entry.id] = [view_entry(entry)]
+                return {"kind": "message", **view_entry(chat.entries.get(entry.id, entry)), "said": told}
+            case Edited(entry=entry):
+                said.get(entry.id, []).append(view_entry(entry))
+                return None
             case _:
                 return None if change.after is None else view_change(change)
 

@@ -33,7 +33,12 @@ const NOT_ENOUGH = 1_000;
 /** @typedef {ReturnType<typeof branchPane>} Pane */
 
 /** @type {ReturnType<typeof differing>} */
-const NOTHING_DIFFERS = { others: new Map(), gone: new Set() };
+const NOTHING_DIFFERS = { others: new Map(), missing: new Map() };
+
+/** A message that was said then, and is not said now. */
+const Missing = ({ words }) => html`
+  <p class="differs-words missing" dir="auto"><span class="faint">${t("notSaidNow")}</span>${" "}<del>${words}</del></p>
+`;
 
 /** A message that says otherwise than then: the words that are gone, and those that are new. */
 const Differs = ({ was, is }) => html`
@@ -47,7 +52,7 @@ const Differs = ({ was, is }) => html`
  * A branch that is open.
  * @param {Look} look
  * @param {string} title
- * @param {{throwAway: (pane: Pane) => void, keep: (pane: Pane) => void, taken: () => void, instead: (pane: Pane, step: string) => void, then: (() => string[]) | null}} hooks `instead` asks about a step whose recorded result was given; `then` tells what was said then, to be compared
+ * @param {{throwAway: (pane: Pane) => void, keep: (pane: Pane) => void, taken: () => void, instead: (pane: Pane, step: string) => void, then: (() => {words: string[], elsewhere: Set<string>}) | null}} hooks `instead` asks about a step whose recorded result was given; `then` tells what was said then, to be compared, and what others said
  */
 export function branchPane(look, title, { throwAway, keep, taken, instead, then }) {
   let told = look;
@@ -205,20 +210,27 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
       const json = JSON.stringify(line);
       return lines[place]?.json === json ? lines[place] : { json, line };
     });
-    const said = lines.filter(({ line }) => line.kind === "message" && line.new && line.from_bot && !line.deleted);
-    const was = then?.() ?? [];
-    differs = then ? differing(was, said.map(({ line }) => saidIn(line))) : NOTHING_DIFFERS;
-    return lines.flatMap((one, place) => {
+    const said = lines.filter(({ line }) => line.kind === "message" && line.new && line.from_bot);
+    const { words, elsewhere } = then?.() ?? { words: [], elsewhere: new Set() };
+    const now = said.map(({ line }) => ({ words: saidIn(line.said), isElsewhere: elsewhere.has(saidIn([line])) }));
+    // What nobody answers any more has said all.
+    const isOver = told.ended || (told.answers?.left === 0 && !told.asked.length);
+    differs = then ? differing(words, now, isOver) : NOTHING_DIFFERS;
+    const missingAt = (at) => (differs.missing.get(at) ?? []).map((place) => html`<${Missing} key=${`missing ${place}`} words=${words[place]} />`);
+    const drawn = lines.flatMap((one, place) => {
       const { line } = one;
-      const old = differs.others.get(said.indexOf(one));
+      const at = said.indexOf(one);
+      const old = differs.others.get(at);
       const before = lines[place - 1]?.line;
       const follows = before?.kind === "message" && before.author === line.author && before.new === line.new;
       const marks = [line.new && "new", old !== undefined && "differs"].filter(Boolean).join(" ");
-      if (line.kind === "message" && old !== undefined)
-        return [bubble(line, view, follows, marks), html`<${Differs} key=${`differs ${line.id}`} was=${old === null ? null : was[old]} is=${saidIn(line)} />`];
-      if (line.kind === "message") return bubble(line, view, follows, marks);
-      return html`<div key=${`line ${place}`} class=${`day ${line.kind === "begins" ? "begins" : ""} ${marks}`}><span>${wordsOf(line)}</span></div>`;
+      if (line.kind !== "message")
+        return html`<div key=${`line ${place}`} class=${`day ${line.kind === "begins" ? "begins" : ""} ${marks}`}><span>${wordsOf(line)}</span></div>`;
+      const shown = [...missingAt(at), bubble(line, view, follows, marks)];
+      if (old !== undefined) shown.push(html`<${Differs} key=${`differs ${line.id}`} was=${old === null ? null : words[old]} is=${now[at].words} />`);
+      return shown;
     });
+    return [...drawn, ...missingAt(said.length)];
   }
 
   function wordsOf(line) {
@@ -237,9 +249,9 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
     get id() {
       return told.id;
     },
-    /** The places of what was said then, and is not said here. */
+    /** The places of what was said then, and is not said here, or otherwise. */
     get gone() {
-      return differs.gone;
+      return new Set([...differs.others.values(), ...[...differs.missing.values()].flat()]);
     },
     get isTouched() {
       return isTouched;

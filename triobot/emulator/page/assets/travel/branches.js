@@ -22,7 +22,7 @@ class Held extends Part {
   }
 }
 
-/** @param {{draw: () => void, shows: () => void, taken: () => void, then: () => string[]}} hooks `then` tells what was said in the conversation */
+/** @param {{draw: () => void, shows: () => void, taken: () => void, then: () => {words: string[], elsewhere: Set<string>}}} hooks `then` tells what was said in the conversation */
 export function branchesBeside({ draw, shows, taken, then }) {
   /** @type {import("./branch.js").Pane[]} */
   const open = [];

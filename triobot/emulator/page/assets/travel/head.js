@@ -56,6 +56,9 @@ const Switcher = ({ all, conversation, choose }) => html`
 export function Head({ chat, crowd, pass, cur, conversation, all, choose, field, back, leave, copyLink, keep, branch, again, saved, savePage }) {
   const isOnly = all.length < 2;
   const banner = pass && bannerOf(pass);
+  const onceMore = again && html`<button type="button" class="chip" onclick=${again}>${t("again")}</button>`;
+  // Code that can't be loaded is given no answers.
+  const isSaved = again && saved && !pass.broken;
   // A chat of the crowd's may have the number of one that is here.
   const name = !crowd ? nameOf(chat) : crowd.person ? t("crowdOther", { name: crowd.person }) : t("crowd");
   return html`
@@ -77,15 +80,8 @@ export function Head({ chat, crowd, pass, cur, conversation, all, choose, field,
       ${branch &&
       html`<${Button} picture="branch" words=${t("answerDifferently")} title=${t("answerHere")} kind="primary" onclick=${branch} />`}
     </header>
-    ${again &&
-    saved &&
-    html`
-      <p class="travel-banner" role="status">
-        ${t(goesOtherwise(pass) ? "goesOtherwise" : "codeSaved")}
-        <button type="button" class="chip" onclick=${again}>${t("again")}</button>
-      </p>
-    `}
-    ${many(pass) > 0 && html`<p class="travel-banner" role="note">${t("rewordedSince", { count: number(many(pass)) })}</p>`}
+    ${isSaved && html`<p class="travel-banner" role="status">${t(goesOtherwise(pass) ? "goesOtherwise" : "codeSaved")} ${onceMore}</p>`}
+    ${many(pass) > 0 && !pass.broken && html`<p class="travel-banner" role="note">${t("rewordedSince", { count: number(many(pass)) })} ${!isSaved && onceMore}</p>`}
     ${pass?.broken && html`<p class="travel-banner" role="note"><bdi>${t("brokenNow", { why: pass.broken })}</bdi></p>`}
     ${banner && html`<p class="travel-banner" role="note"><bdi>${banner}</bdi></p>`}
   `;

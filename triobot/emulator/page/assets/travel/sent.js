@@ -2,6 +2,7 @@
 
 import { look } from "../link.js";
 import { world } from "../world.js";
+import { saidIn } from "./differ.js";
 
 // Messages of a chat that are asked for.
 const MOST = 1_000;
@@ -43,6 +44,12 @@ export function sentThen() {
       }
       const told = (isLoose) => (line) => ({ at: line.at, line, isLoose });
       return [...loose.filter(({ at }) => at >= since).map(told(true)), ...lines.filter(isPayment).map(told(false))];
+    },
+    /** What other conversations said while this one went on, or at once behind it. @param {{items: any[], ordered: import("./state.js").Notch[]}} story */
+    byOthers({ items, ordered }) {
+      const [from = 0, until = 0] = [ordered[0]?.t, ordered.at(-1)?.t];
+      const others = this.withOthers(items, ordered).filter(({ kind, t }) => kind === "other" && t >= from && t < until + SAME_MOMENT);
+      return new Set(others.filter(({ said }) => said.from_bot).map(({ said }) => saidIn([said])));
     },
     /** What else was in the chat, a bubble each, among those of the conversation. @param {any[]} items @param {import("./state.js").Notch[]} ordered */
     withOthers(items, ordered) {

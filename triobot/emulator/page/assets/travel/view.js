@@ -18,7 +18,7 @@ import { turnPath } from "./path.js";
 import { coloured } from "./python.js";
 import { moneyWords, notchWords, spoken, waitWords } from "./say.js";
 import { changed, isMended, Journal, partingOf, ranBranch, saysNow } from "./state.js";
-import { saidIn } from "./differ.js";
+import { saidByItem } from "./differ.js";
 import { sentThen } from "./sent.js";
 import { outboxAt, storyOf } from "./story.js";
 import { Tasks } from "./tasks.js";
@@ -143,7 +143,8 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     if (mine !== place) return;
     const shows = () => (tab = "branch");
     const taken = () => (close(), toast(t("tookPlace")));
-    if (can.length) branching ??= branchesBeside({ draw, shows, taken, then: () => bubbles().map(({ sent }) => saidIn(sent)) });
+    const then = () => ({ words: bubbles().map(saidByItem), elsewhere: sent.byOthers(story()) });
+    if (can.length) branching ??= branchesBeside({ draw, shows, taken, then });
     offered = can;
     listed = conversations;
     if (answers && can.includes("answers")) branching?.answers(mine.chat, mine.conversation);
@@ -488,7 +489,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
           path=${!pass.redacted && path} ran=${path.lines(pass, cur, at.source)}
           fired=${notch.line?.join(":")}
           branches=${tasks} why=${pass.redacted ? t("redactedWhy") : ""}
-          parting=${at.isParted && { recorded: partingOf(pass)?.what, mended: isMended(pass), line: lineOf(at.source, at.lit).trim() }}
+          parting=${at.isParted && { recorded: partingOf(pass)?.what, mended: isMended(pass), line: partingOf(pass)?.line && lineOf(at.source, at.lit).trim() }}
         />
         <${Values}
           notch=${notch}
