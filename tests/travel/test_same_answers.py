@@ -14,7 +14,7 @@ from triobot import Bot, Chat, Key, Paid
 from triobot.base.clock import StoppedClock
 from triobot.conversations.revival.stored import Stored, read_stored
 from triobot.errors import ConfigError
-from triobot.filters import command, join, paid, text
+from triobot.filters import Filter, command, join, paid, text
 from triobot.store import open_memory
 from triobot.studio.travel.branches import LiveBranch, written_down
 from triobot.studio.travel.past import look_back, notch_starts
@@ -365,6 +365,44 @@ async def test_what_an_interrupt_took_is_an_answer(autojump_clock: MockClock) ->
             assert (same.stopped, said(same.branch)) == (None, ["Your name?", words])
 
 
+@pytest.mark.parametrize("starts", [text(), command("start")], ids=["the next conversation", "nothing"])
+async def test_what_came_too_late_is_offered_once_there_is_time(
+    starts: Filter[str], autojump_clock: MockClock
+) -> None:
+    """Whatever took it then. No time passes by itself, and what fits no more is not left over."""
+
+    def a_shop(seconds: float) -> Bot:
+        bot = Bot()
+
+        @bot.conversation(starts, name="order")
+        async def order(chat: Chat) -> None:
+            with chat.move_on_after(seconds):
+                await chat.send(f"{await chat.ask('Size?')}, on its way.")
+
+        return bot
+
+    with library(ended=True) as kept:
+        async with drive(a_shop(5)) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.says("/start")
+            await sara.sees("Size?")
+            await world.waits(seconds=60)
+            await sara.says("Large")
+            await world.waits(seconds=1)
+    stored, *beside = kept.all().values()
+    late = stored.records[-1][1] + 55_000
+    written = [(stored.records[0][1], sara.id, "/start"), (late, sara.id, "Large")]
+    async with open_same_answers(a_shop(600), stored, beside=beside, said=written) as same:
+        assert same.stopped == "what was said next came too late for the conversation as it was"
+        assert (len(same.left), same.branch.now < late) == (1, True)
+        await same.insist()
+        assert (same.stopped, same.left, said(same.branch)[-1]) == (None, [], "Large, on its way.")
+    async with open_same_answers(a_shop(5), stored, beside=beside, said=written) as same:
+        await same.insist()
+        assert (same.stopped, same.left, same.branch.ended) == (None, [], True)
+
+
 @pytest.mark.parametrize(
     "new",
     [
@@ -397,6 +435,6 @@ async def test_a_step_that_is_new_asks(autojump_clock: MockClock) -> None:
 
 async def test_a_route_that_is_gone_has_no_answers(autojump_clock: MockClock) -> None:
     stored, *_ = await ordered(a_shop())
-    with pytest.raises(ConfigError, match="no route 'order' any more"):
+    with pytest.raises(ConfigError, match="no route 'order'; if it has a new name"):
         async with open_same_answers(a_shop(name="sale"), stored):
             pass

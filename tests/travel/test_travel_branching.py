@@ -15,6 +15,7 @@ import trio
 from quart_trio import QuartTrio
 from test_travel_twins import journal, twins_of
 
+from triobot.emulator import acts
 from triobot.emulator.exchange import Exchange, TravelError
 from triobot.emulator.follower import Follower
 from triobot.emulator.past import past_blueprint
@@ -190,10 +191,17 @@ class FakeTravels:
         return self._note("branch", id, notch, group)
 
     async def same_answers(
-        self, chat_id: int, conversation: int, *, group: bool | None, numbers: int, asks: Sequence[str]
+        self,
+        chat_id: int,
+        conversation: int,
+        *,
+        group: bool | None,
+        numbers: int,
+        asks: Sequence[str],
+        said: Sequence[Any],
     ) -> bytes:
         assert not asks
-        return self._note("same answers", chat_id, conversation, group, numbers)
+        return self._note("same answers", chat_id, conversation, group, numbers, *said)
 
     async def in_branch(self, id: str, what: str, given: dict[str, Any]) -> bytes:
         if what == "wait" and given["seconds"] < 0:
@@ -227,7 +235,10 @@ async def routes(tmp_path: Path) -> AsyncGenerator[tuple[Any, FakeTravels, Excha
 
 async def test_each_request_is_one_question(tmp_path: Path) -> None:
     async with routes(tmp_path) as (client, travels, exchange):
-        exchange.world.add_group("us", ChatId(-7))
+        world, sara = exchange.world, exchange.world.add_user("Sara")
+        world.add_group("us", ChatId(-7))
+        acts.join(world, sara, 1, chat=ChatId(-7))
+        acts.say(world, sara, "Large", 2, chat=ChatId(-7))
 
         async def ask(method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
             answer = await client.open(f"/control/travel/{path}", method=method, json=body)
@@ -235,7 +246,7 @@ async def test_each_request_is_one_question(tmp_path: Path) -> None:
 
         cases: Sequence[tuple[str, str, dict[str, Any] | None, int, tuple[Any, ...]]] = [
             ("POST", "pass/p1/branch", {"notch": 4}, 201, ("branch", "p1", 4, True)),
-            ("POST", "-7/3/answers", {}, 201, ("same answers", -7, 3, True, 0)),
+            ("POST", "-7/3/answers", {}, 201, ("same answers", -7, 3, True, 1, [2, sara.id, "Large"])),
             ("POST", "pass/p1/test", {"notch": 4}, 200, ("keep", "p1", 4, True)),
             ("GET", "branch/b1", None, 200, ("in branch", "b1", "look", {})),
             ("POST", "branch/b1/act", {"name": "say"}, 200, ("in branch", "b1", "act", {"name": "say"})),

@@ -204,11 +204,13 @@ class Travels(Looks, Protocol):
         group: bool | None,
         numbers: int,
         asks: Sequence[str] = (),
+        said: Sequence[JsonValue] = (),
     ) -> bytes:
         """Give the present code the answers that were given in a conversation, in a branch.
 
         Args:
             numbers: its messages get numbers above this one.
+            said: what people wrote in the chat: when, who, and the text.
         """
         ...
 

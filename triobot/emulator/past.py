@@ -195,11 +195,14 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
         async def opened() -> bytes:
             asks = (await _asked("asks")).list_of_texts("asks")
             chat_id, number = as_number("chat", chat), _conversation(conversation)
+            there = exchange.world.chat(ChatId(chat_id)).entries if group_of(chat_id) is not None else {}
+            texts = [one for one in there.values() if isinstance(one.content, str) and one.author]
+            said: list[JsonValue] = [[one.at, one.author, cast("str", one.content)] for one in texts]
             numbers = exchange.world.last_message
             # What it sends may be this chat's: no other message has these numbers.
             exchange.world.number_from(numbers + _KEPT_FREE, exchange.world.invoices)
             return await looks().same_answers(
-                chat_id, number, group=group_of(chat_id), numbers=numbers, asks=asks
+                chat_id, number, group=group_of(chat_id), numbers=numbers, asks=asks, said=said
             )
 
         return await told(opened, 201)

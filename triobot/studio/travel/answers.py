@@ -7,7 +7,8 @@ that can be told. What doesn't fit is not given: somebody has to look.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast, final
+from contextlib import suppress
+from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
 
@@ -18,16 +19,17 @@ from ...conversations.revival.stored import Stored
 from ...emulator.chats import ChatMessage
 from ...emulator.person import act_of
 from ...engine import Record
-from ...engine.records import DONE, FIRED, INTERRUPTED, TURNS, time_of
+from ...engine.records import DONE, ENDED, FIRED, INTERRUPTED, TURNS, time_of
 from ...errors import TriobotError
 from ...seams.money import PaymentNotice
 from ...wire.content import Blob, Content, Media
-from ...wire.events import Event, Join, Leave, Message, Press, Submission, beside
+from ...wire.events import Event, Join, Leave, Message, Press, Sender, Submission, beside
 from ...wire.forms import Submit
+from ...wire.ids import SenderId
 from ...wire.markup import CallbackButton
 from .branches import LiveBranch
 from .past import event_of, notices_in
-from .staging import ByPerson
+from .staging import ByPerson, events_in
 
 
 @final
@@ -39,6 +41,10 @@ class Paying:
 
 
 Given: TypeAlias = Event | Paying
+Said: TypeAlias = tuple[int, SenderId, str]
+"""What somebody wrote in a chat, by the platform: when, who, and the text."""
+_MOMENT: Final = 50
+"""Milliseconds by which the clocks of the platform and of the bot's process differ."""
 
 
 @final
@@ -50,11 +56,13 @@ class PastAnswer:
         at: when, in wall milliseconds.
         what: the event, or a payment.
         asked: the record of what was asked.
+        is_late: no question of the conversation could take it any more.
     """
 
     at: int
     what: Given = attrs.field(repr=False)
     asked: Record | None = attrs.field(default=None, repr=False)
+    is_late: bool = False
 
 
 class UnfitAnswerError(TriobotError):
@@ -80,6 +88,31 @@ def answers_in(stored: Stored, beside: Sequence[Stored] = ()) -> list[PastAnswer
             continue
         found.append(PastAnswer(time_of(record), what, asked))
     return found
+
+
+def late_answers(stored: Stored, beside: Sequence[Stored], said: Sequence[Said]) -> list[PastAnswer]:
+    """Return what people did behind a conversation's first time-out or its end, and it didn't take.
+
+    The chat's next conversations took it, or nothing did; then it is a text that the platform still has.
+    """
+    ends = (r for r in stored.records if r[0] == ENDED or (r[0] == FIRED and r[4] is None))
+    if (end := next(ends, None)) is None:
+        return []
+    since, whose = time_of(end), stored.row.sender_id
+    own = {r[2] for r in stored.records if r[0] == INTERRUPTED}
+    found, loose = list[PastAnswer](), [one for one in said if one[0] >= since and whose in (None, one[1])]
+    for one in (stored, *beside):
+        with suppress(Exception):  # the classes of another conversation may be gone
+            for at, event in events_in(one.records):
+                wrote = getattr(event.sender, "id", None), getattr(event, "content", None)
+                for written in [one for one in loose if one[1:] == wrote and one[0] <= at + _MOMENT][-1:]:
+                    loose.remove(written)
+            if one is not stored and one.row.kind != "aside" and one.row.sender_id == whose:
+                begun = [PastAnswer(*first) for first in events_in(one.records[:1]) if one.row.id not in own]
+                found += [*begun, *answers_in(one)]
+    found += [PastAnswer(at, Message(stored.row.chat_id, text, Sender(who))) for at, who, text in loose]
+    late = [one for one in found if one.at >= since and isinstance(one.what, Message | Press | Submission)]
+    return [attrs.evolve(one, is_late=True) for one in late]
 
 
 def is_sending(record: Record) -> bool:

@@ -126,6 +126,7 @@ class Branching:
                 return await self.open(origin(), int(asked["notch"]), given)
             case "same answers":
                 given = {name: asked[name] for name in ("numbers", "asks", "code")}
+                given["said"] = [tuple(one) for one in asked["said"]]
                 return await self.open(origin(), None, given)
             case "in branch":
                 return await self.do(asked["id"], asked["what"], asked["given"])

@@ -17,7 +17,7 @@ import attrs
 from ...base.frozen import guarded
 from ...cli.exported import comparison_of
 from ...conversations.revival.changed import sites_of
-from ...conversations.revival.stored import Stored, read_stored
+from ...conversations.revival.stored import Stored, read_stored, why_unfit
 from ...conversations.routes.router import table_of
 from ...emulator.bills import Bill
 from ...emulator.chats import PlatformChat
@@ -37,7 +37,7 @@ from ...seams.rooms import is_chat
 from ...seams.writes import PutData, Write
 from ...wire.ids import ChatId
 from ...wire.rules import JsonValue
-from .answers import PastAnswer, UnfitAnswerError, answers_in, give, is_sending
+from .answers import PastAnswer, Said, UnfitAnswerError, answers_in, give, is_sending, late_answers
 from .branches import LiveBranch, open_branch, written_down
 
 
@@ -160,10 +160,16 @@ class SameAnswers:
 
     async def _give_next(self, *, exactly: bool) -> None:
         branch, answer = self.branch, self.left[0]
-        if (late := answer.at - branch.now) > 0 and not branch.asked:
-            await branch.waits(late / 1000)
+        # No time passes for what may be left out.
+        is_open = answer.is_late and not exactly and not await self._asks_the_same(answer)
+        if not is_open and (later := answer.at - branch.now) > 0 and not branch.asked:
+            await branch.waits(later / 1000)
         if branch.asked:
             self.stopped = f"the step {branch.asked[0].name} waits for you"
+        elif branch.ended and answer.is_late:
+            del self.left[0]
+        elif is_open:
+            self.stopped = "what was said next came too late for the conversation as it was"
         elif branch.ended:
             self.stopped = "the conversation is over, and this answer was not given"
         else:
@@ -232,6 +238,7 @@ async def open_same_answers(
     settings: Settings | None = None,
     numbers: int = 0,
     asks: Collection[str] = (),
+    said: Sequence[Said] = (),
 ) -> AsyncGenerator[SameAnswers]:
     """Run new code from the start of a conversation while the block runs, and give it what people answered.
 
@@ -242,6 +249,7 @@ async def open_same_answers(
             that has other words now.
         beside, group, settings, asks: as for `open_branch`.
         numbers: messages get numbers above this one.
+        said: what people wrote in the chat, as far as the platform still has it.
 
     Raises:
         ConfigError: the new code has no route of that name, or what began the conversation isn't recorded.
@@ -249,13 +257,14 @@ async def open_same_answers(
     """
     route = table_of(bot).named(stored.row.route)
     if route is None:
-        raise ConfigError(f"the bot has no route {stored.row.route!r} any more")
+        raise ConfigError(str(why_unfit(stored.row, table_of(bot))))
     row = attrs.evolve(stored.row, version=str(route.version), parked_because=None)
     fresh = attrs.evolve(stored, row=row)
     given: Any = {"beside": beside, "group": group, "settings": settings, "numbers": numbers, "asks": asks}
     async with open_branch(bot, fresh, 0, **given) as branch:
         own = branch.code
         comparison = comparison_of(own, code) if code and own is not None else None
-        same = SameAnswers(branch, answers_in(stored, beside), comparison)
+        answers = [*answers_in(stored, beside), *late_answers(stored, beside, said)]
+        same = SameAnswers(branch, sorted(answers, key=lambda one: one.at), comparison)
         await same.go_on()
         yield same

@@ -532,6 +532,7 @@ class Twins:
         group: bool | None,
         numbers: int,
         asks: Sequence[str] = (),
+        said: Sequence[JsonValue] = (),
     ) -> bytes:
         """Give the present code the answers that were given in a conversation, in a branch."""
         lines = await self._journals.journal(conversation)
@@ -539,7 +540,7 @@ class Twins:
             raise TravelError("this chat has no such conversation")
         beside, twin = await self._beside(chat_id, conversation), await self._loaded()
         asked = {"lines": lines, "beside": beside, "group": group, "numbers": numbers, "asks": list(asks)}
-        told = await twin.ask("same answers", **asked, code=await self._journals.code())
+        told = await twin.ask("same answers", **asked, said=said, code=await self._journals.code())
         return await self._opened(cast("bytes", told), twin, [], lines)
 
     async def _opened(
