@@ -110,6 +110,7 @@ async def order(chat: Chat) -> None:
     await chat.send(f"{number} of {dish}, then.")
 """
 DRINK = '    number = await chat.ask("How many?")\n'
+NAMED, RENAMED = "@bot.conversation", "@bot.conversation(formerly=['pizza.order'])"
 LONGER = BOT.replace(DRINK, f'    drink = await chat.ask("And to drink?")\n{DRINK}')
 
 
@@ -142,6 +143,13 @@ async def test_a_save_in_the_middle_of_a_chat_takes_it_along_or_waits_or_ends_it
         await page.sees('number = await chat.ask("How many?")', within=".parting p")
         await page.sees('drink = await chat.ask("And to drink?")', within=".parting pre")
         await page.press("Escape")
+        # What can't be loaded is not what the lines are of.
+        source.write_text(LONGER.replace("bot = Bot()", "bot = Bot("))
+        await page.sees("SyntaxError: '(' was never closed", within=".held-head")
+        await page.sees('drink = await chat.ask("And to drink?")', within=".held")
+        await page.has(".held-chat .button.primary:disabled")
+        source.write_text(LONGER)
+        await page.sees("does not fit the open chats below (1)", within=".held-head")
         await page.push("button", "Give the same answers", exact=True)
         await page.sees("And to drink?", within=BRANCH)
         await page.type("Tea", selector=f"{BRANCH} .compose")
@@ -181,3 +189,16 @@ async def test_a_save_in_the_middle_of_a_chat_takes_it_along_or_waits_or_ends_it
         await sees(page, "What would you like?")
         await says(page, "Cake")
         await sees(page, "And to drink?")
+
+        # A handler with another name: no code is there for the answers, and the card says what to do.
+        source.write_text(LONGER.replace("def order", "def dinner"))
+        gone = "the bot has no route 'pizza.order'; if it has a new name, give it formerly=('pizza.order',)"
+        await page.sees(gone, within=".held-side")
+        assert "operation 0" not in await page.run("document.querySelector('.held-words').innerText")
+        await page.finds("button", "Give the same answers", times=0)
+        await page.push("button", TRAVEL)
+        await page.sees(gone, within=".parting")
+        await page.has(".parting h3", times=0)
+        await page.press("Escape")
+        source.write_text(LONGER.replace("def order", "def dinner").replace(NAMED, RENAMED))
+        await runs_anew(page, 5)

@@ -430,11 +430,14 @@ async def test_a_reload_is_held_for_a_chat_that_it_would_break(tmp_path: Path) -
         before = await is_held()
         source.write_text(BOT.replace("chat.ask(", "chat.ask(("))
         await dev.wait_log("the new code can't be loaded, and the reload stays held")
-        assert await is_held() == before
+        broken = await is_held()
+        assert broken == {**before, "broken": broken["broken"]}
+        assert "SyntaxError: '(' was never closed (bot.py, line 8)" in broken["broken"]
         source.write_text(BOT.replace("Your name?", "Who are you?"))
         with trio.fail_after(PATIENCE):
             while dev.log.read_text().count("the reload is held for chat") < 3:
                 await trio.sleep(0.05)
+        assert (await is_held())["broken"] == ""
         await choose(await is_held(), "end")
         await sara.says("Hello?")
         await sara.sees("Who are you?", within=PATIENCE)

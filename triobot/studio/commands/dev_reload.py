@@ -91,6 +91,8 @@ class HeldReload:
         self._starts = 0
         # A parked conversation's place is taken, though nothing was saved.
         self._at_once = False
+        # Why the newest code can't be loaded: what holds was held for the code before it.
+        self._broken = ""
         self._saved = trio.Event()
         self._trying = trio.CancelScope()
 
@@ -100,7 +102,8 @@ class HeldReload:
         """Tell of each conversation that holds the reload: where the new code parts from it; its ``way``."""
         if self._at_once or self._bot.view()["starts"] != self._starts:  # what was started since has the code
             return []
-        return [{**held.parting, "way": held.way, "can_wait": self._runs} for held in self._held]
+        now: JsonObject = {"can_wait": self._runs, "broken": self._broken}
+        return [{**held.parting, **now, "way": held.way} for held in self._held]
 
     async def choose(self, chat_id: int, conversation: int, way: str) -> None:
         """Wait until a conversation ends, or end it.
@@ -276,10 +279,13 @@ class HeldReload:
         with trio.move_on_after(_TRIES) as trying:
             try:
                 fits, texts, parts = await self._twins.compare(journals)
-            except TravelError:
+                self._broken = ""
+            except TravelError as error:
                 # The process itself says why it can't be loaded; while it runs what it has, that is kept.
                 if self._held:
+                    self._broken = str(error)
                     self._bot.say("the new code can't be loaded, and the reload stays held")
+                    self._exchange.tell()
                 return
         if trying.cancelled_caught:
             self._bot.say(f"the open chats took more than {_TRIES:g} s: the new code is taken untried")

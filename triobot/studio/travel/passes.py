@@ -126,7 +126,8 @@ async def run_pass(
         capture.close(stands=True)
         if fills:
             capture.fill()
-        divergence: JsonObject = {"notch": 0, "operation": "0", "what": str(error), "line": None}
+        what = getattr(error, "what", str(error))
+        divergence: JsonObject = {"notch": 0, "operation": "0", "what": what, "line": None}
         head: JsonObject = {**_head(capture, stored), "state": "diverged", "divergence": divergence}
         return Passed(head, capture.notches, (), Standing())
 

@@ -256,12 +256,12 @@ class Twin:
         return {**passed.head, "id": id}
 
     async def _compare(self, lines: Sequence[Mapping[str, object]]) -> JsonValue:
-        run = partial(run_pass, variables=0, comparison=self._comparison)
-        passed = await run(*self._of_bot, self._read(lines))
-        return {
-            "parting": parting_of(passed.head, passed.texts, passed.parting),
-            "reworded": [*passed.reworded],
-        }
+        (services, table), stored = self._of_bot, self._read(lines)
+        passed = await run_pass(services, table, stored, variables=0, comparison=self._comparison)
+        parting = parting_of(passed.head, passed.texts, passed.parting)
+        if parting is not None:
+            parting["gone"] = table.named(stored.row.route) is None
+        return {"parting": parting, "reworded": [*passed.reworded]}
 
     @property
     def _of_bot(self) -> Loaded:

@@ -12,7 +12,7 @@ import { listen, ownerOf, world } from "./world.js";
  * @typedef {{file: string, line: number, code: string} | null} Line
  * @typedef {{
  *   chat_id: number, conversation: number, route: string, notch: number, was: Line, now: Line, what: string | null,
- *   way: "wait" | "end" | "take" | null, can_wait: boolean
+ *   way: "wait" | "end" | "take" | null, can_wait: boolean, gone?: boolean, broken?: string
  * }} Holding
  */
 
@@ -31,7 +31,7 @@ const Side = ({ name, at }) => html`
 
 /** @param {{held: Holding, answers: (chat: number, conversation: number) => void}} given */
 function Held({ held, answers }) {
-  const { chat_id: chatId, conversation, route, was, now, what, way, can_wait: canWait } = held;
+  const { chat_id: chatId, conversation, route, was, now, what, way, can_wait: canWait, gone, broken } = held;
   const name = nameOf(chatId);
   const isDone = way === "end" || way === "take";
   const choose = (way) => tried(() => act(`travel/${chatId}/${conversation}/held`, { way }));
@@ -42,12 +42,18 @@ function Held({ held, answers }) {
     <li class="held-chat" aria-label=${t("heldChat", { name })}>
       <div class="held-words">
         <b dir="auto">${name}</b> <span class="faint" dir="ltr">${route.split(".").at(-1)}</span>
-        ${was || now ? html`<${Side} name="heldWas" at=${was} /><${Side} name="heldNow" at=${now} />` : html`<bdi class="faint">${what}</bdi>`}
+        ${was || now ? html`<${Side} name="heldWas" at=${was} /><${Side} name="heldNow" at=${now} />` : html`<div class="held-side"><bdi class="faint">${what}</bdi></div>`}
       </div>
       <div class="chips">
-        <button type="button" class="button primary" disabled=${isDone} onclick=${() => answers(chatId, conversation)}>
-          ${t(way === "take" ? "heldTaken" : "heldAnswers")}
-        </button>
+        ${
+          // A route that is gone has no code that could be given them.
+          !gone &&
+          html`
+            <button type="button" class="button primary" disabled=${isDone || broken} onclick=${() => answers(chatId, conversation)}>
+              ${t(way === "take" ? "heldTaken" : "heldAnswers")}
+            </button>
+          `
+        }
         <button type="button" class="button" aria-pressed=${String(way === "wait")} disabled=${!canWait || isDone} onclick=${() => choose("wait")}>
           ${t(way === "wait" ? "heldWaits" : "heldWait")}
         </button>
@@ -64,16 +70,17 @@ export function heldBanner({ answers }) {
 
   function draw() {
     element.hidden = !world.held.length;
+    const broken = world.held[0]?.broken;
     put(
       html`
         <div class="held-head" role="status">
           <${Icon} name="clock" size=${18} />
-          ${world.held.length > 0 && html`<span>${t("heldHead", { count: number(world.held.length) })}</span>`}
+          ${world.held.length > 0 && html`<span>${t(broken ? "heldBroken" : "heldHead", { count: number(world.held.length), why: broken })}</span>`}
         </div>
         <ul>
           ${world.held.map((held) => html`<${Held} key=${held.conversation} held=${held} answers=${answers} />`)}
         </ul>
-        <button type="button" class="button held-restart" title=${t("heldRestartWhy")} onclick=${() => tried(() => act("bot/restart"))}>
+        <button type="button" class="button held-restart" disabled=${Boolean(broken)} title=${t("heldRestartWhy")} onclick=${() => tried(() => act("bot/restart"))}>
           ${t("heldRestart")}
         </button>
       `,

@@ -3,6 +3,7 @@
 export const ENGLISH = {
   held: "The reload is held",
   heldHead: "The reload is held: the new code does not fit the open chats below ({count}). The bot goes on with the code that it has.",
+  heldBroken: "The file as it is now can’t be loaded: {why}. The reload stays held for the code that was saved before it, whose lines are below ({count}). The bot goes on with the code that it has.",
   heldChat: "Held for {name}",
   heldWas: "was line {line}",
   heldWasNone: "was another line",
@@ -23,6 +24,7 @@ export const ENGLISH = {
 export const PERSIAN = {
   held: "بارگذاری دوباره نگه داشته شده",
   heldHead: "بارگذاری دوباره نگه داشته شده: کد تازه با گفتگوهای باز زیر ({count}) جور نیست. ربات با کدی که دارد ادامه می‌دهد.",
+  heldBroken: "فایل آن‌گونه که اکنون هست بار نمی‌شود: {why}. بارگذاری دوباره برای کدی نگه داشته می‌ماند که پیش از آن ذخیره شده بود و سطرهایش در زیر است ({count}). ربات با کدی که دارد ادامه می‌دهد.",
   heldChat: "نگه داشته برای {name}",
   heldWas: "سطر {line} بود",
   heldWasNone: "سطر دیگری بود",

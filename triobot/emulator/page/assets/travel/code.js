@@ -94,13 +94,13 @@ function Editor({ source, line }) {
   `;
 }
 
-/** Where the code parts from the journal: what is recorded, and what it does now. */
+/** Where the code parts from the journal: what is recorded, and what it does now, if there is a line of that. */
 const Parting = ({ recorded, line, mended }) => html`
   <div class=${`parting ${mended ? "mended" : ""}`} role="note">
     <b>${t(mended ? "mendedHere" : "partsHere")}</b>
     <div class="parting-sides">
-      <div><h3>${t("recordedThen")}</h3>${mended ? html`<p>${t("state_crashed")}</p>` : html`<p dir="ltr">${recorded}</p>`}</div>
-      <div><h3>${t("codeNow")}</h3><pre dir="ltr">${line}</pre></div>
+      <div>${line && html`<h3>${t("recordedThen")}</h3>`}${mended ? html`<p>${t("state_crashed")}</p>` : html`<p dir="ltr">${recorded}</p>`}</div>
+      ${line && html`<div><h3>${t("codeNow")}</h3><pre dir="ltr">${line}</pre></div>`}
     </div>
   </div>
 `;
