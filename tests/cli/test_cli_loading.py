@@ -102,10 +102,10 @@ def test_an_own_file_that_stands_before_a_library_is_named(
 
 
 def test_a_file_that_python_names_is_no_library(tmp_path: Path) -> None:
-    (tmp_path / "words.py").touch()
-    (tmp_path / "greeter.py").write_text("from words import HELLO")
+    (tmp_path / "phrases.py").touch()
+    (tmp_path / "greeter.py").write_text("from phrases import HELLO")
 
-    with pytest.raises(ConfigError, match=r"cannot import name 'HELLO' from 'words' \(.*words.py\)$"):
+    with pytest.raises(ConfigError, match=r"cannot import name 'HELLO' from 'phrases' \(.*phrases.py\)$"):
         load_bot("greeter.py")
 
 
