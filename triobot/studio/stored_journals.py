@@ -35,6 +35,9 @@ class StoredJournals:
         marks: returns when its process was killed and started again, since a wall time.
         settings: of the bot, for what is written while it is down; None: nothing is.
         opening: has room for one that opens the store of a bot which is down; None: nothing but this does.
+
+    Attributes:
+        marks: as above.
     """
 
     def __init__(
@@ -60,9 +63,10 @@ class StoredJournals:
 
     async def waiting(self) -> Sequence[JsonObject]:
         """Return the rows of conversations that go on, those last for which something came last."""
-        rows: list[JsonObject] = []
-        while page := await self._lines(ListJournals(after=_number_of(rows[-1:]), limit=_MOST)):
+        rows, after = list[JsonObject](), 0
+        while page := await self._lines(ListJournals(after=after, limit=_MOST)):
             rows += page
+            after = cast("int", page[-1]["conversation"])
         open_now = [row for row in rows if row["ended_at"] is None and row["parked_because"] is None]
         return sorted(open_now, key=lambda row: cast("int", row["updated_at"]))
 
@@ -115,8 +119,3 @@ class StoredJournals:
                 return cast("list[JsonObject]", await gather(self._ask, request))
         except (TriobotError, OSError) as error:
             raise TravelError(str(error)) from error
-
-
-def _number_of(rows: Sequence[JsonObject]) -> int:
-    """Return the conversation of a row, 0 without one."""
-    return cast("int", rows[0]["conversation"]) if rows else 0

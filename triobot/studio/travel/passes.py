@@ -36,6 +36,10 @@ from .notches import FORMAT, SECONDS, Frames, Notches, Write, variables_of
 from .parting import reworded
 from .values import IN_FULL, shown
 
+NOTHING_YET: Final = dict[str, JsonValue](
+    code="", sources=[], marks=[], divergence=None, hangs=None, failures=[]
+)
+"""What a head says of code that was not run."""
 LIMIT: Final = 15.0
 """Seconds that a pass may take."""
 NEWEST: Final = 20_000
@@ -215,14 +219,9 @@ def _head(capture: Notches, stored: Stored) -> JsonObject:
         "notches": len(capture.notches),
         "first": max(0, len(capture.notches) - NEWEST),
         "started_at": row.started_at,
-        "code": "",
-        "sources": [],
-        "marks": [],
-        "divergence": None,
-        "hangs": None,
-        "failures": [],
         "reworded": 0,
         "says": {},
+        **NOTHING_YET,
     }
 
 

@@ -30,7 +30,7 @@ from ...engine.records import (
 )
 from ...wire.rules import JsonValue
 from .notches import FORMAT
-from .passes import Passed
+from .passes import NOTHING_YET, Passed
 from .past import notch_starts
 from .told import dot_of
 from .twin import packed_window
@@ -68,11 +68,6 @@ class RedactedJournal:
         self._row = cast("JsonObject", dict(lines[0]))
         records = [decode_record(str(line["record"])) for line in lines if "record" in line]
         self._passed = _passed(self._row, records)
-
-    @property
-    def row(self) -> JsonObject:
-        """Return its conversation's row."""
-        return self._row
 
     async def conversations(self, chat_id: int) -> JsonValue:
         """List the one that there is."""
@@ -132,14 +127,9 @@ def _passed(row: JsonObject, records: Sequence[Record]) -> Passed:
         "records": len(records),
         "notches": len(notches),
         "first": 0,
-        "code": "",
-        "sources": [],
-        "marks": [],
-        "divergence": None,
-        "hangs": None,
-        "failures": [],
         "hidden": True,
         "redacted": True,
+        **NOTHING_YET,
     }
     return Passed(head, notches, (), Standing())
 

@@ -41,6 +41,8 @@ _COMPARED: Final = 200
 """Conversations whose journals are tried under new code."""
 _BUILDS: Final = 4
 """Processes of builds that ran before, beside those that an open pass needs."""
+_LISTED: Final = ("chat_id", "conversation", "route", "kind", "started_at", "updated_at")
+"""Of a conversation's row, what stands in a list."""
 _GONE: Final = "the process in which it was has ended"
 
 
@@ -480,15 +482,15 @@ class Twins:
 
     async def notches(self, id: str, start: int, end: int) -> bytes:
         """Return some of its notches, as compressed JSON: as many as one build ran."""
-        part, end = self._at(id, start, end)
-        asked = {"id": part.id, "from": start, "to": end}
-        return cast("bytes", await part.twin.ask("notches", **asked))
+        return await self._window("notches", id, start, end)
 
     async def path(self, id: str, start: int, end: int) -> bytes:
         """Return the lines that ran in some of its turns, as compressed JSON: as many as one build ran."""
+        return await self._window("path", id, start, end)
+
+    async def _window(self, what: str, id: str, start: int, end: int) -> bytes:
         part, end = self._at(id, start, end)
-        asked = {"id": part.id, "from": start, "to": end}
-        return cast("bytes", await part.twin.ask("path", **asked))
+        return cast("bytes", await part.twin.ask(what, **{"id": part.id, "from": start, "to": end}))
 
     async def source(self, id: str, source: int) -> bytes:
         """Return one of its sources, compressed."""
@@ -705,13 +707,4 @@ def told_row(row: JsonObject) -> JsonObject:
         state = "ended" if row.get("error") is None else "crashed"
     elif row.get("parked_because") is not None:
         state = "parked"
-    return {
-        "chat_id": row["chat_id"],
-        "conversation": row["conversation"],
-        "route": row["route"],
-        "kind": row["kind"],
-        "state": state,
-        "because": row.get("parked_because"),
-        "started_at": row["started_at"],
-        "updated_at": row["updated_at"],
-    }
+    return {name: row[name] for name in _LISTED} | {"state": state, "because": row.get("parked_because")}
