@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -161,13 +161,17 @@ class Rig:
 
 
 @asynccontextmanager
-async def twins_of(tmp_path: Path, lines: Sequence[JsonObject]) -> AsyncGenerator[Rig]:
+async def twins_of(
+    tmp_path: Path,
+    lines: Sequence[JsonObject],
+    wait_up: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+) -> AsyncGenerator[Rig]:
     file, journals = tmp_path / "bot.py", FakeJournals(lines)
     file.write_text(BOT, encoding="utf-8")
     command = [sys.executable, "-m", "triobot.studio.commands.twin", "dev"]
     twins = Twins(command, ENVIRON, f"{file}:bot", journals, lambda: None)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(twins.run, trio.lowlevel.checkpoint)
+        nursery.start_soon(twins.run, wait_up)
         await trio.testing.wait_all_tasks_blocked()
         yield Rig(twins, file, journals)
         nursery.cancel_scope.cancel()
@@ -302,6 +306,44 @@ async def test_they_end_with_their_parent(tmp_path: Path) -> None:
         assert pids
     alive: Callable[[int], bool] = lambda pid: Path(f"/proc/{pid}").exists()  # noqa: E731
     assert [pid for pid in pids if alive(pid)] == []
+
+
+async def test_one_process_waits_for_the_next_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the first is still being started when a pass is opened: that one waits then."""
+    starts, real, may_start = list[object](), trio.lowlevel.open_process, trio.Event()
+
+    async def slow(*command: Any, **options: Any) -> trio.Process:
+        starts.append(command)
+        if len(starts) == 1:
+            await may_start.wait()
+        return await real(*command, **options)
+
+    monkeypatch.setattr(trio.lowlevel, "open_process", slow)
+    async with twins_of(tmp_path, journal(2)) as rig:
+        await rig.opened()
+        may_start.set()
+        with trio.fail_after(PATIENCE):
+            while rig.twins._waiting is None:
+                await trio.sleep(0.01)
+        rig.twins.changed()
+        await rig.opened()
+        with trio.fail_after(PATIENCE):
+            while rig.twins._waiting is None:
+                await trio.sleep(0.01)
+    assert len(starts) == 3  # one for each code, and one that waits
+
+
+async def test_nothing_waits_where_one_pass_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts, real = list[object](), trio.lowlevel.open_process
+
+    async def counted(*command: Any, **options: Any) -> trio.Process:
+        starts.append(command)
+        return await real(*command, **options)
+
+    monkeypatch.setattr(trio.lowlevel, "open_process", counted)
+    async with twins_of(tmp_path, journal(2), wait_up=trio.sleep_forever) as rig:
+        await rig.opened()
+    assert len(starts) == 1
 
 
 async def test_code_is_compared_with_a_journal_that_has_no_lines(tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
                 values = "shown" if shows else "hidden"
                 command = [sys.executable, "-m", "triobot.studio.commands.twin", values]
                 looks = twins = Twins(command, os.environ, bot or "", journals, tell)
-                await nursery.start(_running, twins)
+                await nursery.start(_running, twins, arguments.to is not None)
             if arguments.to is not None:
                 row = await _only(journals, chat, named)
                 await _save(arguments.to, looks, row, news)
@@ -280,10 +280,11 @@ async def _only(journals: StoredJournals, chat: int | None, conversation: int | 
     return rows[0]
 
 
-async def _running(twins: Twins, task_status: trio.TaskStatus[None]) -> None:
+async def _running(twins: Twins, once: bool, task_status: trio.TaskStatus[None]) -> None:
     async def up() -> None:
-        await trio.lowlevel.checkpoint()
         task_status.started()
+        # A page is written of one pass: no process waits for another.
+        await (trio.sleep_forever if once else trio.lowlevel.checkpoint)()
 
     await twins.run(up)
 

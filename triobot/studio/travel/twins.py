@@ -220,6 +220,7 @@ class Twins:
         self._current: _Process | None = None
         self._before: _Process | None = None
         self._waiting: _Process | None = None
+        self._taken = trio.lowlevel.ParkingLot()
         # By the digests of their sources, the last used last.
         self._builds: OrderedDict[frozenset[str], _Process] = OrderedDict()
         self._loading = trio.Lock()
@@ -237,15 +238,17 @@ class Twins:
         """Keep the processes until cancelled.
 
         Args:
-            wait_up: returns once a first process may be started without slowing the bot's start.
+            wait_up: returns once a process may wait for the next load without slowing the bot's start.
         """
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 await wait_up()
-                with suppress(TravelError):
-                    await self._wait_anew()
-                await trio.sleep_forever()
+                while True:
+                    if self._waiting is None or self._waiting.dead:
+                        with suppress(TravelError):
+                            self._waiting = await self._start()
+                    await self._taken.park()
         finally:
             self._nursery = None
 
@@ -293,8 +296,7 @@ class Twins:
         twin, self._waiting = self._waiting, None
         if twin is None or twin.dead:
             twin = await self._start()
-        assert self._nursery is not None
-        self._nursery.start_soon(self._wait_anew)
+        self._taken.unpark_all()
         try:
             twin.digests = frozenset(await twin.ask("load", bot=self._bot, **sources))
         except BaseException:
@@ -314,10 +316,6 @@ class Twins:
             for old in spare[:-_BUILDS]:
                 old.kill()
             return twin
-
-    async def _wait_anew(self) -> None:
-        if self._waiting is None or self._waiting.dead:
-            self._waiting = await self._start()
 
     # --- new code
 
