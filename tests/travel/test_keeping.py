@@ -199,6 +199,13 @@ async def test_one_that_fails_is_returned_with_its_failure(
     assert str(tmp_path.parent) not in kept.output.replace(str(tmp_path), "")
 
 
+async def test_of_one_that_does_not_end_in_time_it_is_not_known_whether_it_passes() -> None:
+    kept = await run_test("import time\n\n\ndef test_long():\n    time.sleep(600)\n", seconds=0.2)
+
+    assert kept.passed is None
+    assert kept.output == "it did not end within 0.2 s"
+
+
 async def test_a_branch_is_kept_with_what_was_said_in_it(shop: ModuleType, autojump_clock: MockClock) -> None:
     order, *_ = await sold(shop)
     size = (

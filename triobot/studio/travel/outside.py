@@ -46,13 +46,13 @@ class KeptTest:
     """A test that was written down, and run.
 
     Attributes:
-        passed: it passed, in an empty folder and a process of its own.
+        passed: it passed, in an empty folder and a process of its own; None: it did not end in time.
         output: what pytest said of it.
         took: real seconds.
     """
 
     text: str = attrs.field(repr=False)
-    passed: bool
+    passed: bool | None
     output: str = attrs.field(repr=False)
     took: float
 
@@ -100,6 +100,6 @@ async def run_test(text: str, *, folders: Sequence[str] = (), seconds: float = S
                 )
             took = trio.current_time() - began
     if done is None:
-        return KeptTest(text, passed=False, output=f"it did not end within {seconds:g} s", took=took)
+        return KeptTest(text, passed=None, output=f"it did not end within {seconds:g} s", took=took)
     output = done.stdout.decode("utf-8", "replace").replace(folder + os.sep, "")
     return KeptTest(text, done.returncode == 0, output, took)

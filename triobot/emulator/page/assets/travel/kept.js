@@ -44,7 +44,8 @@ function Kept({ kept = null, problem = "", done }) {
       ${!kept && !problem && html`<progress aria-label=${t("keepTest")}></progress><p role="status">${t("testRuns")}</p>`}
       ${kept?.passed && html`<p class="well" role="status">${t(kept.path ? "testSaved" : "testPassed", { path: kept.path ?? "", took: number(Math.round(kept.took * 10) / 10) })}</p>`}
       ${kept?.unsaved && html`<p class="ill" role="alert">${t("testUnsaved", { why: kept.unsaved })}</p>`}
-      ${kept && !kept.passed && html`<p class="ill" role="alert">${t("testFails")}</p><${Text} title=${t("testOutput")} text=${kept.output} />`}
+      ${kept?.passed === null && html`<p class="ill" role="alert">${t("testLate", { took: number(Math.round(kept.took)) })}</p>`}
+      ${kept?.passed === false && html`<p class="ill" role="alert">${t("testFails")}</p><${Text} title=${t("testOutput")} text=${kept.output} />`}
       ${kept && html`<${Text} title=${t("testText")} text=${kept.text} />`}
     </div>
     <div class="sheet-actions">
