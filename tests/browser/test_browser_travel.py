@@ -92,6 +92,33 @@ async def test_a_phone_shows_title_and_state(browser: Browser, others: int) -> N
             assert await shown.page.run(seen), what
 
 
+async def test_on_a_phone_no_two_pictures_of_the_head_are_the_same(browser: Browser) -> None:
+    async with window(browser, size=(390, 844)) as shown:
+        told = pizza(shown.sara.chat_id)
+        told.can = ("branch", "test")
+        await travel(shown, told)
+        await at(shown.page, 18)
+        await shown.page.has(".travel-head .primary")
+        pictures = "[...document.querySelectorAll('.travel-head .button svg')].map((one) => one.innerHTML)"
+        assert len(drawn := await shown.page.run(pictures)) == len(set(drawn)) == 5
+
+
+async def test_of_a_kept_test_that_did_not_end_nothing_is_claimed(browser: Browser) -> None:
+    kept = {"text": "TEXT", "passed": None, "output": "it did not end within 60 s", "took": 60.2}
+    async with window(browser) as shown:
+        page = shown.page
+        await page.answers("**/control/kept", lambda *_: (200, "application/json", json.dumps(kept)))
+        keep = "Promise.resolve(load('travel/kept.js')).then(({keepAsTest}) => keepAsTest('kept', {}))"
+        await page.run(f"void {keep}")
+        await page.sees("TEXT", within=".kept-test")
+        told = await page.run("document.querySelector('.kept-test [role=alert]').textContent")
+        assert told == (
+            "Not saved as a test: it did not end within 60 s, so it isn\N{RIGHT SINGLE QUOTATION MARK}t known"
+            " whether it passes."
+        )
+        assert "fails" not in await page.run("document.querySelector('.kept-test').textContent")
+
+
 async def test_whatever_the_head_has_to_say_its_buttons_are_on_the_screen(browser: Browser) -> None:
     async with window(browser, size=(1100, 800)) as shown:
         await travel(shown, pizza(shown.sara.chat_id))

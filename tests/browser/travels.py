@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -26,6 +27,8 @@ class Told:
     asked: list[str] = attrs.Factory(list)
     beside: list[dict[str, Any]] = attrs.Factory(list)
     """Other conversations of the chat."""
+    can: Sequence[str] = ()
+    """What may be done besides looking."""
 
     def whole_at(self, n: int) -> dict[str, Any]:
         """Return a notch with everything that stands in it, as the first of a window has."""
@@ -69,7 +72,8 @@ class Told:
             case "DELETE", ["pass", _]:
                 return 200, "application/json", "{}"
             case "GET", [_]:
-                return 200, "application/json", json.dumps({"conversations": [self.listed(), *self.beside]})
+                told = {"conversations": [self.listed(), *self.beside], "can": [*self.can]}
+                return 200, "application/json", json.dumps(told)
             case _:
                 return 404, "application/json", json.dumps({"error": "there is no such pass"})
 

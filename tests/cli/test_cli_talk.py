@@ -148,7 +148,7 @@ def test_an_error_of_the_bot_s_own_is_shown_with_its_lines_and_its_cause(tmp_pat
         line.startswith("File") and "order.py" in line and "line 4, in price" in line for line in shown
     )
     assert not any(line.startswith("File") and "triobot" in line for line in shown)
-    assert "of triobot and of libraries left out)" in shown[-1]
+    assert "(frames of triobot and of libraries left out: " in shown[-1]
 
 
 TOWN = """

@@ -214,7 +214,7 @@ def authors_words(error: BaseException, *, variables: bool = False) -> str:
         _add_variables(shown, error)
     left_out = _left_out(shown)
     words = "".join(shown.format()).rstrip("\n")
-    return f"{words}\n({left_out} frames of triobot and of libraries left out)" if left_out else words
+    return f"{words}\n(frames of triobot and of libraries left out: {left_out})" if left_out else words
 
 
 def _add_variables(shown: traceback.TracebackException, error: BaseException) -> None:

@@ -202,7 +202,7 @@ const ENGLISH = {
   machine: "Bot",
   startedTimes: "started {count}×",
   since: "since {at}",
-  eventsWait: "{count} events wait for it",
+  eventsWait: "Events that wait for it: {count}",
   noBotListens: "No bot listens at {address}.",
   lastReached: "Last reached at {at}.",
   botFailed: "The bot doesn't start.",

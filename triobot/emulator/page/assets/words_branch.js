@@ -72,7 +72,7 @@ export const ENGLISH = {
   moneyTopped_up: "{name} has {amount} more",
   couldNotPay: "{name} could not pay: {why}",
   answersStopped: "It stopped: {why}",
-  answersLeft: "{count} answers are left.",
+  answersLeft: "Answers left: {count}.",
   answersGiven: "All answers were given.",
   answersGoOn: "Go on",
   answersInsist: "Give it all the same",

@@ -17,6 +17,7 @@ export const ENGLISH = {
   redactedWhy:
     "This export was redacted: what people wrote isn't in it, so no code can be run over it. The time line is all there is.",
   valuesHidden: "what people wrote is hidden",
+  letterHidden: "1 letter",
   lettersHidden: "{count} letters",
   cameMessage_hidden: "{name} wrote {text}",
   camePress_hidden: "{name} pressed a button",
@@ -43,6 +44,7 @@ export const PERSIAN = {
   redactedWhy:
     "نوشته‌ها از این فایل برداشته شده، پس هیچ کدی روی آن اجرا نمی‌شود. تنها خط زمان در آن هست.",
   valuesHidden: "نوشته‌ها پنهان‌اند",
+  letterHidden: "۱ حرف",
   lettersHidden: "{count} حرف",
   cameMessage_hidden: "{name} {text} نوشت",
   camePress_hidden: "{name} دکمه‌ای را زد",

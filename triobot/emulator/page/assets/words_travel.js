@@ -86,7 +86,7 @@ export const ENGLISH = {
   codeOf: "{name}, as it ran",
   stack: "Stack, outermost first",
   openInEditor: "Open in editor",
-  lineStood: "{count} notches stood here",
+  lineStood: "Notches that stood here: {count}",
   pathOfTurn: "Path of the turn",
   ofAnother: "Of another conversation of this chat, or of none",
   notAsSent: "not the words that were sent",

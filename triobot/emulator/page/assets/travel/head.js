@@ -75,7 +75,7 @@ export function Head({ chat, crowd, pass, cur, conversation, all, choose, field,
       ${field}
       ${copyLink && html`<${Button} picture="link" words=${t("copyLink")} onclick=${copyLink} />`}
       ${savePage && html`<${Button} picture="save" words=${t("savePage")} onclick=${savePage} />`}
-      ${keep && html`<${Button} picture="save" words=${t("keepTest")} title=${t("keepTestHere")} onclick=${keep} />`}
+      ${keep && html`<${Button} picture="check" words=${t("keepTest")} title=${t("keepTestHere")} onclick=${keep} />`}
       ${again && html`<${Button} picture="replay" words=${t("again")} title=${t("againHere")} label=${t("againWhy")} onclick=${again} />`}
       ${branch &&
       html`<${Button} picture="branch" words=${t("answerDifferently")} title=${t("answerHere")} kind="primary" onclick=${branch} />`}

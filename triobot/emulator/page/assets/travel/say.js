@@ -20,7 +20,7 @@ export function brief(text, longest = LONGEST) {
 }
 
 /** What was written; of what the server hides, how long it is. @param {{text?: string, letters?: number} | null | undefined} one */
-export const textOf = (one) => (one?.letters ? t("lettersHidden", { count: number(one.letters) }) : (one?.text ?? ""));
+export const textOf = (one) => (one?.letters ? t(one.letters === 1 ? "letterHidden" : "lettersHidden", { count: number(one.letters) }) : (one?.text ?? ""));
 
 /** Words around what was written, or hidden. @param {string} key @param {{text?: string, letters?: number}} one */
 export const saying = (key, one, longest = LONGEST, more = {}) =>
