@@ -213,15 +213,16 @@ async def test_it_is_opened_from_a_chat_of_a_bot_that_is_in_hand(browser: Browse
         await page.has(".compose:focus")
 
         # Of several, the one that alone has not ended; the others are a choice in the head.
-        told.beside = [{**told.listed(), "conversation": n, "state": "ended"} for n in (2, 3)]
+        over = ("ended", "interrupted")
+        told.beside = [{**told.listed(), "conversation": n, "state": one} for n, one in enumerate(over, 2)]
         told.head["state"] = "waits"
         await page.push("button", "Go through what happened in this chat")
         await page.finds("slider", "Time line")
         labels = await page.run("[...document.querySelectorAll('.switcher option')].map((one) => one.text)")
         assert [re.sub("[\u2068\u2069]", "", label).split(" · ")[::2] for label in labels] == [
             ["pizza 1", "waits"],
-            ["pizza 2", "ended well"],
-            ["pizza 3", "ended well"],
+            ["pizza 2", "ended"],
+            ["pizza 3", "ended by an interrupt"],
         ]
         await page.choose("Which conversation?", labels[1])
         await page.wait(f"location.hash.startsWith('#c/{shown.sara.chat_id}/2')")

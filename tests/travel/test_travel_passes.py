@@ -22,7 +22,7 @@ from triobot.conversations.routes.router import table_of
 from triobot.conversations.services import Services
 from triobot.emulator.views import JsonObject
 from triobot.engine import Record, encode_record
-from triobot.filters import text
+from triobot.filters import command, text
 from triobot.runtime.bot import dry_services_of
 from triobot.runtime.settings import Settings
 from triobot.studio.travel.notches import FRAMES
@@ -609,3 +609,40 @@ async def test_an_error_of_the_authors_is_told_by_its_class(
             await sara.sees("Bread?")
         passed = await kept.passed("order")
     assert passed.notches[1]["in"] == {"what": "error", "text": "NoFlourError: none until Monday"}
+
+
+async def test_what_has_ended_a_conversation_is_told(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = Bot()
+
+    @bot.conversation(command("wait"))
+    async def waits(chat: Chat) -> None:
+        await chat.ask("Well?")
+
+    @bot.conversation(command("left"))
+    async def left(chat: Chat) -> None:
+        await chat.ask("Well?")
+
+    @bot.interrupt(command("cancel"))
+    async def cancel(chat: Chat) -> None:
+        await chat.send("Cancelled.")
+
+    with journals(monkeypatch) as kept:
+        async with drive(bot) as world:
+            sara, leyla = world.user("Sara", joined=True), world.user("Leyla", joined=True)
+            await sara.says("/wait")
+            await sara.sees("Well?")
+            await sara.says("/cancel")
+            await sara.sees("Cancelled.")
+            await leyla.says("/left")
+            await leyla.sees("Well?")
+            await leyla.leaves()
+            await world.waits(seconds=1)
+        told = {name: (await kept.passed(name)).head for name in ("waits", "left", "cancel")}
+    assert {name: head["state"] for name, head in told.items()} == {
+        "waits": "interrupted",
+        "left": "left",
+        "cancel": "ended",
+    }
+    assert [wrong(head, SCHEMA["$defs"]["head"], SCHEMA) for head in told.values()] == [None] * 3

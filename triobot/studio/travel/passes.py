@@ -34,6 +34,7 @@ from ...exact.verdicts import Comparison, Parting
 from ...wire.rules import JsonValue
 from .notches import FORMAT, SECONDS, Frames, Notches, Write, variables_of
 from .parting import reworded
+from .told import ending_of
 from .values import IN_FULL, shown
 
 NOTHING_YET: Final = dict[str, JsonValue](
@@ -170,7 +171,7 @@ def _passed(capture: Notches, stored: Stored, rerun: Rerun, *, fills: bool) -> P
     head = {**_head(capture, stored), "reworded": len(says), "says": says}
     state = "hangs" if hangs else "diverged" if divergence else "crashed" if rerun.failures else head["state"]
     if state == "waits" and ended.ending is not None:
-        state = "ended"
+        state = ending_of(stored.records)
     failures = [] if stands else capture.told_failures(rerun.failures)
     texts = ["".join(linecache.getlines(file)) for file in capture.sources]
     head |= {"state": state, "divergence": divergence, "hangs": hangs, "failures": failures}
@@ -199,11 +200,11 @@ def _head(capture: Notches, stored: Stored) -> JsonObject:
     last = records[-1]
     state = "waits"
     if row.ended_at is not None:
-        state = "ended" if row.error is None else "crashed"
+        state = ending_of(stored.records) if row.error is None else "crashed"
     elif last[0] == ENDED and last[2] is not None:
         state = "crashed"
     elif last[0] in (ENDED, CONTINUED):
-        state = "ended"
+        state = ending_of(stored.records)
     elif row.parked_because is not None:
         state = "parked"
     return {

@@ -72,7 +72,8 @@ class RedactedJournal:
     async def conversations(self, chat_id: int) -> JsonValue:
         """List the one that there is."""
         await trio.lowlevel.checkpoint()
-        return {"conversations": [told_row(self._row)] if chat_id == self._row["chat_id"] else []}
+        told: JsonObject = {**told_row(self._row), "state": self._passed.head["state"]}
+        return {"conversations": [told] if chat_id == self._row["chat_id"] else []}
 
     async def open(self, chat_id: int, conversation: int) -> JsonValue:
         """Return the one pass."""
@@ -122,7 +123,7 @@ def _passed(row: JsonObject, records: Sequence[Record]) -> Passed:
         "format": FORMAT,
         **{name: row[name] for name in ("chat_id", "conversation", "route", "kind", "started_at")},
         "sender_id": None,
-        "state": told_row(row)["state"],
+        "state": told_row(row, records)["state"],
         "because": row.get("error") if parked is None else f"{parked}: {row.get('error') or ''}",
         "records": len(records),
         "notches": len(notches),
@@ -159,7 +160,7 @@ def _came(record: Record) -> JsonObject | None:
     if tag == START:
         return _event(record[3][0]) if record[3] else None
     if tag == INTERRUPTED:
-        return {"what": "interrupt", "text": ""}
+        return {"what": "interrupt", "text": str(record[4])}
     if tag == FIRED:
         told = {"what": "timeout", "text": ""} if record[4] is None else _event(record[4])
         return {**told, "block": str(record[2])}

@@ -5,6 +5,7 @@ Messages have the shape in which the emulator tells a chat's (`emulator.views`),
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final, cast
 
@@ -196,6 +197,11 @@ def error_words(error: BaseException) -> str:
     except BaseException as inner:  # the author's own class
         words = f"<its str raised {kind_of(contained(inner))}>"
     return cut(f"{type(error).__name__}: {words}" if words else type(error).__name__)
+
+
+def ending_of(records: Iterable[Record]) -> str:
+    """Return how a conversation ended that did not fail: by itself, or by what its journal says."""
+    return next((str(record[4]) for record in records if record[0] == INTERRUPTED), "ended")
 
 
 def dot_of(record: Record, came: JsonObject | None) -> str:

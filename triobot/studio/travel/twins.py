@@ -11,7 +11,7 @@ import gzip
 import itertools
 import json
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast, final
@@ -23,6 +23,7 @@ from ...base.frozen import guarded
 from ...cli.exported import Stretch, read_exported, stretches_of
 from ...emulator.exchange import TravelError
 from ...emulator.views import JsonObject
+from ...engine import Record
 from ...engine.records import time_of
 from ...errors import TriobotError
 from ...wire.rules import JsonValue
@@ -30,6 +31,7 @@ from ..stored_journals import StoredJournals
 from .children import start_child
 from .outside import run_test, save_test
 from .staging import ByPerson, events_of
+from .told import ending_of
 from .twin import KEPT
 
 SECONDS: Final = 60.0
@@ -373,7 +375,9 @@ class Twins:
         told = [told_row(row) for row in reversed(rows) if row["chat_id"] == chat_id]
         for one in told[:_BESIDE]:
             with suppress(TriobotError):  # it has just ended
-                one["taken"] = [*_taken(await self._journals.journal(cast("int", one["conversation"])))]
+                lines = await self._journals.journal(cast("int", one["conversation"]))
+                records = read_exported(lines).records
+                one |= {"taken": [*_taken(records)], "state": told_row(lines[0], records)["state"]}
         return {"conversations": list[JsonValue](told)}
 
     async def open(self, chat_id: int, conversation: int) -> JsonValue:
@@ -690,19 +694,23 @@ def _folder_of(bot: str) -> str:
     return str(place.resolve().parent if place.suffix == ".py" else Path.cwd())
 
 
-def _taken(lines: Sequence[JsonObject]) -> Iterator[JsonValue]:
+def _taken(records: Iterable[Record]) -> Iterator[JsonValue]:
     """Yield when somebody did what a conversation took, by its journal."""
-    for record in read_exported(lines).records:
+    for record in records:
         with suppress(TriobotError):  # what an author's own class began
             done = [one for one in events_of(record) if isinstance(one, ByPerson)]
             yield from [time_of(record)] * len(done)
 
 
-def told_row(row: JsonObject) -> JsonObject:
-    """Tell of a conversation what stands in a list; nothing that was said in it."""
+def told_row(row: JsonObject, records: Iterable[Record] = ()) -> JsonObject:
+    """Tell of a conversation what stands in a list; nothing that was said in it.
+
+    Args:
+        records: of its journal, if they are known: they say what has ended it.
+    """
     state = "waits"
     if row.get("ended_at") is not None:
-        state = "ended" if row.get("error") is None else "crashed"
+        state = ending_of(records) if row.get("error") is None else "crashed"
     elif row.get("parked_because") is not None:
         state = "parked"
     return {name: row[name] for name in _LISTED} | {"state": state, "because": row.get("parked_because")}

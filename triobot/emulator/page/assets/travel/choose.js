@@ -6,7 +6,7 @@ import { html } from "../ui.js";
 import { t } from "../words.js";
 import { conversationsOf } from "./passes.js";
 
-const OVER = new Set(["ended", "crashed"]);
+const OVER = new Set(["ended", "interrupted", "left", "stopped", "crashed"]);
 
 export const shortRoute = (route) => route.split(".").at(-1) ?? route;
 

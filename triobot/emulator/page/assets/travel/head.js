@@ -7,7 +7,7 @@ import { ownerOf, world } from "../world.js";
 import { shortRoute } from "./choose.js";
 import { buildAt, isMended, partingOf, saysNow } from "./state.js";
 
-const KINDS = { waits: "good", ended: "good", works: "good", mended: "good", parked: "warn" };
+const KINDS = { waits: "good", ended: "good", interrupted: "good", left: "good", stopped: "good", works: "good", mended: "good", parked: "warn" };
 
 /** Whose chat it is. @param {number} chatId */
 export function nameOf(chatId) {

@@ -84,7 +84,7 @@ export function cameWords(came, kind) {
     case "cut":
       return t("cameCut", { what: kindWords(kind) });
     case "interrupt":
-      return t("cameInterrupt");
+      return t(`cameInterrupt_${text}`);
     case "join":
       return t("cameJoin", { name });
     case "leave":
