@@ -336,3 +336,96 @@ async def test_the_whole_chat_on_one_time_line(browser: Browser, tmp_path: Path)
             assert (await page.run(f"document.querySelector('{place}').title")).startswith(hint)
         await page.push("button", "cancel")
         await page.sees("Cancelled.", within=".line.lit")
+
+
+FILES = """\
+from triobot import Bot, Chat
+from triobot.filters import command
+
+import prices
+
+bot = Bot()
+
+
+@bot.conversation(command("buy"))
+async def buy(chat: Chat) -> None:
+    name = await prices.asked(chat)
+    cost = prices.of(name)
+    await chat.ask(f"{name} costs {cost}. Here?")
+    await chat.step(prices.booked, name)
+"""
+PRICES = """\
+from triobot import Chat
+
+TABLE = {"tea": 5}
+
+
+async def asked(chat: Chat) -> str:
+    return await chat.ask("What?")
+
+
+def of(name: str) -> int:
+    found = TABLE[name]
+    return found
+
+
+async def booked(name: str) -> None:
+    raise LookupError(name)
+"""
+SHOWN = "(document.querySelector('.code')?.getAttribute('aria-label') ?? '')"
+EDITOR = "(document.querySelector('.editor a')?.getAttribute('href') ?? '')"
+
+
+@pytest.mark.slow
+async def test_a_line_of_a_second_file_is_reached(browser: Browser, tmp_path: Path) -> None:
+    """From a notch in which it ran, from a crash, from a crash that was mended since, and from a step."""
+    helper = tmp_path / "prices.py"
+    helper.write_text(PRICES)
+
+    async def shows(page: Page, line: str) -> None:
+        await page.wait(f"{LIT}.includes('{line}') && {SHOWN}.includes('prices.py')")
+        await page.wait(f"{EDITOR}.startsWith('vscode://file{helper}:')")
+
+    async with developing(browser, tmp_path, "echo", source=FILES) as page:
+        await page.run("localStorage.setItem('triobot-editor', 'vscode')")
+        await page.run("void (window.world = load('world.js').world)")
+        await says(page, "/buy")
+        await sees(page, "What?")
+        await says(page, "tea")
+        await sees(page, "tea costs 5. Here?")
+        await page.push("button", TRAVEL)
+        await page.wait(f"{LIT}.includes('Here?')")
+        await page.press("Shift+ArrowLeft")
+        await page.press("p")
+        await page.click(".path-words .chip:has-text('prices.py: 7')")
+        await shows(page, 'return await chat.ask("What?")')
+        await page.press("End")
+        await page.press("Shift+ArrowLeft")
+        await page.press("Shift+ArrowRight")
+        await page.click(".path-words .chip:has-text('prices.py: 7, 11–12')")
+        await shows(page, 'return await chat.ask("What?")')
+        await page.click(".code-stack button", nth=0)
+        await page.wait(f"{SHOWN}.includes('echo.py')")
+        await page.press("Escape")
+
+        await says(page, "yes")
+        await page.sees("failed here.", within=".standing")
+        await page.push("button", "Look at it")
+        await page.push("button", "prices.py:16 · booked")
+        await shows(page, "raise LookupError(name)")
+        await page.press("Escape")
+
+        await says(page, "/buy")
+        await page.has(".theirs:has-text('What?')", times=2)
+        await says(page, "coffee")
+        await page.has(".theirs:has-text('Something went wrong here.')", times=2)
+        await page.run("void (location.hash = '#c/13601/3')")
+        await page.sees("KeyError: 'coffee'", within=".crash-card")
+        await shows(page, "found = TABLE[name]")
+        helper.write_text(PRICES.replace('"tea": 5', '"tea": 5, "coffee": 6'))
+        await page.sees("fails no more", within=".travel-head")
+        await page.press("ArrowLeft")
+        await page.sees("with the present code it goes on", within=".parting.mended")
+        await page.wait(f"{SHOWN}.includes('echo.py')")
+        await page.push("button", "of()")
+        await shows(page, "found = TABLE[name]")

@@ -40,7 +40,7 @@ class Kept:
         told: list[list[int]] = []
 
         async def run() -> None:
-            paths = await paths_of(*self.found(name), {file: 0})
+            paths = await paths_of(*self.found(name), {file: 0}.get)
             told.extend([line for _, line in path] for path in paths)
 
         async with trio.open_nursery() as nursery:

@@ -401,11 +401,11 @@ def test_each_stretch_has_the_lines_and_values_of_its_build(shop: Path) -> None:
     trio.run(look)
 
 
-async def sources_of(twins: Twins, head: dict[str, Any]) -> list[list[str]]:
-    return [
-        gzip.decompress(await twins.source(head["id"], one["id"])).decode().splitlines()
+async def sources_of(twins: Twins, head: dict[str, Any]) -> dict[int, list[str]]:
+    return {
+        one["id"]: gzip.decompress(await twins.source(head["id"], one["id"])).decode().splitlines()
         for one in head["sources"]
-    ]
+    }
 
 
 @pytest.mark.slow

@@ -74,18 +74,19 @@ def hidden(passed: Passed, secrets: Collection[str]) -> Passed:
     failures = cast("list[JsonObject]", passed.head["failures"])
     head["failures"] = [_hidden_failure(one) for one in failures]
     if (divergence := cast("JsonObject | None", head["divergence"])) is not None:
-        head["divergence"] = {**divergence, "what": _covered(str(divergence["what"]), secrets)}
+        head["divergence"] = {**divergence, "what": covered(str(divergence["what"]), secrets)}
     head["says"] = dict.fromkeys(cast("JsonObject", passed.head["says"]))
     return attrs.evolve(
         passed,
         head=head,
         notches=[hidden_notch(notch) for notch in passed.notches],
         wholes={n: hidden_notch(notch) for n, notch in passed.wholes.items()},
-        texts=[_covered(text, secrets) for text in passed.texts],
+        texts=[covered(text, secrets) for text in passed.texts],
     )
 
 
-def _covered(text: str, secrets: Collection[str]) -> str:
+def covered(text: str, secrets: Collection[str]) -> str:
+    """Return a text without what is secret."""
     for secret in secrets:
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, "***")

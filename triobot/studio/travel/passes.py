@@ -227,13 +227,15 @@ def _head(capture: Notches, stored: Stored) -> JsonObject:
 
 
 def _sources(capture: Notches, texts: Sequence[str]) -> JsonObject:
-    files = zip(capture.sources, texts, strict=True)
-    told: list[JsonValue] = [
-        {"id": id, "name": Path(file).name, "path": file, "lines": text.count("\n")}
-        for id, (file, text) in enumerate(files, capture.sources_from)
-    ]
+    files = enumerate(zip(capture.sources, texts, strict=True), capture.sources_from)
+    told: list[JsonValue] = [told_source(id, *source) for id, source in files]
     digest = hashlib.blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=8)
     return {"sources": told, "code": digest.hexdigest()}
+
+
+def told_source(id: int, file: str, text: str) -> JsonObject:
+    """Tell of a source what a page shows of it."""
+    return {"id": id, "name": Path(file).name, "path": file, "lines": text.count("\n")}
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from types import CodeType, FrameType
 from typing import Any, Final, TypeAlias, final
@@ -32,16 +32,20 @@ Path: TypeAlias = Sequence[tuple[int, int]]
 
 
 async def paths_of(
-    services: Services, table: Table, stored: Stored, sources: Mapping[str, int], seconds: float = LIMIT
+    services: Services,
+    table: Table,
+    stored: Stored,
+    number_of: Callable[[str], int | None],
+    seconds: float = LIMIT,
 ) -> Sequence[Path]:
     """Run a journal again, dry, and return the path of each turn: as many as a pass has notches.
 
     Args:
         services: dry ones.
-        sources: the files whose lines are told, with their numbers.
+        number_of: tells by which number a file is known; None for one whose lines are not told.
         seconds: that it may take; the turns behind have no lines then.
     """
-    tracer = _LineTracer(sources, 1 + sum(record[0] in TURNS for record in stored.records))
+    tracer = _LineTracer(number_of, 1 + sum(record[0] in TURNS for record in stored.records))
     leash = Leash(seconds)
     with cut_after(leash), tracer.tracing(), suppress(TriobotError):  # one that can't be run has no lines
         async with open_rerun(services, table, stored, look=tracer, leash=leash):
@@ -57,9 +61,9 @@ class _LineTracer(Onlooker):
         paths: of the turns, from the first.
     """
 
-    def __init__(self, sources: Mapping[str, int], turns: int) -> None:
+    def __init__(self, number_of: Callable[[str], int | None], turns: int) -> None:
         self.paths: list[list[tuple[int, int]]] = [[] for _ in range(turns)]
-        self._numbers = sources
+        self._number_of = number_of
         self._sources: dict[CodeType, int | None] = {}
         self._ran: dict[tuple[int, int], None] = {}
         self._turn = -1
@@ -89,7 +93,7 @@ class _LineTracer(Onlooker):
     def _calls(self, frame: FrameType, event: str, _: Any) -> Any:
         code = frame.f_code
         if code not in self._sources:
-            self._sources[code] = self._numbers.get(code.co_filename)
+            self._sources[code] = self._number_of(code.co_filename)
         source = self._sources[code]
         if source is None:
             return None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import linecache
 import signal
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -29,16 +30,17 @@ from ...cli.exported import comparison_of
 from ...conversations.revival.changed import Code
 from ...conversations.revival.stored import Stored
 from ...conversations.routes.declarations import Table
+from ...conversations.running.lines import is_authors
 from ...conversations.services import Services
 from ...emulator.views import JsonObject, exact_for_pages
 from ...errors import TriobotError
 from ...exact.verdicts import Comparison
 from ...wire.rules import JsonValue
 from .builds import take_modules_from
-from .hiding import hidden, outline
+from .hiding import covered, hidden, outline
 from .notches import WINDOW
 from .parting import parting_of
-from .passes import Passed, run_pass, value_in_full
+from .passes import Passed, run_pass, told_source, value_in_full
 from .past import up_to
 from .path import Path, paths_of
 from .values import shown
@@ -100,14 +102,18 @@ class _KeptPass:
     Attributes:
         stored: what it was made of, for a second look.
         size: of its notches as JSON.
-        sources_from: the number of its first source.
+        first: the number of its first source.
+        files: its sources, in the order of their numbers: those in which it stood, then others that ran.
+        texts: of these.
         paths: of its turns, once they were asked for.
     """
 
     stored: Stored
     passed: Passed
     size: int
-    sources_from: int
+    first: int
+    files: list[str]
+    texts: list[str]
     paths: Sequence[Path] | None = None
 
 
@@ -197,11 +203,15 @@ class Twin:
                     return await self._path(asked["id"], asked["from"], asked["to"])
             case "source":
                 kept = self._find(asked["id"])
-                texts, number = kept.passed.texts, asked["source"] - kept.sources_from
-                if not 0 <= number < len(texts):
+                number = int(asked["source"]) - kept.first
+                if not 0 <= number < len(kept.texts):
                     raise _UntoldError("there is no such source")
-                text: str = texts[int(number)]
-                return gzip.compress(text[:LARGEST].encode("utf-8", "replace"), _LEVEL)
+                return gzip.compress(kept.texts[number][:LARGEST].encode("utf-8", "replace"), _LEVEL)
+            case "frames":
+                kept = self._find(asked["id"])
+                found = [[self._number(kept, file), int(line), name] for file, line, name in asked["frames"]]
+                frames = list[JsonValue](frame for frame in found if frame[0] is not None)
+                return {"frames": frames, "sources": _sources(kept)}
             case "sent":
                 told = cast("list[JsonObject]", self._find(asked["id"]).passed.notches)
                 sent = [out for notch in told for out in cast("list[JsonObject]", notch.get("out", []))]
@@ -248,7 +258,8 @@ class Twin:
         if self._secrets is not None:
             passed = hidden(passed, self._secrets())
         size = sum(len(_json(notch)) for notch in passed.notches)
-        self._kept[id] = _KeptPass(stored, passed, size, first)
+        files = [str(one["path"]) for one in cast("list[JsonObject]", passed.head["sources"])]
+        self._kept[id] = _KeptPass(stored, passed, size, first, files, [*passed.texts])
         while len(self._kept) > 1 and (
             len(self._kept) > KEPT or sum(kept.size for kept in self._kept.values()) > MEMORY
         ):
@@ -291,14 +302,21 @@ class Twin:
     async def _path(self, id: str, start: int, end: int) -> bytes:
         kept = self._find(id)
         if kept.paths is None:
-            told = cast("list[JsonObject]", kept.passed.head["sources"])
-            sources = {str(one["path"]): cast("int", one["id"]) for one in told}
-            kept = attrs.evolve(kept, paths=await paths_of(*self._of_bot, kept.stored, sources))
+            number_of = partial(self._number, kept)
+            kept = attrs.evolve(kept, paths=await paths_of(*self._of_bot, kept.stored, number_of))
             self._kept[id] = kept
         assert kept.paths is not None
         end = min(end, start + WINDOW, len(kept.paths))
         paths: list[JsonValue] = [[[*line] for line in path] for path in kept.paths[start:end]]
-        return _packed({"from": start, "to": end, "paths": paths})
+        return _packed({"from": start, "to": end, "paths": paths, "sources": _sources(kept)})
+
+    def _number(self, kept: _KeptPass, file: str) -> int | None:
+        """Return by which number a pass knows a file, which it takes up if that is an author's."""
+        if file not in kept.files and is_authors(file):
+            text = "".join(linecache.getlines(file))
+            kept.texts.append(covered(text, () if self._secrets is None else self._secrets()))
+            kept.files.append(file)
+        return kept.first + kept.files.index(file) if file in kept.files else None
 
     async def _value(self, asked: dict[str, Any]) -> JsonValue:
         if self._secrets is not None:
@@ -309,6 +327,11 @@ class Twin:
         if text is None:
             raise _UntoldError("there is no such variable")
         return {"text": text}
+
+
+def _sources(kept: _KeptPass) -> list[JsonValue]:
+    known = enumerate(zip(kept.files, kept.texts, strict=True), kept.first)
+    return [told_source(number, *source) for number, source in known]
 
 
 def packed_window(passed: Passed, start: int, end: int) -> bytes:

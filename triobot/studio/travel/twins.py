@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -45,6 +46,9 @@ _BUILDS: Final = 4
 """Processes of builds that ran before, beside those that an open pass needs."""
 _LISTED: Final = ("chat_id", "conversation", "route", "kind", "started_at", "updated_at")
 """Of a conversation's row, what stands in a list."""
+_SOURCES: Final = 1_000
+"""Numbers for the sources of each process that has a part of a pass."""
+_FRAME: Final = re.compile(r'^ *File "(.+)", line (\d+), in (\S+)', re.MULTILINE)
 _GONE: Final = "the process in which it was has ended"
 
 
@@ -439,7 +443,7 @@ class Twins:
                 heads.append(head)
                 builds.append({"first": stretch.first, "since": stretch.since, "known": known})
             shown = now = heads[-1]
-            one.now = one.parts[-1]
+            one.now = part = one.parts[-1]
             if one.now.twin is not present:
                 one.now, now = await self._in_twin(one, present, lines, heads, 0, compares=compares)
                 heads.append(now)
@@ -450,6 +454,10 @@ class Twins:
             for failure, words in zip(cast("Any", shown["failures"]), told, strict=False):
                 if words and not failure["causes"]:
                     failure["step"] = words
+                    of_step = await part.twin.ask("frames", id=part.id, frames=_FRAME.findall(words))
+                    failure["frames"] += of_step["frames"]
+                    failure["v"] += [{} for _ in of_step["frames"]]
+                    shown["sources"] = of_step["sources"]
             marks = [mark for mark in marks if mark["what"] != "failure"]
             sources = [source for head in heads for source in cast("list[JsonValue]", head["sources"])]
             one.head = {**shown, "id": one.id, "marks": list[JsonValue](marks), "sources": sources}
@@ -470,9 +478,8 @@ class Twins:
         **part: Any,
     ) -> tuple[_InTwin, JsonObject]:
         """Run a journal again in a process, up to a notch or whole; return that and its head."""
-        source = sum(len(cast("Sequence[object]", head["sources"])) for head in before)
-        found = _InTwin(twin, f"{one.id}.{len(before)}", first, source)
-        told = await twin.ask("open", id=found.id, lines=lines, part={"sources_from": source, **part})
+        found = _InTwin(twin, f"{one.id}.{len(before)}", first, _SOURCES * len(before))
+        told = await twin.ask("open", id=found.id, lines=lines, part={"sources_from": found.source, **part})
         return found, told
 
     def passed(self, id: str) -> JsonObject:

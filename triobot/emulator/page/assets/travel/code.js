@@ -64,7 +64,7 @@ function Stack({ frames, sources, depth, choose, behind }) {
       ${frames.map(
         (frame, place) => html`
           <button type="button" key=${place} aria-pressed=${String(place === depth)} onclick=${() => choose(place)}>
-            <b>${frame[2]}()</b><span>${sources[frame[0]]?.name ?? "?"}:${frame[1]}</span>
+            <b>${frame[2] ? `${frame[2]}()` : t("pathOfTurn")}</b><span>${sources[frame[0]]?.name ?? "?"}:${frame[1]}</span>
           </button>
           ${(place < frames.length - 1 || behind) && html`<span class="stack-arrow" aria-hidden="true">›</span>`}
         `,
@@ -111,7 +111,7 @@ const PathButton = ({ path }) => html`
 `;
 
 /** The column. @param {any} given */
-export function Code({ frames, sources, source, lines, lit, depth, choose, behind, note, stood, cur, go, branches, why, parting, path, ran, fired }) {
+export function Code({ frames, sources, source, lines, lit, depth, choose, behind, note, stood, cur, go, branches, why, parting, path, ran, elsewhere, show, fired }) {
   const name = sources[source]?.name ?? "";
   const isRan = new Set(ran);
   return html`
@@ -122,7 +122,15 @@ export function Code({ frames, sources, source, lines, lit, depth, choose, behin
         ${path && html`<${PathButton} path=${path} />`}
         <${Editor} source=${sources[source]} line=${lit} />
       </header>
-      ${path?.isOn && html`<p class="path-words faint" role="status">${t("pathLines", { lines: ranges(ran) || "–" })}</p>`}
+      ${
+        path?.isOn &&
+        html`
+          <p class="path-words faint" role="status">
+            ${t("pathLines", { lines: ranges(ran) || "–" })}
+            ${elsewhere.map(([of, lines]) => html` <button type="button" class="chip" dir="ltr" onclick=${() => show(of, lines[0])}>${`${sources[of]?.name}: ${ranges(lines)}`}</button>`)}
+          </p>
+        `
+      }
       ${branches} ${parting && html`<${Parting} ...${parting} />`}
       <div class="code" tabindex="0" role="region" aria-label=${t("codeOf", { name })} dir="ltr">
         ${why && html`<p class="none">${why}</p>`}
@@ -135,7 +143,7 @@ export function Code({ frames, sources, source, lines, lit, depth, choose, behin
             pieces=${pieces}
             marks=${nearest(all, cur).join(",")}
             count=${all.length}
-            lit=${isLit ? (parting ? "lit departs" : "lit") : ""}
+            lit=${isLit ? (parting?.isShown ? "lit departs" : "lit") : ""}
             ran=${isRan.has(place + 1)}
             fired=${fired === `${source}:${place + 1}`}
             cur=${all.includes(cur) ? cur : -1}

@@ -2,6 +2,7 @@
 
 import { act, look, lookText, Refused } from "../link.js";
 import { listen } from "../world.js";
+import { coloured } from "./python.js";
 
 /** @typedef {import("./state.js").Pass} Pass @typedef {import("./state.js").Journal} Journal */
 
@@ -29,12 +30,18 @@ export async function openPass(place, isWanted) {
   const { id } = await (place.crowd ? act("crowd/open") : act(path));
   while (isWanted()) {
     const told = await look(`travel/pass/${id}`);
-    if (told.sources) return { ...told, id, crowd: place.crowd };
+    if (told.sources) return { ...told, sources: byNumber([], told.sources), id, crowd: place.crowd };
     if (told.failed) throw new Refused(told.failed);
     await hearOf(id);
   }
   closePass(id);
   return null;
+}
+
+/** Put sources at their numbers, which have gaps. @param {any[]} all @param {{id: number}[]} more */
+export function byNumber(all, more) {
+  for (const one of more) all[one.id] ??= one;
+  return all;
 }
 
 /** Wait until the stream says that a pass is ready or has failed, or for a moment. */
@@ -57,11 +64,17 @@ export const closePass = (id) => void act(`travel/pass/${id}`, undefined, "DELET
 export const wholeValue = (pass, n, branch, frame, name) =>
   look(`travel/pass/${pass.id}/value?${new URLSearchParams({ notch: String(n), branch, frame: String(frame), name })}`);
 
-/** The lines that ran in each of some turns. @returns {Promise<{paths: [number, number][][]}>} */
+/** The lines that ran in each of some turns. @returns {Promise<{paths: [number, number][][], sources: any[]}>} */
 export const pathsOf = (pass, from, to) => look(`travel/pass/${pass.id}/path?from=${from}&to=${to}`);
 
-/** A source's text, as the pass ran it. */
-export const sourceText = (pass, id) => lookText(`travel/pass/${pass.id}/source/${id}`);
+/** Read sources, as the pass ran them, into what is there by their numbers. @param {any} pass @param {number[]} numbers @param {Map<number, {text: string, lines: [string, string][][]}>} into @param {() => boolean} isWanted */
+export async function readSources(pass, numbers, into, isWanted) {
+  for (const number of numbers) {
+    const text = await lookText(`travel/pass/${pass.id}/source/${number}`);
+    if (!isWanted()) return;
+    into.set(number, { text, lines: coloured(text) });
+  }
+}
 
 /**
  * Read a journal: first the window with `n`, then the others, the newest first.

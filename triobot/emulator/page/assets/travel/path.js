@@ -1,7 +1,7 @@
 // The path of a turn: the lines that ran in it. A pass is traced once that is asked for.
 
 import { tried } from "../sheet.js";
-import { pathsOf } from "./passes.js";
+import { byNumber, pathsOf } from "./passes.js";
 
 /** @typedef {[number, number]} Line a source's number, and the line's */
 
@@ -15,7 +15,8 @@ export function turnPath(draw) {
   async function read(pass, turn) {
     known.set(turn, []);
     await tried(async () => {
-      const { paths } = await pathsOf(pass, turn, turn + 1);
+      const { paths, sources } = await pathsOf(pass, turn, turn + 1);
+      byNumber(pass.sources, sources);
       if (of === pass.id) known.set(turn, paths[0] ?? []);
     });
     draw();
@@ -36,6 +37,14 @@ export function turnPath(draw) {
       of = pass.id;
       if (!known.has(turn)) read(pass, turn);
       return (known.get(turn) ?? []).filter((one) => one[0] === source).map(([, line]) => line);
+    },
+    /** Its lines in the other sources. @param {number} turn @param {number} source */
+    elsewhere(turn, source) {
+      /** @type {Map<number, number[]>} */
+      const found = new Map();
+      for (const [of, line] of isOn ? (known.get(turn) ?? []) : [])
+        if (of !== source) found.set(of, [...(found.get(of) ?? []), line]);
+      return [...found];
     },
   };
 }

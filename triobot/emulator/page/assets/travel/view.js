@@ -13,9 +13,8 @@ import { finder } from "./find.js";
 import { Head, nameOf, Waiting } from "./head.js";
 import { Lanes } from "./lanes.js";
 import { ofLine, ofMessage } from "./links.js";
-import { closePass, conversationsOf, isGone, offeredIn, openPass, readAll, sourceText, wholeValue } from "./passes.js";
+import { closePass, conversationsOf, isGone, offeredIn, openPass, readAll, readSources, wholeValue } from "./passes.js";
 import { turnPath } from "./path.js";
-import { coloured } from "./python.js";
 import { moneyWords, notchWords, spoken, waitWords } from "./say.js";
 import { changed, isMended, Journal, partingOf, ranBranch, saysNow } from "./state.js";
 import { saidByItem } from "./differ.js";
@@ -205,7 +204,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       const at = Math.max(next.first, Math.min(next.last, notch));
       let isShown = false;
       await Promise.all([
-        readSources(pass, isWanted),
+        readSources(pass, Object.keys(pass.sources).map(Number), sources, isWanted).then(draw),
         offering.then(async () => {
           if (place?.crowd || !offered.includes("answers") || !(await sent.read(pass, isWanted))) return;
           const all = await conversationsOf(pass.chat_id).catch(() => listed);
@@ -255,12 +254,15 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     }
   }
 
-  async function readSources(pass, isWanted) {
-    for (const { id } of pass.sources) {
-      const text = await sourceText(pass, id);
-      if (!isWanted()) return;
-      sources.set(id, { text, lines: coloured(text) });
-    }
+  /** Show a line that ran, of a file in which nothing stands at the notch. @param {number} source @param {number} line */
+  async function showRan(source, line) {
+    const [mine, pass, at] = [turn, journal?.pass, cur];
+    const isWanted = () => mine === turn && at === cur;
+    await tried(() => readSources(pass, [source], sources, isWanted));
+    if (!isWanted()) return;
+    chosen = { ...chosen, failure: null };
+    const frames = [...(look()?.frames ?? []), [source, line, ""]];
+    chosen = { ...chosen, failure: { failure: { frames, v: [] }, place: frames.length - 1 } };
     draw();
   }
 
@@ -382,12 +384,14 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     const failure = chosen.failure;
     const frames = failure ? failure.failure.frames : (state.frames[branch] ?? []);
     const depth = failure ? failure.place : Math.min(chosen.depth ?? Infinity, frames.length - 1);
-    const isParted = divergence !== null && cur === Math.min(journal.last, divergence.notch) && !failure;
+    const parted = divergence !== null && cur === Math.min(journal.last, divergence.notch) && !failure ? divergence : null;
+    const isShown = chosen.depth === null;
     const [source = lastSource, lit = 0] = frames[depth] ?? [];
     lastSource = source;
-    const at = isParted && divergence.line ? { source: divergence.line[0], lit: divergence.line[1] } : { source, lit };
+    const at = isShown && parted?.line ? { source: parted.line[0], lit: parted.line[1] } : { source, lit };
+    const parting = parted && { isShown, recorded: parted.what, mended: isMended(journal.pass), line: parted.line && lineOf(...parted.line).trim() };
     const variables = failure ? (failure.failure.v[depth] ?? {}) : (state.vars[branch]?.[depth] ?? {});
-    return { notch, state, before, branch, frames, depth, variables, isParted, ...at };
+    return { notch, state, before, branch, frames, depth, variables, parting, ...at };
   }
 
   function say(notch) {
@@ -425,12 +429,10 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       saved=${saved}
       savePage=${location.protocol !== "file:" && saveIt}
     />`;
-    put(html`${head}${journal ? body() : html`<${Waiting} problem=${problem} tryAgain=${tryAgain} />`}`, element);
+    put(html`${head}${journal ? body() : html`<${Waiting} problem=${problem} tryAgain=${() => place && open(place.chat, place.conversation, null, false, place.crowd)} />`}`, element);
     centre(element, ".then", ".now") || centre(element, ".then", ":scope > :not(.later)");
     centre(element, ".code", ".line.lit");
   }
-
-  const tryAgain = () => place && open(place.chat, place.conversation, null, false, place.crowd);
 
   function body() {
     const at = look();
@@ -482,14 +484,14 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
           depth=${depth}
           choose=${choose}
           behind=${parked && !chosen.failure ? `${parked.kind.replace("send ", "")} #${parked.id}` : ""}
-          note=${parked && isInnermost && !at.isParted && !chosen.failure ? `${t("waitsFor")} ${waitWords(parked)}` : ""}
+          note=${parked && isInnermost && !at.parting && !chosen.failure ? `${t("waitsFor")} ${waitWords(parked)}` : ""}
           stood=${journal.stood}
           cur=${cur}
           go=${go}
-          path=${!pass.redacted && path} ran=${path.lines(pass, cur, at.source)}
+          path=${!pass.redacted && path} ran=${path.lines(pass, cur, at.source)} elsewhere=${path.elsewhere(cur, at.source)} show=${showRan}
           fired=${notch.line?.join(":")}
           branches=${tasks} why=${pass.redacted ? t("redactedWhy") : ""}
-          parting=${at.isParted && { recorded: partingOf(pass)?.what, mended: isMended(pass), line: partingOf(pass)?.line && lineOf(at.source, at.lit).trim() }}
+          parting=${at.parting}
         />
         <${Values}
           notch=${notch}
