@@ -252,6 +252,8 @@ async def test_buttons_keys_and_forms(browser: Browser) -> None:
         await page.click(".sheet .primary")
         await page.click(".submit", "Go")
         await page.sees("Sent (1)", within=".native-form")
+        grey = "getComputedStyle(document.querySelector('.native-form')).filter"
+        assert await page.run(grey) == "grayscale(1)"
         assert isinstance(pressed[-1], Submission)
         assert dict(pressed[-1].values) == {
             "name": "سارا",
