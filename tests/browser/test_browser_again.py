@@ -266,7 +266,7 @@ async def test_a_crash_in_a_step_is_run_again_once_mended(browser: Browser, tmp_
         # The step's own frames and variables: no journal has them.
         await page.sees("in price_of", within=".crash-step")
         await page.sees("what = 'coffee'", within=".crash-step")
-        await page.sees("chat.step(price_of", within=".line.lit")
+        await page.sees('return {"tea": 5}[what]', within=".line.lit")
         await saves(tmp_path, page, mended)
         await page.click(".travel-banner button")
         await page.push("button", "Run it really")
