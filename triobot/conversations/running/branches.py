@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -32,7 +33,7 @@ _NO_FILE: Final = " -"
 _ANY: Final = "any text"
 _NO_MARKUP: Final = "'reply_keyboard': None, 'inline_keyboard': None, 'form': None"
 # What is nothing but its value. All else may be a handle on the world, which a step may well be given.
-_PLAIN: Final = frozenset({str, bytes, int, float, bool, UUID, date, datetime, timedelta})
+_PLAIN: Final = frozenset({str, bytes, int, float, bool, Decimal, UUID, date, datetime, timedelta})
 
 
 class OperationKind(Enum):
