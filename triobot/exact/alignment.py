@@ -106,17 +106,17 @@ class Alignment:
     def _match_functions(self, formerly: Mapping[str, str]) -> None:
         olds, news = _by_name(self.old), _by_name(self.new)
         for key, old in olds.items():
-            told = formerly.get(".".join(key))
-            new = news.get(key) if told is None else _named(news, told)
+            new = news.get(formerly.get(key, key))
             if new is not None:
                 self.moved[old] = new
-        for same in (_short_name, _shape):
+        keys: tuple[Callable[[Function], str], ...] = (lambda one: one.short, lambda one: one.shape)
+        for same in keys:
             taken = set(self.moved.values())
             other = _groups(same, (f for f in _functions_of(self.new) if f not in taken))
             gone = [f for f in _functions_of(self.old) if f not in self.moved] if other else []
             one = _groups(same, gone)
             for alike, found in one.items():
-                if alike and len(found) == len(other[alike]) == 1:
+                if alike not in ("", "<lambda>") and len(found) == len(other[alike]) == 1:
                     self.moved[found[0]] = other[alike][0]
 
     # --- points
@@ -126,7 +126,7 @@ class Alignment:
         keys: tuple[_Key, ...] = (
             lambda p: (p.op, p.words) if has_letters(p.words) else None,
             lambda p: (named(p, p.op), named(p, p.calls), p.target) if p.calls else None,
-            lambda p: (named(p, p.op), p.target, p.blank.count(","), p.key) if _is_plain(p) else None,
+            lambda p: (named(p, p.op), p.target, p.call.count(","), p.key) if _is_plain(p) else None,
         )
         for old, new in self._pairs:
             if old.shape and old.shape == new.shape and old.renames(new):
@@ -225,22 +225,10 @@ def _functions_of(sources: Iterable[Source]) -> Iterable[Function]:
     return (function for source in sources for function in source.functions)
 
 
-def _by_name(sources: Sequence[Source]) -> dict[tuple[str, str], Function]:
+def _by_name(sources: Sequence[Source]) -> dict[str, Function]:
     """Return the functions by module and name; of two that have one name neither."""
-    found = _groups(lambda one: (one.source.name, one.name), _functions_of(sources))
+    found = _groups(lambda one: f"{one.source.name}.{one.name}", _functions_of(sources))
     return {key: functions[0] for key, functions in found.items() if len(functions) == 1}
-
-
-def _named(functions: Mapping[tuple[str, str], Function], name: str) -> Function | None:
-    return next((one for key, one in functions.items() if ".".join(key) == name), None)
-
-
-def _short_name(function: Function) -> str:
-    return "" if function.name == "<lambda>" else function.name
-
-
-def _shape(function: Function) -> str:
-    return function.shape
 
 
 def _texts_of(sources: Iterable[Source]) -> dict[str, set[Address]]:

@@ -30,7 +30,6 @@ ModuleOf: TypeAlias = Callable[[str], Source | None]
 
 _Entry: TypeAlias = tuple[str, Sequence[Sequence[str]]]
 _SAME: Final = frozenset({"enumerate", "list", "tuple"})
-_VIEWS: Final = frozenset({"items", "values", "keys"})
 _LOOPS: Final = (ast.For, ast.AsyncFor)
 _DECIDES: Final = (ast.If, ast.While, ast.Match)
 _LEAVES: Final = (ast.Continue, ast.Break, ast.Return, ast.Raise)
@@ -44,8 +43,8 @@ class _Scope(NamedTuple):
     Attributes:
         function: None outside of the function.
         names: those by which one came here from another name.
-        is_loop: it is what a loop goes over; or it is within a list, a sum, or a place where values are kept;
-            or it is what a step calls, of which functions have their names alone.
+        is_loop: it is what a loop goes over; or it is within a list, or a place where values are kept;
+            or it is what a step calls, of which functions have their names alone; or an operation says it.
     """
 
     source: Source
@@ -53,13 +52,9 @@ class _Scope(NamedTuple):
     names: frozenset[tuple[str, str]] = frozenset()
     is_loop: bool = False
     is_listed: bool = False
-    is_sum: bool = False
     is_place: bool = False
     is_step: bool = False
-
-
-def _is_module(name: str, scope: _Scope) -> bool:
-    return any(isinstance(one, tuple) and not one[1] for one in scope.source.bound.get(name, ()))
+    is_said: bool = False
 
 
 @final
@@ -75,7 +70,9 @@ class Reading:
         entries: each statement as it is written, but for lists and the names of variables, and the lists.
         loops: those that tell what loops go over.
         texts: the literal ones in it; `said` are those that the operation has or names.
+        asked: how that is made which the operation says, whatever its texts are.
         labels: the texts in dicts, by their keys.
+        collects: a loop around the line has another place for each value.
     """
 
     def __init__(self, point: Point, module: ModuleOf, within: Sequence[Function], *, is_first: bool) -> None:
@@ -90,7 +87,7 @@ class Reading:
         self.entries: list[_Entry] = []
         self.loops: list[_Entry] = []
         scope = _Scope(point.function.source, point.function)
-        connected, own = _connected(point, within, is_first=is_first)
+        connected, own, self.collects = _connected(point, within, is_first=is_first)
         self._own = own.sets
         if not is_first:
             self.entries.append(self._entry(self._signature(point.function, scope)))
@@ -99,13 +96,9 @@ class Reading:
             told = (self._text(part, scope._replace(is_loop=is_loop)) for part in one.parts)
             (self.loops if is_loop else self.entries).append(self._entry([type(one.node).__name__, *told]))
         kept, self.texts = self.texts, []
-        for expression in point.expressions:
-            for part in ast.iter_child_nodes(expression):
-                self._read(part, scope)
-        named = {one.id for expression in point.expressions for one in names_in(expression)}
-        for one in point.function.statements:
-            if named & (one.sets | one.touches) - point.function.receivers:
-                self._read(one.node, scope)
+        parts = [part for one in point.expressions for part in ast.iter_child_nodes(one)]
+        # In front of the options stand the chat and the question.
+        _, self.asked = ([*self._asked(ones, scope)] for ones in (parts[:2], parts[2:]))
         self.said, self.texts, self._numbers, self._lists = self.texts, kept, {}, []
         called = [one for head in point.heads if isinstance(head, ast.Call) for one in head.args[:1]]
         scope = scope._replace(is_step=True)
@@ -115,12 +108,8 @@ class Reading:
         shape, lists, self._lists = " ".join(told), self._lists, []
         return shape, lists
 
-    def is_like(self, other: Reading) -> bool:
-        """Return whether both say the same, of lists as far as both go."""
-        return self.ends_like(other) and self.goes_over_like(other)
-
     def goes_over_like(self, other: Reading) -> bool:
-        """Return whether loops go over the same values; one that only counts may be put around a question."""
+        """Return whether loops go over the same, as far as both go; one that only counts may come or go."""
         mine, its = self.loops, other.loops
         if len(mine) != len(its):
             mine, its = ([one for one in loops if not one[0].endswith(" range")] for loops in (mine, its))
@@ -133,6 +122,21 @@ class Reading:
     def ends_like(self, other: Reading) -> bool:
         """Return whether the value goes to the same place, whatever loops go over."""
         return _are_like(self.entries, other.entries)
+
+    def _asked(self, parts: Sequence[ast.AST], scope: _Scope) -> Iterator[str]:
+        """Yield what an operation says, and what its variables are made of, without the texts."""
+        names, made, grown = (
+            {one.id for part in parts for one in names_in(part)},
+            dict[ast.AST, Statement](),
+            -1,
+        )
+        statements, receivers = self.point.function.statements, self.point.function.receivers
+        while grown != len(made):
+            grown = len(made)
+            names -= receivers
+            made |= {one.node: one for one in statements if names & (one.sets | one.touches)}
+            names |= {name for one in made.values() for name in one.reads}
+        yield from (self._text(one, scope._replace(is_said=True)) for one in (*parts, *made))
 
     def _signature(self, function: Function, scope: _Scope) -> Iterator[str]:
         arguments = function.node.args
@@ -157,15 +161,13 @@ class Reading:
                 return self._own_call(node, scope)
             case ast.Call(func=ast.Name(id=name), args=[over], keywords=[]) if name in _SAME:
                 return self._read(over, scope)
-            case ast.Call(func=ast.Attribute(value=over, attr=name)) if name in _VIEWS:
-                return self._read(over, scope)
             case ast.Call(func=ast.Name(id="range"), args=args) if all(
                 isinstance(one, ast.Constant) for one in args
             ):
                 numbers = range(*(getattr(one, "value", 0) for one in args))[:100]
                 self._lists.append([str(one) for one in numbers])
                 return ast.Name("range")
-            case ast.Call(func=ast.Name()) if not (scope.is_loop or self._takes_value(node)):
+            case ast.Call() if not (scope.is_loop or self._takes_value(node)):
                 return self._read(node, scope._replace(is_loop=True))
             case ast.Name(id=name):
                 return self._name(name, scope)
@@ -178,21 +180,19 @@ class Reading:
                     return ast.List([])
             case ast.Dict() if not scope.is_listed:
                 return self._dict(node, scope._replace(is_listed=True))
-            case ast.BinOp() if not scope.is_sum:
-                return self._read(node, scope._replace(is_sum=True))
             case ast.Subscript() if not scope.is_place:
                 return self._read(node, scope._replace(is_place=True))
-            case ast.comprehension(iter=over) if not scope.is_loop:
+            case ast.comprehension(iter=over) if not (scope.is_loop or scope.is_said):
                 around, self._lists = self._lists, []
                 self.loops.append(self._entry([self._text(over, scope._replace(is_loop=True))]))
                 self._lists = around
                 return ast.comprehension(node.target, ast.Name("_"), node.ifs, node.is_async)
-            case ast.Constant(value=int() | float()) if scope.is_sum:
-                return ast.Constant(0)
             case ast.Constant() | ast.JoinedStr():
                 self.texts += words_in([node])
+                if scope.is_said and isinstance(node, ast.Constant) and type(node.value) is str:
+                    return ast.Constant("")
             case ast.Assign(targets=[ast.Subscript(slice=key)], value=ast.Constant(value=str() as label)):
-                self.labels[self._text(key, scope)] = label
+                self.labels[self._text(key, scope._replace(is_said=False))] = label
             case ast.keyword(arg=str(key), value=ast.Constant(value=str() as label)):
                 self.labels[repr(key)] = label
             case _:
@@ -210,8 +210,6 @@ class Reading:
         match call.func:
             case ast.Attribute(value=ast.Call(args=others)):  # a method of what is made for it
                 pass
-            case ast.Attribute(value=ast.Name(id=name)) if _is_module(name, scope):
-                others = []
             case ast.Attribute(value=value):
                 others = [value]
             case func:
@@ -228,7 +226,7 @@ class Reading:
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
                 scope = scope._replace(is_listed=False)
-            told = "**" if key is None else self._text(key, scope)
+            told = "**" if key is None else self._text(key, scope._replace(is_said=False))
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
                 self.labels[told] = value.value
                 self.texts.append(value.value)
@@ -257,10 +255,14 @@ class Reading:
         source = scope.source
         if (source.name, name) in scope.names:
             return None
+        around = () if scope.function is None else scope.function.statements
+        inner = [one.node for one in around if getattr(one.node, "name", "") == name]
         scope = scope._replace(function=None, names=scope.names | {(source.name, name)})
-        bound = source.bound.get(name) or [
-            (one[0], name) for one in source.bound.get("*", ()) if isinstance(one, tuple)
-        ]
+        bound = (
+            inner
+            or source.bound.get(name)
+            or [(one[0], name) for one in source.bound.get("*", ()) if isinstance(one, tuple)]
+        )
         found = [one for one in map(partial(self._bound, name, scope), bound) if one is not None]
         if len(found) > 1:
             return ast.Name(" or ".join(map(ast.unparse, found)))
@@ -311,8 +313,8 @@ def _is_like(mine: _Entry, its: _Entry) -> bool:
 
 def _connected(
     point: Point, within: Sequence[Function], *, is_first: bool
-) -> tuple[Sequence[Statement], Statement]:
-    """Return the statements that decide of a line's value, in the order of the text, and its own."""
+) -> tuple[Sequence[Statement], Statement, bool]:
+    """Return the statements that decide of a line's value, its own, and whether a loop collects values."""
     function = point.function
     outwards = [one for one in above(point) if isinstance(one, ast.stmt)]
     repeats = [one for one in outwards if isinstance(one, (*_LOOPS, ast.While))]
@@ -344,7 +346,15 @@ def _connected(
                 or (one.node not in outwards and not chosen.keys().isdisjoint(inside))
             ):
                 chosen[one.node] = one
-    return [one for one in function.statements if one.node in chosen], own
+    uses = [one for one in chosen.values() if one is own or one.reads & gone.keys()]
+    turning = {name for one in function.statements if one.node in in_loops for name in one.sets} - own.sets
+    collects = any(
+        one.reads & turning
+        or (isinstance(one.node, ast.Expr) and (one.touches or isinstance(one.node.value, ast.Yield)))
+        for one in uses
+        if one.node in in_loops and not isinstance(one.node, _DECIDES)
+    )
+    return [one for one in function.statements if one.node in chosen], own, collects
 
 
 def _reaches(function: Function, name: str, since: tuple[int, int], to: Statement) -> bool:

@@ -113,13 +113,16 @@ class Source:
         return Counter(point.told for function in self.functions for point in function.points)
 
     @cached_property
-    def mentions(self) -> Counter[str]:
-        """Count the names, twice where one is not called at once but may be called again and again."""
+    def mentions(self) -> Counter[Hashable]:
+        """Count the names, twice what may be called again and again: a name not called at once, a text."""
         nodes = [*ast.walk(self.tree)]
         called = {one.func for one in nodes if isinstance(one, ast.Call)}
         names = [one for one in nodes if isinstance(one, ast.Name | ast.Attribute)]
-        found = Counter(callee_of(one) for one in (*names, *(one for one in names if one not in called)))
+        found = Counter[Hashable](
+            callee_of(one) for one in (*names, *(one for one in names if one not in called))
+        )
         found.update(2 * [one.name for one in nodes if isinstance(one, ast.alias) and one.asname])
+        found.update(2 * [one.value for one in nodes if isinstance(one, ast.Constant)])
         return found
 
     @cached_property
@@ -257,6 +260,9 @@ class Function:
         """Return whether no variable has a name by which another one goes in the other function."""
         return all(other.numbers.get(name, number) == number for name, number in self.numbers.items())
 
+    def knows(self, name: str) -> bool:
+        return name in self.numbers or name in self.source.bound
+
     @cached_property
     def numbers(self) -> dict[str, str]:
         """Return numbers for the names of its arguments and variables."""
@@ -278,7 +284,6 @@ class Point:
     Attributes:
         op: the method's or the function's name; of a block with "with " in front.
         call: what is written, without the receiver.
-        blank: the same without names.
         words: the literal texts in it.
         calls: what a step calls, as it is written; `key` is what is read or kept.
         heads: the calls that it is made of.
@@ -290,7 +295,7 @@ class Point:
         blocks = _heads_of(node)
         self.heads = blocks or [node.value if isinstance(node, _AWAITS) else cast("ast.expr", node)]
         self.expressions = [_unreceived(head, function) for head in self.heads]
-        self.call = self.blank = ", ".join(map(ast.unparse, self.expressions))
+        self.call = ", ".join(map(ast.unparse, self.expressions))
         self.words: tuple[str, ...] = ()
         self.calls = self.key = ""
         if blocks is not None:
@@ -298,7 +303,6 @@ class Point:
         else:
             (call,) = self.heads
             self.op = callee_of(call)
-            self.blank = ast.unparse(rewritten(self.expressions[0], _nameless))
             if isinstance(call, ast.Call) and self.op in CALLS_ANOTHER:
                 self.calls = ast.unparse(call.args[0]) if call.args else ""
             elif isinstance(call, ast.Call):
@@ -335,6 +339,25 @@ class Point:
 
         parts = () if statement is None else parts_of(_untyped(statement))
         return "; ".join(ast.unparse(rewritten(one, change)) for one in parts)
+
+    @cached_property
+    def handed(self) -> tuple[str, Sequence[str]]:
+        """Return what a step gets, and what a variable that a step calls was made of; and the names in it."""
+        made = (part for one in self.function.statements if self.calls in one.sets for part in one.parts)
+        told = ast.Tuple([*getattr(self.heads[0], "args", ())[1:], *cast("Iterator[ast.expr]", made)])
+        return ast.unparse(rewritten(told, _nameless)), [one.id for one in names_in(told)]
+
+    def hands_other(self, other: Point, *, is_told: bool) -> bool:
+        """Return whether a step gets other variables; one may have another name, if that name is new.
+
+        Args:
+            is_told: a record tells the plain values, however these are written.
+        """
+        (mine, names), (its, others) = self.handed, other.handed
+        if mine != its:
+            return not is_told
+        knows, know = self.function.knows, other.function.knows
+        return any(was != now and (knows(now) or know(was)) for was, now in zip(names, others, strict=True))
 
     @property
     def is_computed(self) -> bool:

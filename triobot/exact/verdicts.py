@@ -255,13 +255,14 @@ class Comparison:
             if self.is_accepted(old, new):
                 return None
             if [*map(alignment.to, calls)] != new_calls:
-                return None if len(olds) != len(news) and self._is_told(olds, news, build) else ELSEWHERE
+                return None if len(olds) != len(news) and self._is_told(old, new, build) else ELSEWHERE
         elif build < 0:
             return None
-        *pairs, (was, is_now) = zip(self.readings(old, build), self.readings(new), strict=True)
-        if not all(one.is_like(other) for one, other in pairs) or not was.goes_over_like(is_now):
+        pairs = [*zip(self.readings(old, build), self.readings(new), strict=True)]
+        if not all(one.goes_over_like(other) for one, other in pairs):
             return OTHER_VALUES
-        return None if was.ends_like(is_now) or self._is_told(olds, news, build) else OTHER_VALUES
+        ends = [one.ends_like(other) for one, other in pairs]
+        return None if all(ends) or (all(ends[:-1]) and self._is_told(old, new, build)) else OTHER_VALUES
 
     def readings(self, site: int, build: int = -1) -> Sequence[Reading]:
         """Return what decides of a site's value, in an old build or else in the present one."""
@@ -283,12 +284,15 @@ class Comparison:
         still = any(name in getattr(self._module(-1, module), "bound", ()) for module, name in left)
         return still or (old.point.calls == new.point.calls and not old.steps_like(new))
 
-    def _is_told(self, olds: Sequence[Point], news: Sequence[Point], build: int) -> bool:
+    def _is_told(self, old: int, new: int, build: int) -> bool:
         """Return whether the words are said once, before and now, so that these tell which line it is."""
+        readings = self.readings(old, build), self.readings(new)
+        olds, news = ([one.point for one in ones] for ones in readings)
         return (
             olds[-1].words == news[-1].words
             and (has_letters(olds[-1].words) or olds[-1].calls != "")
             and not all(any(one.is_repeated for one in chain) for chain in (olds, news))
+            and not any(one.collects for ones in readings for one in ones)
             and _is_once(olds, self._all(build))
             and _is_once(news, self._all(-1))
         )
@@ -456,10 +460,10 @@ class Judge:
         pairs = [*zip(before, after, strict=False)]
         if was and is_now and (called != is_now or any(of.is_elsewhere(*pair) for pair in pairs)):
             return ANOTHER_FUNCTION
-        if old and new:
-            return OTHER_ARGUMENTS if old != new else None
-        # No plain value is among the arguments, so what is written has to tell.
-        others = any(one.point.blank != other.point.blank for one, other in pairs)
+        if old and new and old != new:
+            return OTHER_ARGUMENTS
+        is_told = bool(old and new)
+        others = any(one.point.hands_other(other.point, is_told=is_told) for one, other in pairs)
         return OTHER_ARGUMENTS if others and was and is_now else None
 
     def _reword(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> str | None:
@@ -475,7 +479,8 @@ class Judge:
             return REPLACED
         placed = [_placed(ones, keyed) for ones in (olds, news)]
         is_choice = is_now.op == "choose" or (is_now.op == "fill" and len(placed[0]) == len(placed[1]))
-        if _crossed(before, after) or (is_choice and _crossed(*placed)):
+        is_made_otherwise = is_now.op == "choose" and olds[-1].asked != news[-1].asked
+        if _crossed(before, after) or (is_choice and (_crossed(*placed) or is_made_otherwise)):
             return CROSSED
         words, now_words = ([word for one in ones for word in one.point.words] for ones in (olds, news))
         if words != now_words or self._replaced(recorded, now, build, print_of, is_open=has_letters(words)):
