@@ -67,29 +67,44 @@ case(
     ["Sara"],
 )
 
-PAID = """async def order(chat):
+PAID = """async def give(chat):
+    pass
+
+async def order(chat):
     size = await chat.ask("Size?")
-    await chat.charge(50_000, "Cake")
-    await chat.ask("When?")
+    await chat.charge(50_000, "Cake", item=1)
+    when = await chat.ask("When?")
+    await chat.send(f"{size} {when}")
 """
-CHARGE = '    await chat.charge(50_000, "Cake")\n'
-case("l01 another amount, another size", PAID, swap(PAID, ("Cake", "A cake")), "SR", ["big"])
+CHARGE = '    await chat.charge(50_000, "Cake", item=1)\n'
+PAYS = ["big", "pays"]
+case("l01 a charge reworded", PAID, swap(PAID, ("Cake", "A cake")), "SSS", PAYS)
 case(
     "l02 an ask before a charge",
     PAID,
     swap(PAID, (CHARGE, '    name = await chat.ask("Name?")\n' + CHARGE)),
-    "SP",
-    ["big"],
+    "SPP",
+    PAYS,
 )
-case("l03 a charge removed", PAID, swap(PAID, (CHARGE, "")), "SP", ["big"])
+case("l03 a charge removed", PAID, swap(PAID, (CHARGE, "")), "SPP", PAYS)
 case(
     "l04 a question replaced by a charge",
     PAID,
     swap(PAID, ('    size = await chat.ask("Size?")\n', CHARGE.replace("Cake", "Box"))),
-    "PP",
-    ["big"],
+    "PPP",
+    PAYS,
 )
-case("l05 a charge behind", PAID, PAID + CHARGE.replace("Cake", "Tip"), "SS", ["big"])
+case("l05 a charge behind", PAID, PAID + CHARGE.replace("Cake", "Tip"), "SSS", PAYS)
+case("l06 another price", PAID, swap(PAID, ("50_000", "60_000")), "SSS", PAYS)
+case("l07 another item", PAID, swap(PAID, ("item=1", "item=2")), "SSS", PAYS)
+TWICE = swap(PAID, (CHARGE, CHARGE + CHARGE.replace("Cake", "Tea")))
+case(
+    "l08 two charges swapped",
+    TWICE,
+    swap(TWICE, (CHARGE, ""), ('"Tea", item=1)\n', '"Tea", item=1)\n' + CHARGE)),
+    "SPPP",
+    [*PAYS, "pays"],
+)
 
 WIDGET = """from triobot import widgets
 

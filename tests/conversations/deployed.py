@@ -17,12 +17,13 @@ from triobot.conversations.inspection.rerun import dry_services, open_rerun
 from triobot.conversations.revival import changed as changed_module
 from triobot.conversations.revival.changed import Changed, Code
 from triobot.conversations.revival.stored import read_stored, why_unfit
-from triobot.conversations.routes.filters import text
 from triobot.conversations.routes.router import Router, Table, table_of
 from triobot.exact.verdicts import Parting
+from triobot.filters import paid, text
 from triobot.seams.journals import ConversationRow
 from triobot.wire.ids import ChatId
-from triobot.wire.markup import CallbackButton
+from triobot.wire.markup import CallbackButton, PayButton
+from triobot.wire.operations import PaymentState, VerifyPayment
 
 
 def only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +74,8 @@ def router_of(loaded: Loaded, change: Change, *, now: bool = False) -> Router:
         router.conversation(text(), name="nobody")(_nobody)
     if (hook := loaded.find("shop.around")) is not None:
         router.around(hook)
+    if (give := loaded.find("shop.give")) is not None:
+        router.aside(paid(int))(give)
     return router
 
 
@@ -131,14 +134,19 @@ async def accept(store: FakeStore, function: str, was: str, now: str) -> None:
 
 
 async def _answer(town: Town, chat: ChatId, answer: str) -> None:
-    """Press the button of this key, or write it."""
+    """Press the button of this key, pay what is asked, or write it."""
     if not town.messages(chat):
         await town.says(answer, chat)
         return
     keyboard = town.newest(chat).inline_keyboard
     rows = keyboard.rows if keyboard is not None else ()
+    if any(isinstance(one, PayButton) for row in rows for one in row):
+        town.outbox.reply(PaymentState(True, 50_000), lambda one: isinstance(one, VerifyPayment))
+        await town.pays(chat)
+        return
     buttons = [one for row in rows for one in row if isinstance(one, CallbackButton)]
-    label = next((one.text for one in buttons if one.data.endswith(f".s{answer}")), None)
+    meant = (one.text for one in buttons if answer == one.text or one.data.endswith(f".s{answer}"))
+    label = next(meant, None)
     if town.newest(chat).form is not None:
         await town.submits({"name": answer}, chat)
     elif label is not None:

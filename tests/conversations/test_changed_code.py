@@ -36,7 +36,7 @@ async def test_each_person_goes_on_with_what_was_meant_or_is_parked(
     found = await deploy(change)
     told = [(one.verdict, str(one.parting), one.parked) for one in found]
     expected = change.expect[: len(found)]
-    assert found
+    assert len(found) == len(change.expect) or (found and change in CHANGES)  # who has come to the end here
     assert "".join(one.verdict for one in found) == expected, told
     for letter, one in zip(expected, found, strict=True):
         assert one.parked is (letter == "P"), told
