@@ -29,7 +29,6 @@ ModuleOf: TypeAlias = Callable[[str], Source | None]
 """Returns the source of the same build that has this name."""
 
 _Entry: TypeAlias = tuple[str, Sequence[Sequence[str]]]
-_SAME: Final = frozenset({"enumerate", "list", "tuple"})
 _LOOPS: Final = (ast.For, ast.AsyncFor)
 _DECIDES: Final = (ast.If, ast.While, ast.Match)
 _LEAVES: Final = (ast.Continue, ast.Break, ast.Return, ast.Raise)
@@ -133,8 +132,7 @@ class Reading:
         statements, receivers = self.point.function.statements, self.point.function.receivers
         while grown != len(made):
             grown = len(made)
-            names -= receivers
-            made |= {one.node: one for one in statements if names & (one.sets | one.touches)}
+            made |= {one.node: one for one in statements if names & (one.sets | one.touches) - receivers}
             names |= {name for one in made.values() for name in one.reads}
         yield from (self._text(one, scope._replace(is_said=True)) for one in (*parts, *made))
 
@@ -159,8 +157,6 @@ class Reading:
         match node:
             case ast.Call() if node in self._calls:
                 return self._own_call(node, scope)
-            case ast.Call(func=ast.Name(id=name), args=[over], keywords=[]) if name in _SAME:
-                return self._read(over, scope)
             case ast.Call(func=ast.Name(id="range"), args=args) if all(
                 isinstance(one, ast.Constant) for one in args
             ):

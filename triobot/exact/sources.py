@@ -264,16 +264,19 @@ class Function:
         return name in self.numbers or name in self.source.bound
 
     @cached_property
+    def arguments(self) -> Sequence[str]:
+        return [one.arg for one in ast.walk(self.node.args) if isinstance(one, ast.arg)]
+
+    @cached_property
     def numbers(self) -> dict[str, str]:
         """Return numbers for the names of its arguments and variables."""
         if not isinstance(self.node, _NAMED):
             return {}
         sets = {name for one in self.statements for name in one.sets}
-        found = [one.arg for one in ast.walk(self.node.args) if isinstance(one, ast.arg)]
         ordered = sorted((one for one in names_in(self.node) if one.id in sets), key=begins)
         return {
             name: f"v{number}"
-            for number, name in enumerate(dict.fromkeys([*found, *(one.id for one in ordered)]))
+            for number, name in enumerate(dict.fromkeys([*self.arguments, *(one.id for one in ordered)]))
         }
 
 

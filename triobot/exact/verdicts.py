@@ -32,6 +32,7 @@ ANOTHER_WAY: Final = "the code goes another way"
 ANOTHER_FUNCTION: Final = "a step calls another function"
 OTHER_ARGUMENTS: Final = "a step has other arguments"
 OTHER_VALUES: Final = "what its value goes by is another now"
+OTHER_PLACES: Final = "an argument of the route has the place of another one"
 CROSSED: Final = "an option has the words of another one"
 OTHER_DATA: Final = "its words come from data, and are others"
 OVER: Final = "it is over where somebody waited"
@@ -258,6 +259,9 @@ class Comparison:
                 return None if len(olds) != len(news) and self._is_told(old, new, build) else ELSEWHERE
         elif build < 0:
             return None
+        mine, its = olds[0].function.arguments, news[0].function.arguments
+        if any(was != now and (was in its or now in mine) for was, now in zip(mine, its, strict=False)):
+            return OTHER_PLACES
         pairs = [*zip(self.readings(old, build), self.readings(new), strict=True)]
         if not all(one.goes_over_like(other) for one, other in pairs):
             return OTHER_VALUES
@@ -462,8 +466,7 @@ class Judge:
             return ANOTHER_FUNCTION
         if old and new and old != new:
             return OTHER_ARGUMENTS
-        is_told = bool(old and new)
-        others = any(one.point.hands_other(other.point, is_told=is_told) for one, other in pairs)
+        others = any(one.point.hands_other(other.point, is_told=bool(old and new)) for one, other in pairs)
         return OTHER_ARGUMENTS if others and was and is_now else None
 
     def _reword(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> str | None:
