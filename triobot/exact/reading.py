@@ -163,6 +163,8 @@ class Reading:
                 numbers = range(*(getattr(one, "value", 0) for one in args))[:100]
                 self._lists.append([str(one) for one in numbers])
                 return ast.Name("range")
+            case ast.Call(func=ast.Attribute(attr="update"), args=[key, _]):
+                return self._read(key, scope)  # whatever the function makes of the value
             case ast.Call() if not (scope.is_loop or self._takes_value(node)):
                 return self._read(node, scope._replace(is_loop=True))
             case ast.Name(id=name):
