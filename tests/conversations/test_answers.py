@@ -9,7 +9,7 @@ from town import ALI, CHAT, SARA, TEXTS, Run, Town, open_town, start
 from trio.testing import MockClock
 
 from triobot import Buttons, Chat, Key, Router
-from triobot.conversations.early import Queued
+from triobot.conversations.early import Coming
 from triobot.conversations.routes.filters import Filter
 from triobot.conversations.routes.verdicts import Verdicts
 from triobot.errors import StoreFullError
@@ -273,7 +273,7 @@ async def test_a_second_delivery_is_taken_by_nobody(autojump_clock: MockClock) -
         now = town.services.clock.now()
         arrival = Arrival(CHAT, ALI.id, now, said.content_type, said.data, "once", once=True)
         assert town.door is not None
-        assert isinstance(town.door.accept(Message(CHAT, "Ali", ALI), arrival, Verdicts()), Queued)
+        assert isinstance(town.door.accept(Message(CHAT, "Ali", ALI), arrival, Verdicts()), Coming)
     async with open_town(asking_bot(got), store=store) as town:
         await town.says("Ali", CHAT + 5)  # a stranger begins something meanwhile
         # After a restart the first event of a chat brings it back.

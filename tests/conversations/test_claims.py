@@ -14,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from triobot import Chat, Key, Router
 from triobot.conversations import data as slots
 from triobot.conversations.dispatcher import CHANNEL
-from triobot.conversations.early import Begins, Queued
+from triobot.conversations.early import Coming
 from triobot.conversations.routes.verdicts import Verdicts
 from triobot.filters import flooding
 from triobot.seams.inbox import Arrival, Quota
@@ -232,13 +232,13 @@ async def accept_without_word(town: Town, beginning: object) -> None:
     await town.store.accept(arrival, quota=Quota(), beginning=beginning)  # type: ignore[arg-type]
 
 
-def looked_at(town: Town) -> Begins | Queued:
+def looked_at(town: Town) -> Coming:
     """What becomes of an event that comes now, before it is stored."""
     said = encode_event(Message(CHAT, "hi", ALI))
     assert town.door is not None
     arrival = Arrival(CHAT, ALI.id, town.services.clock.now(), said.content_type, said.data)
     coming = town.door.accept(Message(CHAT, "hi", ALI), arrival, Verdicts())
-    assert isinstance(coming, Queued)
+    assert isinstance(coming, Coming)
     return coming
 
 

@@ -19,6 +19,7 @@ from trio.testing import MockClock
 from tests.samples import sample
 from triobot.conversations import dispatcher as dispatcher_module
 from triobot.conversations import life as life_module
+from triobot.conversations import mailbox
 from triobot.conversations.chat import Chat
 from triobot.conversations.questions import tidying
 from triobot.conversations.revival import reviving
@@ -47,7 +48,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher_module, "CHANNEL", 3)
     monkeypatch.setattr(reviving, "PAGE", 4)
     monkeypatch.setattr(dispatcher_module, "BUSY", 2)
-    monkeypatch.setattr(life_module, "MAILBOX", 2)
+    monkeypatch.setattr(mailbox, "MAILBOX", 2)
     monkeypatch.setattr(life_module, "ASIDES", 2)
 
 

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from triobot.conversations.blocks import Scope
 from triobot.conversations.chat import Chat
-from triobot.conversations.life import MAILBOX
+from triobot.conversations.mailbox import MAILBOX
 from triobot.conversations.routes.filters import Command, Filter, command, message, pressed, text
 from triobot.conversations.routes.router import Router
 from triobot.conversations.routes.routing import Otherwise

@@ -475,6 +475,19 @@ class Conversation:
         """Whether its end is the beginning of its successor, which nothing has ended before."""
         return self.successor is not None and self.ending in (None, Ending.CONTINUED)
 
+    def heir(self, start: Start, delivery: Delivery) -> Conversation:
+        """Return the interrupt that has ended this conversation, and takes its place."""
+        start = attrs.evolve(start, interrupted=self.route.name)
+        return Conversation(self.life, start, delivery, self.owner)
+
+    def next_run(self) -> Conversation:
+        """Return what goes on in the place of this conversation; its beginning is written."""
+        successor, writer = self.successor, self.writer
+        assert successor is not None
+        assert writer is not None
+        begin = Carried(successor.first, *writer.carries)
+        return Conversation(self.life, successor.start, successor.delivery, self.owner, begin)
+
     def end_with(self) -> Sequence[Write]:
         """Return what ends it in the store."""
         if self.writer is None and self.stored is not None:

@@ -153,8 +153,8 @@ class Dispatcher:
             self._hurried = {seq for seq in self._hurried if seq > self._cursor} | {row.seq}
             self.elsewhere.coming.pop(row.seq, None)
             life.jump(Delivery(row.seq, event, row.at, row.group))
-            if not life.behind:
-                life.passed -= {row.seq}
+            if not life.mailbox.behind:
+                life.mailbox.passed -= {row.seq}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run until cancelled. What is not consumed then is in the inbox, and is routed again.
@@ -313,16 +313,16 @@ class Dispatcher:
                 self._load(life)
         else:
             self.lives[row.chat_id] = self.lives.pop(row.chat_id)  # the newest last
-        life.latest = row.seq
+        life.mailbox.latest = row.seq
         if life.loading:
             return
         delivery = Delivery(row.seq, event, row.at, row.group)
-        if life.behind:
+        if life.mailbox.behind:
             life.jump(delivery)
         elif life.deliver(delivery):
-            life.cursor = row.seq
+            life.mailbox.cursor = row.seq
         else:
-            life.behind = True
+            life.mailbox.behind = True
         if life.idle:
             self.over(life)
 
@@ -352,7 +352,7 @@ class Dispatcher:
     # --- back from the store
 
     def _load(self, life: ChatLife) -> None:
-        life.loading = life.behind = True
+        life.loading = life.mailbox.behind = True
         life.loads_at = self.services.clock.now()
         self._catching_up.room(life)
 
@@ -387,11 +387,11 @@ class Dispatcher:
     def _bring_back(self, chat_id: ChatId) -> None:
         if (life := self.lives.get(chat_id)) is not None:
             self.evict(life)
-            life.behind = False  # who reads on for it is too late
+            life.mailbox.behind = False  # who reads on for it is too late
         again = self.new_life(chat_id, 0)
         if life is not None:
             again.group, again.sender = life.group, life.sender
-        again.latest = self._cursor
+        again.mailbox.latest = self._cursor
         self._load(again)
 
     def _jumped(self, by: int) -> None:
@@ -502,7 +502,7 @@ class Dispatcher:
     def _is_behind(self, chat_id: ChatId) -> bool:
         """Return whether events of a chat wait in the inbox only."""
         life = self.lives.get(chat_id)
-        return self._behind or (life is not None and life.behind)
+        return self._behind or (life is not None and life.mailbox.behind)
 
     def over(self, life: ChatLife) -> None:
         """Drop a chat from memory, in which nothing goes on any more."""
@@ -517,7 +517,7 @@ class Dispatcher:
         """
         await trio.lowlevel.checkpoint()
         life = self.lives.get(chat_id)
-        ending = () if life is None else life.end_all(life.latest + 1)
+        ending = () if life is None else life.end_all(life.mailbox.latest + 1)
         self.shared.tidying.forget(chat_id)
         while not self._running.isdisjoint(ending):
             await self._fewer_running.park()

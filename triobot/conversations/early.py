@@ -29,6 +29,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, final
 
+import attrs
 import trio
 
 from ..engine import Record, encode_record
@@ -62,23 +63,60 @@ _HAS_NO_NUMBER: Final = -1
 _AT_REST: Final = attrgetter("at_rest")
 
 
-class Queued:
-    """An event that is being stored: no other one of its chat is taken meanwhile, nor begins anything."""
+@final
+@attrs.define(eq=False, repr=False)
+class Begins:
+    """A conversation that begins in the transaction that stores its event.
 
-    def __init__(self, door: EarlyDoor, event: Event, asked: Verdicts) -> None:
+    Attributes:
+        first: the first record of the conversation.
+        words: the same, as the event's row has it.
+        owner: whose it will be.
+        reads: what the chat keeps is to be read in the transaction.
+        values: what the chat keeps; None if it is to be read from the store.
+    """
+
+    start: Start
+    first: Record
+    words: str
+    owner: SenderId | None
+    reads: bool = attrs.field(factory=any_declared)
+    values: Mapping[str, str] | None = None
+
+
+@final
+class Coming:
+    """An event that is being stored: no other one of its chat is taken meanwhile, nor begins anything.
+
+    Attributes:
+        begins: what begins with it.
+    """
+
+    def __init__(self, door: EarlyDoor, event: Event, asked: Verdicts, begins: Begins | None = None) -> None:
         self._door = door
         self._came = False
         self._asked = asked
-        self.event = event
+        self.event, self.begins = event, begins
         door.coming[event.chat_id] = door.coming.get(event.chat_id, 0) + 1
+        if begins is not None:
+            door.beginnings[event.chat_id] = begins
 
     def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
-        """Return what begins with the event; see `triobot.store.Store.accept`."""
-        return None
+        """Return what begins with the event; see `triobot.store.Store.accept`.
+
+        Runs in the store's thread; the last run counts.
+        """
+        if (begins := self.begins) is None:
+            return None
+        if begins.reads:
+            begins.values = of_authors(read())
+        return begins.words
 
     def accepted(self, row: InboxRow) -> bool:
         """Return whether the event, durable now, has begun something; else it is to be handed on."""
         self._come()
+        if row.begun is not None and self.begins and self._door.begin(self.event, self.begins, row):
+            return True
         self._door.number(self._asked, row)
         return False
 
@@ -93,42 +131,6 @@ class Queued:
         if not self._came:
             self._came = True
             self._door.came(self)
-
-
-@final
-class Begins(Queued):
-    """An event that is being stored, and the conversation that begins in the same transaction.
-
-    Attributes:
-        first: the first record of the conversation.
-        owner: whose it will be.
-        reads: what the chat keeps is to be read in the transaction.
-        values: what the chat keeps; None if it is to be read from the store.
-    """
-
-    def __init__(self, door: EarlyDoor, event: Event, asked: Verdicts, start: Start, first: Record) -> None:
-        super().__init__(door, event, asked)
-        self.start = start
-        self.first = first
-        route, sender = start.route, event.sender
-        self.owner: SenderId | None = sender.id if sender is not None and route.per is Per.SENDER else None
-        self.reads = any_declared()
-        self.values: Mapping[str, str] | None = None
-        self._words = encode_record([*first, _CONVERSATION, route.version, self.owner])
-        door.beginnings[event.chat_id] = self
-
-    def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
-        """See `Queued`. Runs in the store's thread; the last run counts."""
-        if self.reads:
-            self.values = of_authors(read())
-        return self._words
-
-    def accepted(self, row: InboxRow) -> bool:
-        """See `Queued`."""
-        self._come()
-        if row.begun is not None and self._door.begin(self, row):
-            return True
-        return super().accepted(row)
 
 
 @final
@@ -168,9 +170,9 @@ class EarlyDoor:
             if not isinstance(coming.error, JournalConflictError):
                 raise coming.error
             # Its conversation was brought back without the event, which is stored like every other.
-            coming = Queued(self, event, asked)
+            coming = Coming(self, event, asked)
         # A join that waits for its turn counts then: a leave may come before it.
-        joins = [joined(event.chat_id)] if type(event) is Join and isinstance(coming, Begins) else ()
+        joins = [joined(event.chat_id)] if type(event) is Join and coming.begins is not None else ()
         commit = partial(hand_on, coming.accepted)
         try:
             acceptance = await self._services.store.accept(
@@ -183,7 +185,7 @@ class EarlyDoor:
             coming.over(known=True)
         return acceptance
 
-    def accept(self, event: Event, arrival: Arrival, asked: Verdicts) -> EarlyEvent | Begins | Queued:
+    def accept(self, event: Event, arrival: Arrival, asked: Verdicts) -> EarlyEvent | Coming:
         """Give an event to the conversation that waits for it, or say with what it is to be stored."""
         if (
             type(event) in _BEGINNERS
@@ -193,11 +195,10 @@ class EarlyDoor:
         ):
             life = self._lives.get(event.chat_id)
             if life is None:
-                if (begins := self._begins(event, arrival.at, asked)) is not None:
-                    return begins
-            elif type(event) is Message and (taken := self._take(life, event, arrival, asked)) is not None:
+                return Coming(self, event, asked, self._begins(event, arrival.at, asked))
+            if type(event) is Message and (taken := self._take(life, event, arrival, asked)) is not None:
                 return taken
-        return Queued(self, event, asked)
+        return Coming(self, event, asked)
 
     # --- what is given to a conversation that waits
 
@@ -208,7 +209,7 @@ class EarlyDoor:
         given = self._decide(event, arrival.at, life, asked)
         if type(given) is not Give or not given.wait.resting or given.wait.question:
             return None
-        conversation = life.who_has(given.wait)
+        conversation = life.places.who_has(given.wait)
         if conversation is None or (writer := conversation.writer) is None or not writer.may_take:
             return None
         if key is not None:
@@ -260,9 +261,13 @@ class EarlyDoor:
         first, value, durable = open_run(start.route, opening, now=at, jumped=jumped, untold=True)
         if value is not start.value:
             start = Start(start.route, value)
-        return Begins(self, event, asked, start, first) if durable else None
+        if not durable:
+            return None
+        owner = event.sender.id if event.sender is not None and start.route.per is Per.SENDER else None
+        words = encode_record([*first, _CONVERSATION, start.route.version, owner])
+        return Begins(start, first, words, owner)
 
-    def begin(self, begins: Begins, row: InboxRow) -> bool:
+    def begin(self, event: Event, begins: Begins, row: InboxRow) -> bool:
         """Run a conversation whose beginning is durable; False if the chat has come alive meanwhile."""
         work = self._dispatcher.work
         if work.stopping:
@@ -272,11 +277,11 @@ class EarlyDoor:
             return False
         if self._context is None:
             self._context = work.nursery.parent_task.context.copy()
-        self._context.run(self._run, begins, row)
+        self._context.run(self._run, event, begins, row)
         return True
 
-    def _run(self, begins: Begins, row: InboxRow) -> None:
-        dispatcher, event = self._dispatcher, begins.event
+    def _run(self, event: Event, begins: Begins, row: InboxRow) -> None:
+        dispatcher = self._dispatcher
         dispatcher.was_read(row.seq)
         life = dispatcher.new_life(row.chat_id, row.seq, row.at)
         if begins.values is not None:
@@ -303,14 +308,14 @@ class EarlyDoor:
         if (said := asked.said.get(_HAS_NO_NUMBER)) is not None:
             self._dispatcher.commits.asked.said[row.seq] = said
 
-    def came(self, coming: Queued) -> None:
+    def came(self, coming: Coming) -> None:
         """Note that an event is stored, or won't be: others of its chat may be taken, or begin something."""
         chat_id = coming.event.chat_id
         if (left := self.coming[chat_id] - 1) == 0:
             del self.coming[chat_id]
         else:
             self.coming[chat_id] = left
-        if self.beginnings.get(chat_id) is coming:
+        if coming.begins is not None:
             del self.beginnings[chat_id]
 
     def find_out(self, chat_id: ChatId, then: Callable[[], None]) -> None:
@@ -334,7 +339,7 @@ def _may_take(life: ChatLife, sender: SenderId | None) -> bool:
     if not (life.group or sender is None or sender == life.sender):
         return False
     places = life.places
-    waiting = life.mailbox or life.behind or life.loading or places.next or places.asides_due
+    waiting = life.mailbox.waiting or life.mailbox.behind or life.loading or places.next or places.asides_due
     if waiting or len(places.live) >= MANY:
         return False
     return bool(places.live or places.asides) and all(map(_AT_REST, places.all()))

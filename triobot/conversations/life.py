@@ -1,19 +1,18 @@
-"""One chat that has something going on: its conversations, its mailbox, its place in the inbox.
+"""One chat that has something going on: what becomes of its events, and what runs there.
 
-A chat in which nothing is going on has no `ChatLife`: it costs nothing. The mailbox is bounded; when it is
-full the chat is *behind*, and everything of it comes from the inbox, in order, until that is empty. What
-can't wait (an ignored event, a leave, interrupts, asides, payments) goes ahead of the others even then.
+A chat in which nothing is going on has no `ChatLife`: it costs nothing. What waits is in its `Mailbox`, who
+runs is in its `Places`; here it is decided, and done. While the chat is behind, what can't wait (an ignored
+event, a leave, interrupts, asides, payments) goes ahead of the others.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
+from operator import is_
 from typing import Final, final
 
-import attrs
 import trio
 
 from ..base.frozen import guarded
@@ -21,15 +20,14 @@ from ..seams.rooms import is_chat
 from ..seams.writes import PutData, Write
 from ..wire.events import Event, Join, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
-from .beginnings import Carried
 from .conversation import Conversation, Ending
 from .data import JOINED, joined
 from .doors.calls import Halt, Order, asked_of, is_signal, room_of, runs_behind
+from .mailbox import Mailbox, ends
 from .notices import Unheard, Untaken
-from .places import Due, Places, TooLate, ends
+from .places import Places
 from .refusals import Refusals
 from .revival.care import LOOKED_AT
-from .routes.declarations import Table
 from .routes.filters import Setting
 from .routes.routing import (
     BOARD,
@@ -67,8 +65,6 @@ from .running.failures import report_filter
 from .shared import Shared
 from .workload import UnitWriter
 
-# A person types a handful of messages ahead; whatever is above that waits in the inbox.
-MAILBOX: Final = 16
 # A reminder in a month is an aside, too; above this, they wait for one another.
 ASIDES: Final = 64
 # A second command that comes sooner was sent before its user could read the offer.
@@ -102,47 +98,33 @@ class ChatLife:
     """A chat with conversations or waiting events.
 
     Attributes:
-        cursor: every event of the chat up to this one was put on its way.
-        latest: the newest that the dispatcher came to; when the chat is behind, it is beyond the cursor.
-        behind: events between the two wait in the inbox.
-        passed: those of them that were dealt with ahead of the others.
+        mailbox: what waits for its conversations, here and in the inbox.
+        places: who runs here.
         loading: its conversations are being brought back from the store; nothing is routed meanwhile.
         loads_at: since when, in wall milliseconds, if it is.
         born: when it came into memory.
         group: two different people were seen here.
         sender: who sent what came last.
         kept: what the chat keeps.
-        mailbox: events that wait for a conversation here, in the order of the inbox.
-        shown: whose turn was cut off, and runs again before anything is routed; and what waits for the chat,
-            in its order, which that turn is to find.
     """
 
     def __init__(self, shared: Shared, calls: DispatcherCalls, chat_id: ChatId, cursor: int) -> None:
         self.chat_id = chat_id
-        self.cursor = cursor
-        self.latest = cursor
-        self.behind = False
-        self.passed: frozenset[int] = frozenset()
+        self.mailbox: Final = Mailbox(cursor, cursor)
         self.shared = shared
         self.work: Final = shared.work
         self.calls = calls
         self.loading = False
         self.loads_at = 0
         self.services: Final = shared.services
-        self._table: Final = shared.table
         self.group = False
         self.sender: SenderId | None = None
         self.places: Final = Places(shared.table)
         self.kept: Final = shared.keeping.begin_life(chat_id)
         self.kept.writers = self.places
-        self._too_late: TooLate | None = None
-        self._opened = 0
-        self.mailbox: Sequence[Delivery] = ()
         # What has begun in the store with the end of what it interrupts, which is being told of that.
         self._heirs: dict[SenderId | None, Conversation] = {}
         self.born = 0
-        self.shown: tuple[Conversation, Sequence[Delivery]] | None = None
-        self._early: frozenset[int] = frozenset()
 
     def setting(self, delivery: Delivery) -> Setting:
         """What filters may know besides the event."""
@@ -153,19 +135,13 @@ class ChatLife:
     @property
     def idle(self) -> bool:
         """Nothing goes on here."""
-        anything = self.places.live or self.places.asides or self.mailbox
-        return not (anything or self.behind or self.loading)
+        anything = self.places.live or self.places.asides or self.mailbox.waiting
+        return not (anything or self.mailbox.behind or self.loading)
 
     @property
     def may_leave(self) -> bool:
         """Whether something goes on here, and all can be brought back without anybody's noticing."""
-        return not (self.mailbox or self.behind or self.idle) and self.may_come_back
-
-    def who_has(self, taker: Wait | Watch) -> Conversation | None:
-        """Return the conversation whose wait or block this is; None if that is over, and its code goes on."""
-        own = self.places.live.get(taker.owner)
-        likely = [*self.places.asides, *([] if own is None else [own])]
-        return next((it for it in likely if taker in it.waits or taker in it.watches), None)
+        return not (self.mailbox.waiting or self.mailbox.behind or self.idle) and self.may_come_back
 
     @property
     def may_come_back(self) -> bool:
@@ -178,20 +154,9 @@ class ChatLife:
         """What is said of what nobody takes."""
         return Refusals(self.shared, self.chat_id, self.kept)
 
-    # --- what came too late
-
-    def _overtaken(self, delivery: Delivery) -> bool:
-        """An interrupt or a leave that came later has made it useless."""
-        late = self._too_late
-        return late is not None and late.overtaken(delivery, self.places.owner_of(delivery.event))
-
-    def _remember_late(self) -> TooLate:
-        self._too_late = late = self._too_late or TooLate()
-        return late
-
     def runs(self, halt: Halt) -> bool:
         """Whether there is something here that this stops."""
-        asked = (asked_of(delivery.event) for delivery in self.mailbox)
+        asked = (asked_of(delivery.event) for delivery in self.mailbox.waiting)
         return runs_behind(self.places.runs(halt), halt, asked)
 
     # --- in
@@ -207,23 +172,20 @@ class ChatLife:
     def _deliver(self, delivery: Delivery) -> bool:
         self.group = self.group or delivery.group
         self.sender = None if delivery.event.sender is None else delivery.event.sender.id
-        if delivery.seq in self.passed:
-            self.passed -= {delivery.seq}
+        if delivery.seq in self.mailbox.passed:
+            self.mailbox.passed -= {delivery.seq}
             return True
-        if self._overtaken(delivery):
+        if self.mailbox.overtaken(delivery, self.places.owner_of(delivery.event)):
             self._drop(delivery, "interrupted")
             return True
-        if self._too_late is not None and self._too_late.stopped(delivery):
+        if self.mailbox.stopped(delivery):
             self._drop(delivery, "stopped")
             return True
-        self._has_joined(delivery.event)
-        jumped = self.behind and not self.loading  # `jump` has refused it before
-        if isinstance(delivery.event, Leave):
-            if not self.group:
-                self._leave(delivery)
-                return True
-            if not jumped:
-                self._member_left(delivery)
+        if isinstance(delivery.event, Join):
+            self.work.commits.consumed((), [joined(self.chat_id)])
+        jumped = self.mailbox.behind and not self.loading  # `jump` has refused it before
+        if isinstance(delivery.event, Leave) and not (jumped and self.group) and self._left(delivery):
+            return True
         decision = self.decide_on(delivery, jumped=jumped)
         if isinstance(decision, Queue) and self._meets_parked(delivery):
             return True
@@ -248,28 +210,26 @@ class ChatLife:
 
     def _jump_ahead(self, delivery: Delivery) -> None:
         self.group = self.group or delivery.group
-        if delivery.seq in self.passed:
+        if delivery.seq in self.mailbox.passed:
             return
-        event = delivery.event
-        if isinstance(event, Leave) and self.group:
-            self._member_left(delivery)
-        if isinstance(event, Leave) and not self.group:
-            self._leave(delivery)
+        if isinstance(delivery.event, Leave) and self._left(delivery):
+            pass
         elif (decision := self._jump(delivery)) is not None:
             self._act(decision, delivery)
         elif not self._meets_parked(delivery):
             if waiting := self.places.kept_for(delivery):
                 self.refusals.keep(delivery, waiting[0].seq)
             return
-        self._has_joined(event)
-        self.passed |= {delivery.seq}
+        if isinstance(delivery.event, Join):
+            self.work.commits.consumed((), [joined(self.chat_id)])
+        self.mailbox.passed |= {delivery.seq}
         self._made_room()
 
     def decide_on(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
         """Who gets an event; nothing is done."""
         waits, live = self.places.waits(delivery.event, delivery.at, delivery.seq)
         watches = self.places.watches(delivery.event, delivery.at)
-        if live is not None and self._typed_for_parked_aside(delivery):
+        if live is not None and self.places.is_typed_for_parked(delivery):
             return Queue()  # it came before the live conversation began
         return decide(self._case(delivery, watches, waits, live), jumped=jumped)
 
@@ -280,8 +240,12 @@ class ChatLife:
         waits: Sequence[Wait] = (),
         live: Sequence[Wait] | None = None,
     ) -> Case:
-        event, failed = delivery.event, self._filter_failed
-        setting, table = self.setting(delivery), self._table_for(event)
+        event = delivery.event
+        failed = partial(report_filter, self.services, self.work.count, self.chat_id)
+        setting, table = self.setting(delivery), self.shared.table
+        if not is_chat(self.chat_id):  # nobody begins in a room but its own route
+            room = room_of(event)
+            table = table.in_room(None if room is None else room[0])
 
         def kept(_: Event) -> bool:
             return bool(self.places.kept_for(delivery))
@@ -291,28 +255,11 @@ class ChatLife:
     def _jump(self, delivery: Delivery) -> Drop | Start | End | Halt | Order | None:
         return jump(self._case(delivery, self.places.watches(delivery.event, delivery.at)))
 
-    def _table_for(self, event: Event) -> Table:
-        """Return who may begin here with an event: in a room nobody but its own route."""
-        if is_chat(self.chat_id):
-            return self._table
-        room = room_of(event)
-        return self._table.in_room(None if room is None else room[0])
-
-    def _filter_failed(self, name: str, error: Exception) -> None:
-        self.work.count("filter_failed")
-        report_filter(self.services, self.chat_id, name, error)
-
     def _has_room(self) -> bool:
         # While somebody is parked on a wait, the event that it waits for may be the next; so all of them are
         # looked at, and what is kept is bounded by the inbox's quota of a chat.
-        # Signals are bounded where they come in, and take nobody else's place.
         # What is typed for an aside that can't go on doesn't keep its user from beginning something else.
-        counted = (
-            queued
-            for queued in self.mailbox
-            if not is_signal(queued.event) and not self._typed_for_parked_aside(queued)
-        )
-        return sum(1 for _ in counted) < MAILBOX or any(
+        return self.mailbox.has_room(self.places.is_typed_for_parked) or any(
             wait.resting for conversation in self.places.all() for wait in conversation.waits
         )
 
@@ -329,7 +276,7 @@ class ChatLife:
             case Tell(wait):
                 self.give(wait, Unfit(delivery))
             case Queue():
-                self.mailbox = sorted([*self.mailbox, delivery], key=lambda queued: queued.seq)
+                self.mailbox.put(delivery)
             case Expire():
                 if token_of(delivery.event) is None and isinstance(delivery.event, Press):
                     self._advise(delivery)
@@ -341,7 +288,7 @@ class ChatLife:
 
     def give(self, taker: Wait | Watch, answer: Answer) -> None:
         """Close a wait, or end a block, with this."""
-        if (conversation := self.who_has(taker)) is not None:
+        if (conversation := self.places.who_has(taker)) is not None:
             conversation.give(taker, answer)
         event = answer.delivery.event
         asked = None if isinstance(event, Message) else self.refusals.question_of(event)
@@ -351,7 +298,7 @@ class ChatLife:
     def _start(self, start: Start, delivery: Delivery) -> None:
         if is_beside(start):
             if len(self.places.asides) < ASIDES:
-                self.begin_aside(start, delivery)
+                self._run(Conversation(self, start, delivery))
             else:
                 self.work.count("aside_waits")
                 self.places.asides_due = [*self.places.asides_due, (start, delivery)]
@@ -374,30 +321,21 @@ class ChatLife:
         if isinstance(decision, Start) and interrupts(decision):
             conversation.ending = Ending.INTERRUPTED
             self.places.next[conversation.owner] = (decision, delivery)
-            self.passed |= {delivery.seq}
+            self.mailbox.passed |= {delivery.seq}
 
     def _run(self, conversation: Conversation) -> None:
-        self.places.live[conversation.owner] = conversation
+        self.places.take(conversation)
         self.calls.start(conversation)
-
-    def begin_aside(self, start: Start, delivery: Delivery) -> Conversation:
-        """Run an aside, whatever goes on here."""
-        aside = Conversation(self, start, delivery)
-        self.places.asides = [*self.places.asides, aside]
-        self.calls.start(aside)
-        return aside
 
     def _halt(self, halt: Halt, delivery: Delivery) -> None:
         """Code stops a route: where it runs, and where it waits for its place."""
-        if self.behind:
-            self._remember_late().halted(delivery.seq, halt)
+        if self.mailbox.behind:
+            self.mailbox.halted(delivery.seq, halt)
         for conversation in self.places.all():
             typed = conversation.stuck and conversation not in self.places.asides
             if typed and halt.ends(conversation.route.name, conversation.key):
                 self._drop_earlier(delivery, conversation.owner, "typed_while_parked")
-        stopped = [queued for queued in self.mailbox if ends(halt, queued)]
-        self.mailbox = [queued for queued in self.mailbox if queued not in stopped]
-        for queued in [*stopped, *self.places.halt(halt)]:
+        for queued in [*self.mailbox.take_out(partial(ends, halt)), *self.places.halt(halt)]:
             self._drop(queued, "stopped")
         self.work.commits.consumed([delivery.seq])  # behind what it has ended: not before that is stored
 
@@ -429,25 +367,11 @@ class ChatLife:
             conversation.end(Ending.INTERRUPTED, delivery.at)
         return True
 
-    def _typed_for_parked_aside(self, delivery: Delivery) -> bool:
-        """Return whether this is a message that waits for an aside that can't go on."""
-        return isinstance(delivery.event, Message) and bool(self.places.kept_for(delivery))
-
     def parked_no_more(self, conversation: Conversation) -> None:
         """Forget that a conversation was parked: it goes on, or has ended."""
         self.shared.care.parked_no_more(conversation.seq)
         others = any(other.stuck for other in self.places.all() if other is not conversation)
         self.refusals.over(conversation.seq, last=not others)
-
-    def _let_go_typed(self, kept: Sequence[Delivery]) -> None:
-        """Drop what was typed for a parked aside that has ended, and for nothing else."""
-        for queued in kept:
-            if isinstance(queued.event, Message) and not self.places.kept_for(queued):
-                self._take_out(queued)
-                self._drop(queued, "typed_while_parked")
-
-    def _take_out(self, queued: Delivery) -> None:
-        self.mailbox = [other for other in self.mailbox if other is not queued]
 
     def heals(self, conversation: Conversation, waiting: Sequence[Delivery]) -> None:
         """A conversation goes on that was parked while these came for its chat, in their order.
@@ -464,7 +388,7 @@ class ChatLife:
             mine = live is conversation
             if beside:
                 free = not self.places.was_live(delivery) and not self.places.kept_for(delivery)
-                mine = free and delivery.seq not in self.passed
+                mine = free and delivery.seq not in self.mailbox.passed
                 # A live conversation that began later has asked nothing of this, either.
                 waits = waits if live is None else [*waits, *live.waits]
             if not (mine and isinstance(event, Message | Press | Submission)):
@@ -483,7 +407,7 @@ class ChatLife:
         if typed and not taken and not beside:
             typed.pop()
         for delivery in typed:
-            self.passed |= {delivery.seq}
+            self.mailbox.passed |= {delivery.seq}
             self._drop(delivery, "typed_while_parked")
 
     def _obey(self, order: Order, delivery: Delivery) -> None:
@@ -502,37 +426,36 @@ class ChatLife:
         if conversation is not None and conversation.stuck and delivery.at > self.born:
             self.shared.care.retry(self.chat_id)
 
-    def _leave(self, delivery: Delivery) -> None:
-        """A private chat was left: that ends whatever runs in it, and then only starts routes."""
+    def _left(self, delivery: Delivery) -> bool:
+        """End what a leave ends; False if the event is to be routed yet.
+
+        A member's ends the member's own conversation, and nobody else's. A private chat's ends whatever runs
+        in it, and then only starts routes.
+        """
+        if self.group:
+            sender = delivery.event.sender
+            if sender is not None and sender.id in self.places.live:
+                self._drop_earlier(delivery, sender.id, "left")
+                self.places.live[sender.id].end(Ending.STOPPED)
+            return False
         self.end_all(delivery.seq)
         self.work.commits.consumed((), [PutData(self.chat_id, JOINED, None)])
         self._act(decide(self._case(delivery)), delivery)
-
-    def _has_joined(self, event: Event) -> None:
-        if isinstance(event, Join):
-            self.work.commits.consumed((), [joined(self.chat_id)])
-
-    def _member_left(self, delivery: Delivery) -> None:
-        """A member left the group: that ends the member's own conversation, and nobody else's."""
-        sender = delivery.event.sender
-        if sender is not None and sender.id in self.places.live:
-            self._drop_earlier(delivery, sender.id, "left")
-            self.places.live[sender.id].end(Ending.STOPPED)
+        return True
 
     def _drop_earlier(self, delivery: Delivery, owner: SenderId | None, why: str = "interrupted") -> None:
         """What was queued for this owner's conversation is of no use any more; but signals are."""
-        self._remember_late().ended(owner, delivery.seq)
+        self.mailbox.ended(owner, delivery.seq)
         live = self.places.live.get(owner)
-        mine = [
-            earlier
-            for earlier in self.mailbox
+        mine = self.mailbox.take_out(
             # A block that gives an interrupt back may have kept it while others came.
-            if earlier.seq < delivery.seq
-            and self.places.owner_of(earlier.event) == owner
-            and not is_signal(earlier.event)
-            and all(conversation is live for conversation in self.places.kept_for(earlier))
-        ]
-        self.mailbox = [queued for queued in self.mailbox if queued not in mine]
+            lambda earlier: (
+                earlier.seq < delivery.seq
+                and self.places.owner_of(earlier.event) == owner
+                and not is_signal(earlier.event)
+                and all(conversation is live for conversation in self.places.kept_for(earlier))
+            )
+        )
         if owner in self.places.next:
             mine.append(self.places.next.pop(owner)[1])
         for earlier in mine:
@@ -543,13 +466,13 @@ class ChatLife:
             self._advise(delivery)
         elif why == UNHEARD and self.services.notice is not None:
             room = room_of(delivery.event)
-            begins = [route.filter.name for route in self._table_for(delivery.event).conversations]
+            begins = [route.filter.name for route in self._case(delivery).table.conversations]
             self.services.notice(Unheard(delivery.event, room, begins))
         self.refusals.drop(delivery, why, say)
 
     def _advise(self, delivery: Delivery) -> None:
         if (notice := self.services.notice) is not None:
-            event, table, begun = delivery.event, self._table, None
+            event, table, begun = delivery.event, self.shared.table, None
             if (live := self.places.live.get(self.places.owner_of(event))) is not None:
                 start = begins(self._case(delivery))
                 begun = None if start is None else (start.route, live.route)
@@ -563,56 +486,44 @@ class ChatLife:
         Once the task parks, what doesn't fit goes the way of the wait's `otherwise`.
         """
         if not resting:
-            self._opens(conversation, wait)
+            self.places.opens(conversation, wait)
         if conversation.replaying:
             return  # it took what it took
-        if self.shown is not None:
+        if self.mailbox.shown is not None:
             self._show(conversation)
-        if self.mailbox and not _cancelled():
+        if self.mailbox.waiting and not _cancelled():
             self._look_through(conversation, wait, resting=resting)
-        if self.behind and resting:
+        if self.mailbox.behind and resting:
             self.calls.room(self)
-        elif self.behind:
+        elif self.mailbox.behind:
             self._made_room()
 
-    def _opens(self, conversation: Conversation, taker: Wait | Watch) -> None:
-        self._opened += 1
-        taker.opened = conversation.seq, self._opened
-        taker.since = conversation.run.since()
-
-    def _is_for(self, delivery: Delivery, conversation: Conversation) -> bool:
-        """Whether a queued event waits for this conversation; a signal waits for whoever takes it."""
-        if is_signal(delivery.event):
-            return True
-        mine = self.places.live.get(self.places.owner_of(delivery.event)) is conversation
-        return mine and not self._typed_for_parked_aside(delivery)
-
     def _look_through(self, conversation: Conversation, wait: Wait, *, resting: bool) -> None:
-        queued, self.mailbox = deque(self.mailbox), ()
+        queued = self.mailbox.take_out()
         while queued and wait.open:
-            delivery = queued.popleft()
+            delivery = queued.pop(0)
             event, setting = delivery.event, self.setting(delivery)
-            mine = self._is_for(delivery, conversation)
+            mine = self.places.is_for(delivery, conversation)
             decision: Decision | None = offer(event, setting, wait) if mine else Queue()
             if decision is None:
                 queues = not resting or self.places.kept_for(delivery)
                 decision = Queue() if queues else unfit(event, setting, wait)
             self._act(decision, delivery)
-        self.mailbox = [*self.mailbox, *queued]
+        self.mailbox.waiting = [*self.mailbox.waiting, *queued]
 
     def open_watch(self, conversation: Conversation, watch: Watch) -> None:
         """A block that an event may end has opened: what is queued may end it, too."""
-        self._opens(conversation, watch)
+        self.places.opens(conversation, watch)
         watch.owner = conversation.owner
         conversation.watches = [*conversation.watches, watch]
         if conversation.replaying:
             return
         self._show(conversation)
-        for delivery in self.mailbox:
-            if not self._is_for(delivery, conversation):
+        for delivery in self.mailbox.waiting:
+            if not self.places.is_for(delivery, conversation):
                 continue
             if (ended := end(self._case(delivery, (watch,)))) is not None:
-                self._take_out(delivery)
+                self.mailbox.take_out(partial(is_, delivery))
                 self._act(ended, delivery)
                 self._made_room()
                 return
@@ -630,11 +541,15 @@ class ChatLife:
         if _cancelled():
             return set()
         self._show(conversation)
-        mine = [queued for queued in self.mailbox if self._is_for(queued, conversation)]
         # In a chat signals wait for whoever takes them.
         drains = not is_chat(self.chat_id)
-        brought = [q for q in mine if (drains or not is_signal(q.event)) and not self.places.kept_for(q)]
-        self.mailbox = [queued for queued in self.mailbox if queued not in brought]
+        brought = self.mailbox.take_out(
+            lambda queued: (
+                self.places.is_for(queued, conversation)
+                and (drains or not is_signal(queued.event))
+                and not self.places.kept_for(queued)
+            )
+        )
         for queued in brought:
             conversation.bring(queued)
         self._made_room()
@@ -647,9 +562,10 @@ class ChatLife:
         question = self.refusals.question_of(delivery.event)
         if question is not None and not question.startswith(BOARD):  # of a board, others have answered
             self.shared.answers.reopened(question)
-        if conversation.ending is not None and self._overtaken(delivery):
+        late = self.mailbox.overtaken(delivery, self.places.owner_of(delivery.event))
+        if conversation.ending is not None and late:
             self._drop(delivery, conversation.ending.value)
-        elif self._is_for(delivery, conversation) and conversation not in self.places.asides:
+        elif self.places.is_for(delivery, conversation) and conversation not in self.places.asides:
             self._act(Queue(), delivery)
         else:
             self._act(self.decide_on(delivery), delivery)
@@ -658,17 +574,11 @@ class ChatLife:
 
     def _show(self, conversation: Conversation) -> None:
         """Queue what came before the turn that a conversation is in, and would have been queued."""
-        if self.shown is None or self.shown[0] is not conversation or conversation.replaying:
+        if conversation.replaying:
             return
-        turn = conversation.run.now()
-        for delivery in self.shown[1]:
-            known = delivery.seq in self._early or delivery.seq in self.passed
-            # What came before it began was kept for somebody else, who may go on again now.
-            others = delivery.seq < conversation.seq and not is_signal(delivery.event)
-            if known or others or delivery.at >= turn or isinstance(delivery.event, Leave):
-                continue
+        for delivery in self.mailbox.unseen(conversation, conversation.seq, conversation.run.now()):
             self.group = self.group or delivery.group
-            if len(self.mailbox) >= MAILBOX or not self._is_for(delivery, conversation):
+            if self.mailbox.is_full or not self.places.is_for(delivery, conversation):
                 continue
             self.shared.care.at_work[LOOKED_AT] = delivery.seq
             try:
@@ -678,18 +588,12 @@ class ChatLife:
             if isinstance(decision, Queue | Give | Tell | Break | End):
                 # A block that was open before has the event, whatever opens now.
                 self._act(decision if isinstance(decision, End) else Queue(), delivery)
-                self._early |= {delivery.seq}
-
-    def shows_no_more(self) -> None:
-        """Route all that waits from now on, but for what was taken out of the mailbox meanwhile."""
-        self.shown, early, self._early = None, self._early, frozenset()
-        self.passed |= early.difference(queued.seq for queued in self.mailbox)
-        self.mailbox = [queued for queued in self.mailbox if queued.seq not in early]
+                self.mailbox.found(delivery)
 
     # --- room
 
     def _made_room(self) -> None:
-        if self.behind and self._has_room():
+        if self.mailbox.behind and self._has_room():
             self.calls.room(self)
 
     # --- out
@@ -713,18 +617,12 @@ class ChatLife:
                 return its.flush(within=lambda more: self.work.commits.add([*writes, *more], writer))
         due = self.places.next.get(owner)
         if due is not None and conversation is self.places.live.get(owner):
-            heir = self._heir(due, conversation)
+            heir = conversation.heir(*due)
             written = heir.begin_within(lambda more: self.work.commits.add([*writes, *more], writer))
             if written is not None:
                 self._heirs[owner] = heir
                 return written
         return self.work.commits.add(writes, writer)
-
-    def _heir(self, due: Due, conversation: Conversation) -> Conversation:
-        """Return the interrupt that has ended a conversation, and takes its place."""
-        start, delivery = due
-        start = attrs.evolve(start, interrupted=conversation.route.name)
-        return Conversation(self, start, delivery, conversation.owner)
 
     def end_all(self, before: int) -> Sequence[Conversation]:
         """End what runs, without a word: the chat was left, or is to be forgotten.
@@ -732,9 +630,8 @@ class ChatLife:
         What waits in it goes as well: one that isn't forgotten after all, for its open money, has heard the
         last of that. Rows from `before` on are another life's.
         """
-        self._remember_late().left(before)
-        waiting, self.mailbox = [*self.mailbox, *self.places.clear()], ()
-        for earlier in waiting:
+        self.mailbox.left(before)
+        for earlier in [*self.mailbox.take_out(), *self.places.clear()]:
             self._drop(earlier, "left")
         self.services.outbox.drop(self.chat_id)
         ending = self.places.all()
@@ -746,51 +643,41 @@ class ChatLife:
         """A conversation is over: its successor starts, or what is left is routed again from the top."""
         if conversation.ending is None or self.work.cut:
             return
-        if self.shown is not None and self.shown[0] is conversation:
-            self.shows_no_more()
-        owner = conversation.owner
+        if self.mailbox.shown is not None and self.mailbox.shown[0] is conversation:
+            self.mailbox.shows_no_more()
+        owner, owner_of, kept_for = conversation.owner, self.places.owner_of, self.places.kept_for
         if conversation in self.places.asides:
-            kept = [queued for queued in self.mailbox if conversation in self.places.kept_for(queued)]
+            kept = self.mailbox.take_out(lambda queued: conversation in kept_for(queued))
             self.places.asides = [aside for aside in self.places.asides if aside is not conversation]
-            self._let_go_typed(kept)
-            self._route_again([queued for queued in kept if queued in self.mailbox])
+            # What was typed for it while it was parked, and for nothing else.
+            typed = [queued for queued in kept if isinstance(queued.event, Message) and not kept_for(queued)]
+            for queued in kept:
+                if queued in typed:
+                    self._drop(queued, "typed_while_parked")
+                else:
+                    self._act(self.decide_on(queued), queued)
             if conversation.goes_on:
-                aside = self._successor(conversation)
-                self.places.asides = [*self.places.asides, aside]
-                self.calls.start(aside)
+                self._run(conversation.next_run())
             elif self.places.asides_due:
                 due, *self.places.asides_due = self.places.asides_due
-                self.begin_aside(*due)
+                self._run(Conversation(self, *due))
         elif conversation is self.places.live.get(owner):
             # While it is there to be asked whose they are.
-            mailbox, owner_of = self.mailbox, self.places.owner_of
-            queued = [other for other in mailbox if owner_of(other.event) == owner] if mailbox else []
+            mine = [queued for queued in self.mailbox.waiting if owner_of(queued.event) == owner]
             del self.places.live[owner]
             if owner in self.places.next:
                 due, heir = self.places.next.pop(owner), self._heirs.pop(owner, None)
-                self._run(heir or self._heir(due, conversation))
+                self._run(heir or conversation.heir(*due))
             elif conversation.goes_on:
-                self._run(self._successor(conversation))
-            elif queued:
-                self._route_again(queued)
-        if self.behind:
+                self._run(conversation.next_run())
+            elif mine:
+                for queued in self.mailbox.take_out(lambda queued: queued in mine):
+                    # There was room for it before, and nothing has been added since.
+                    self._act(self.decide_on(queued), queued)
+        if self.mailbox.behind:
             self._made_room()
         if self.idle:
             self.calls.over(self)
-
-    def _successor(self, conversation: Conversation) -> Conversation:
-        """Return what goes on in the place of a conversation; its beginning is written."""
-        successor, writer = conversation.successor, conversation.writer
-        assert successor is not None
-        assert writer is not None
-        begin = Carried(successor.first, *writer.carries)
-        return Conversation(self, successor.start, successor.delivery, conversation.owner, begin)
-
-    def _route_again(self, queued: Sequence[Delivery]) -> None:
-        self.mailbox = [other for other in self.mailbox if other not in queued]
-        for delivery in queued:
-            # There was room for it before, and nothing has been added since.
-            self._act(self.decide_on(delivery), delivery)
 
 
 def _cancelled() -> bool:

@@ -2,8 +2,6 @@
 
 A conversation is the chat's, or with ``per="sender"`` a member's own. A member's event is for the member's
 own conversation where there is one, else for the chat's.
-
-What came before the end of what it was for (an interrupt, a leave or a stop went ahead of it) is too late.
 """
 
 from __future__ import annotations
@@ -14,7 +12,8 @@ from typing import Final, TypeAlias, TypeVar, final
 from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import SenderId
 from .conversation import Conversation, Ending
-from .doors.calls import Call, Halt, Place, asked_of, is_signal
+from .doors.calls import Halt, Place, is_signal
+from .mailbox import ends
 from .routes.declarations import Per, Table
 from .routes.filters import is_payment
 from .routes.routing import Delivery, Start, Wait, Watch, concerns, interrupts, token_of
@@ -24,46 +23,6 @@ W = TypeVar("W", Wait, Watch)
 Due: TypeAlias = tuple[Start, Delivery]
 MANY: Final = 8
 """With fewer live conversations than this, all of them are looked at for each event."""
-
-
-def ends(halt: Halt, delivery: Delivery) -> bool:
-    """Return whether a stop ends what this delivery is about to start."""
-    asked = asked_of(delivery.event)
-    return isinstance(asked, Call) and halt.ends(asked.name, asked.key)
-
-
-@final
-class TooLate:
-    """Remembers, for one chat, up to where in the inbox events are of no use any more."""
-
-    def __init__(self) -> None:
-        self._ended_by: dict[SenderId | None, int] = {}
-        self._left_by = 0
-        self._halts: list[tuple[int, Halt]] = []
-
-    def ended(self, owner: SenderId | None, seq: int) -> None:
-        """Remember that what came for this owner's conversation before this is of no use."""
-        self._ended_by[owner] = max(self._ended_by.get(owner, 0), seq)
-
-    def left(self, seq: int) -> None:
-        """Remember that the chat was left: nothing before this is of use."""
-        self._left_by = max(self._left_by, seq)
-
-    def halted(self, seq: int, halt: Halt) -> None:
-        """Remember to stop what was to start before this, also where it still waits in the inbox."""
-        self._halts.append((seq, halt))
-
-    def overtaken(self, delivery: Delivery, owner: SenderId | None) -> bool:
-        """Return whether an interrupt or a leave has made an event useless; signals stay of use."""
-        sender = delivery.event.sender
-        ended_by = max(self._left_by, self._ended_by.get(owner, 0))
-        if sender is not None:
-            ended_by = max(ended_by, self._ended_by.get(sender.id, 0))
-        return delivery.seq < ended_by and not is_signal(delivery.event)
-
-    def stopped(self, delivery: Delivery) -> bool:
-        """Return whether code has stopped what this is to start."""
-        return any(delivery.seq < seq and ends(halt, delivery) for seq, halt in self._halts)
 
 
 def _saw(taker: Wait | Watch, event: Event, at: int | None) -> bool:
@@ -86,7 +45,7 @@ class Places:
         next: interrupts that wait for the end of what they interrupt, by owner.
     """
 
-    __slots__ = ("_table", "asides", "asides_due", "live", "next")
+    __slots__ = ("_opened", "_table", "asides", "asides_due", "live", "next")
 
     def __init__(self, table: Table) -> None:
         self.live: Final[dict[SenderId | None, Conversation]] = {}
@@ -95,6 +54,14 @@ class Places:
         self.asides_due: Sequence[Due] = ()
         self.next: Final[dict[SenderId | None, Due]] = {}
         self._table = table
+        self._opened = 0
+
+    def take(self, conversation: Conversation) -> None:
+        """Give a conversation its place."""
+        if conversation.beside:
+            self.asides = [*self.asides, conversation]
+        else:
+            self.live[conversation.owner] = conversation
 
     def all(self) -> list[Conversation]:
         """Return every conversation, the newest aside first."""
@@ -153,7 +120,26 @@ class Places:
             return Place.BESIDE
         return Place.LIVE if conversation.owner is None else Place.SENDER
 
+    def is_for(self, delivery: Delivery, conversation: Conversation) -> bool:
+        """Return whether an event waits for this conversation; a signal waits for whoever takes it."""
+        if is_signal(delivery.event):
+            return True
+        mine = self.live.get(self.owner_of(delivery.event)) is conversation
+        return mine and not self.is_typed_for_parked(delivery)
+
     # --- what would take an event
+
+    def opens(self, conversation: Conversation, taker: Wait | Watch) -> None:
+        """Number a wait or a block that has just opened."""
+        self._opened += 1
+        taker.opened = conversation.seq, self._opened
+        taker.since = conversation.run.since()
+
+    def who_has(self, taker: Wait | Watch) -> Conversation | None:
+        """Return the conversation whose wait or block this is; None if that is over, and its code goes on."""
+        own = self.live.get(taker.owner)
+        likely = [*self.asides, *([] if own is None else [own])]
+        return next((it for it in likely if taker in it.waits or taker in it.watches), None)
 
     def waits(
         self, event: Event, at: int | None = None, seq: int | None = None
@@ -212,6 +198,10 @@ class Places:
             for conversation in self.concerned(event)
             if concerns(event, conversation.owner) and conversation.may_want(event)
         ]
+
+    def is_typed_for_parked(self, delivery: Delivery) -> bool:
+        """Return whether this is a message that waits for an aside that can't go on."""
+        return isinstance(delivery.event, Message) and bool(self.kept_for(delivery))
 
     def watches(self, event: Event, at: int | None = None) -> Sequence[Watch]:
         """Return all blocks that an event may end; `at` as for `waits`."""

@@ -1,7 +1,7 @@
 """What a chat sends, in order and at a pace that the platform bears.
 
 Read it in this order: `lanes` and `pacing` (what may start), `retry` (what a failure means), `breaker` (whose
-fault a refusal is), `delivery` (what waits in a lane), `unrecorded`, `suspects`, `uploads`, `typing`,
+fault a refusal is), `delivery` (what waits in a lane), `suspects`, `uploads`, `typing`,
 `answers`; then `sender` and `outbox`, the only ones with tasks. Everything is in memory: what must
 survive the process is written down by the callers of `perform`, before and after.
 

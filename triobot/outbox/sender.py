@@ -43,6 +43,7 @@ from ..wire.operations import (
 from .delivery import (
     Call,
     Delivery,
+    Unrecorded,
     beside,
     chat_of,
     has_file,
@@ -73,7 +74,6 @@ from .retry import (
 )
 from .rules import OutboxRules, OutboxStatistics
 from .suspects import QUESTION, Suspects
-from .unrecorded import Unrecorded
 from .uploads import UploadedMedia, Uploads
 
 _SILENCE_TEXT: Final = (

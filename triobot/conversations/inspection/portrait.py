@@ -68,10 +68,11 @@ def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portr
         "chat_id": life.chat_id,
         "place": None if is_chat(life.chat_id) else _room(life),
         "group": life.group,
-        "behind": life.behind,
+        "behind": life.mailbox.behind,
         "loading": life.loading,
         "mailbox": [
-            {"seq": queued.seq, "at": queued.at, "what": _kind_of(queued.event)} for queued in life.mailbox
+            {"seq": queued.seq, "at": queued.at, "what": _kind_of(queued.event)}
+            for queued in life.mailbox.waiting
         ],
         "conversations": [_conversation(conversation, when(conversation)) for conversation in running],
     }
@@ -80,7 +81,7 @@ def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portr
 def _room(life: ChatLife) -> str:
     """Return a room's name and key, as the signals that are there say them."""
     events = [conversation.event for conversation in life.places.all()] + [
-        queued.event for queued in life.mailbox
+        queued.event for queued in life.mailbox.waiting
     ]
     names = (room_of(event) for event in events)
     return next((" ".join(filter(None, name)) for name in names if name), told(life.chat_id))

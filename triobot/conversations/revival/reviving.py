@@ -97,9 +97,9 @@ async def revive(life: ChatLife, waiting: Sequence[Delivery]) -> None:
             continue
         conversation = Conversation(life, *opening, row.sender_id, Revived(stored, changed))
         await _follow(conversation, stored)
-        _place(life, conversation)
+        life.places.take(conversation)
         if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:
-            life.shown = conversation, waiting
+            life.mailbox.shown = conversation, waiting
         life.work.count("revived")
         life.calls.start(conversation)
         await _stand(conversation)
@@ -181,13 +181,6 @@ async def _stand(conversation: Conversation) -> None:
         await settled.wait()
 
 
-def _place(life: ChatLife, conversation: Conversation) -> None:
-    if conversation.beside:
-        life.places.asides = [*life.places.asides, conversation]
-    else:
-        life.places.live[conversation.owner] = conversation
-
-
 def _end_politely(life: ChatLife, row: ConversationRow) -> None:
     """End, with a word, what wasn't meant to survive the process, or couldn't be written down."""
     said = life.kept.texts.restarted if row.kind != "aside" and is_chat(life.chat_id) else ""
@@ -213,7 +206,7 @@ def _place_parked(life: ChatLife, journal: Journal, route: Route | None) -> Conv
     begin = Revived(_readable(journal))
     conversation = Conversation(life, Start(route, None), delivery, row.sender_id, begin)
     conversation.stuck = True
-    _place(life, conversation)
+    life.places.take(conversation)
     return conversation
 
 
@@ -324,11 +317,11 @@ class CatchingUp:
                 await self._back.wait()
 
     async def _catch_up(self, life: ChatLife) -> None:
-        latest = life.latest
+        latest = life.mailbox.latest
         rows: Sequence[InboxRow] = ()
-        if life.cursor < latest:
-            rows = await self._pending(life, life.cursor)
-        if not self._work.stopping and life.behind:
+        if life.mailbox.cursor < latest:
+            rows = await self._pending(life, life.mailbox.cursor)
+        if not self._work.stopping and life.mailbox.behind:
             self._deliver_page(life, rows, latest)
 
     async def _pending(self, life: ChatLife, after: int) -> Sequence[InboxRow]:
@@ -341,9 +334,9 @@ class CatchingUp:
             # What the last ones of this chat left behind must be there to be read.
             await self._work.commits.wait_for()
             await await_store(life.kept.load)  # filters may ask for it
-            rows = await self._pending(life, life.cursor)
+            rows = await self._pending(life, life.mailbox.cursor)
             await revive(life, [found for row in rows if (found := self._delivery(row)) is not None])
-            life.shows_no_more()
+            life.mailbox.shows_no_more()
             await self._look_at_those_that_waited(life)
             life.loading = False
             if not self._work.stopping:
@@ -356,9 +349,9 @@ class CatchingUp:
 
     async def _look_at_those_that_waited(self, life: ChatLife) -> None:
         """Deliver what waited, as if it came now; once there is no room, only those jump ahead that can."""
-        seen, room = life.cursor, True
-        while not self._work.stopping and seen < life.latest:
-            latest = life.latest
+        mailbox, seen, room = life.mailbox, life.mailbox.cursor, True
+        while not self._work.stopping and seen < mailbox.latest:
+            latest = mailbox.latest
             rows = await self._pending(life, seen)
             for row in rows:
                 if row.seq > latest:
@@ -368,29 +361,27 @@ class CatchingUp:
                 if not room:
                     life.jump(delivery)
                 elif life.deliver(delivery):
-                    life.cursor = row.seq
+                    mailbox.cursor = row.seq
                 else:
                     room = False
             seen = min(rows[-1].seq, latest) if len(rows) == PAGE else latest
             if room:
-                life.cursor = seen
+                mailbox.cursor = seen
 
     def _deliver_page(self, life: ChatLife, rows: Sequence[InboxRow], latest: int) -> None:
         for row in rows:
             if row.seq > latest:
                 break  # the cursor comes to it by itself
-            delivery = self._delivery(row, says=row.seq not in life.passed)
+            delivery = self._delivery(row, says=row.seq not in life.mailbox.passed)
             if delivery is not None and not life.deliver(delivery):
                 return  # until there is room
-            life.cursor = row.seq
+            life.mailbox.cursor = row.seq
         else:
             if len(rows) == PAGE:
                 self.room(life)
                 return
-        life.cursor = max(life.cursor, latest)
-        life.passed = frozenset([seq for seq in life.passed if seq > life.cursor])
-        life.behind = life.latest > life.cursor
-        if life.behind:
+        life.mailbox.caught_up(latest)
+        if life.mailbox.behind:
             self.room(life)
         elif life.idle:
             life.calls.over(life)

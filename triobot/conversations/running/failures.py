@@ -10,7 +10,7 @@ import errno
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
 
@@ -215,8 +215,11 @@ def _hint(error: Exception) -> str:
     return f": what is {there}= elsewhere is {_ARGUMENTS[there]} here" if there in _ARGUMENTS else ""
 
 
-def report_filter(services: Services, chat_id: ChatId, name: str, error: Exception) -> None:
-    """Tell the operator of a filter that failed on an event, which then takes nothing."""
+def report_filter(
+    services: Services, count: Callable[[str], None], chat_id: ChatId, name: str, error: Exception
+) -> None:
+    """Count a filter that failed on an event, which then takes nothing, and tell the operator."""
+    count("filter_failed")
     line = failing_line(error.__traceback__)
     failed = f"{kind_of(error)} at {line}{_hint(error)}"
     shown = error if services.tracebacks else None
