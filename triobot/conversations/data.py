@@ -55,7 +55,7 @@ from ..wire.ids import ChatId
 from ..wire.rules import check_text
 from .running.lines import failing_line
 from .texts import Texts
-from .workload import CommitQueue, EarlyEvent
+from .workload import CommitQueue, UnitWriter
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -403,32 +403,20 @@ def of_authors(stored: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in stored.items() if not key.startswith(OURS)}
 
 
-class Writers(Protocol):
-    """The conversations of a place, which put what it keeps."""
-
-    def flush_others(self, writer: object) -> None:
-        """Have the writers of all but this one hand over what they have put."""
-        ...
-
-    def early(self) -> EarlyEvent | None:
-        """Return the event with which something that was put may yet be taken back."""
-        ...
-
-
 @final
 class Kept:
     """What one place keeps, by key, as text: the same for all that look at it in this process.
 
     Attributes:
         values: None until they are read.
-        writers: who puts something there; None if nothing goes on there.
+        writers: returns those of what goes on there, which put something.
     """
 
     __slots__ = ("__weakref__", "_chat_id", "_keeping", "_put_early", "_texts", "values", "writers")
 
     def __init__(self, keeping: Keeping, chat_id: ChatId, texts: Speech) -> None:
         self.values: dict[str, str] | None = None
-        self.writers: Writers | None = None
+        self.writers: Callable[[], Sequence[UnitWriter]] = tuple
         self._keeping = keeping
         self._chat_id = chat_id
         self._texts = texts
@@ -458,8 +446,9 @@ class Kept:
     def put(self, key: str, value: str | None, writer: object = None) -> None:
         """Keep this, or with None nothing, under a key; conversations see it in their next turn."""
         # What others have put and not handed to the commit queue comes before it.
-        if self.writers is not None:
-            self.writers.flush_others(writer)
+        for other in self.writers():
+            if other is not writer:
+                other.flush()
         if self.values is None:
             self._put_early[key] = value
         elif value is None:
@@ -540,7 +529,7 @@ class Keeping:
         await trio.lowlevel.checkpoint()
         while True:
             kept = self.kept(place)
-            if kept.writers is not None and (early := kept.writers.early()) is not None:
+            if early := next((writer.ahead for writer in kept.writers() if writer.ahead), None):
                 await early.known.wait()  # nothing may be built on what is taken back
             elif kept.values is None:
                 await kept.load()

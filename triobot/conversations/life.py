@@ -121,7 +121,7 @@ class ChatLife:
         self.sender: SenderId | None = None
         self.places: Final = Places(shared.table)
         self.kept: Final = shared.keeping.begin_life(chat_id)
-        self.kept.writers = self.places
+        self.kept.writers = self.places.writers
         # What has begun in the store with the end of what it interrupts, which is being told of that.
         self._heirs: dict[SenderId | None, Conversation] = {}
         self.born = 0

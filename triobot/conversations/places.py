@@ -13,11 +13,11 @@ from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import SenderId
 from .conversation import Conversation, Ending
 from .doors.calls import Halt, Place, is_signal
+from .journal_writer import JournalWriter
 from .mailbox import ends
 from .routes.declarations import Per, Table
 from .routes.filters import is_payment
 from .routes.routing import Delivery, Start, Wait, Watch, concerns, interrupts, token_of
-from .workload import EarlyEvent
 
 W = TypeVar("W", Wait, Watch)
 Due: TypeAlias = tuple[Start, Delivery]
@@ -86,16 +86,9 @@ class Places:
             ]
         return [*self.asides[::-1], *own]
 
-    def flush_others(self, writer: object) -> None:
-        """Have the writers of all conversations but this one hand over what they have put."""
-        for conversation in self.all():
-            if conversation.writer is not None and conversation.writer is not writer:
-                conversation.writer.flush()
-
-    def early(self) -> EarlyEvent | None:
-        """Return an event that one of them took before it was stored, and that may yet be taken back."""
-        writers = (conversation.writer for conversation in self.all())
-        return next((writer.ahead for writer in writers if writer is not None and writer.ahead), None)
+    def writers(self) -> list[JournalWriter]:
+        """Return those that write what the conversations do."""
+        return [conversation.writer for conversation in self.all() if conversation.writer is not None]
 
     # --- whose it is
 

@@ -53,9 +53,15 @@ class UnitWriter(Protocol):
 
     Attributes:
         lost: one of its units was refused: what it has written behind that is of no use.
+        ahead: an event that it took before that was stored, and that may yet be taken back.
     """
 
     lost: bool
+    ahead: EarlyEvent | None
+
+    def flush(self) -> int:
+        """Hand over what is to be one unit; return as which."""
+        ...
 
     def refused(self, error: Refusal) -> None:
         """Stop: its unit can't be stored, and has not happened; no effect of it was seen. Must not raise."""
