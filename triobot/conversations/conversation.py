@@ -317,15 +317,10 @@ class Conversation:
                 awaited = self.life.places.waiting_for(self) is not None
                 ends = giving.conclude(error, goes_on=self.goes_on, awaited=awaited, replaying=self.replaying)
                 self.also("ends", ends)
-        if error is not None:
-            self._owe_words(error)
-
-    def _owe_words(self, error: BaseException) -> None:
-        """What the user hears of a failure goes with the end: a kill in between takes nothing from it."""
-        if self.run.over or self.run.dying or self.run.interrupted or self.ending is not None:
+        if self.dead or self.run.interrupted or self.ending is not None:
             return
-        words = self.verdict(error)[1] if isinstance(error, Exception) else ""
-        if words:
+        # What the user hears of a failure goes with the end: a kill in between takes nothing from it.
+        if words := self.verdict(error)[1] if isinstance(error, Exception) else "":
             self.also("words", self.shared.tidying.owe_words(self.life.chat_id, self.seq, words))
 
     def verdict(self, failure: Exception) -> tuple[str, str]:

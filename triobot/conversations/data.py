@@ -10,8 +10,8 @@ that of all chats.
 
 from __future__ import annotations
 
-import collections.abc
 import logging
+from collections import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import reduce
@@ -69,18 +69,9 @@ _declared: Final[set[str]] = set()
 _keys: Final[dict[str, Key[Any]]] = {}
 # What these hold is checked; other classes that take parameters are checked as classes.
 _OF_ELEMENTS: Final = frozenset(
-    (
-        list,
-        set,
-        frozenset,
-        collections.abc.Collection,
-        collections.abc.Sequence,
-        collections.abc.MutableSequence,
-        collections.abc.Set,
-        collections.abc.MutableSet,
-    )
+    (list, set, frozenset, abc.Collection, abc.Sequence, abc.MutableSequence, abc.Set, abc.MutableSet)
 )
-_OF_ENTRIES: Final = frozenset((dict, collections.abc.Mapping, collections.abc.MutableMapping))
+_OF_ENTRIES: Final = frozenset((dict, abc.Mapping, abc.MutableMapping))
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -21,13 +21,12 @@ import trio
 from ..base.alarm_kinds import Alarm, RaiseAlarm
 from ..base.frozen import guarded
 from ..errors import ConflictError, NotFoundError, StoreFullError
-from ..seams.inbox import OverQuota, Quota
 from ..seams.rooms import SHARED
 from ..seams.values import reading
 from ..seams.writes import PutSetting
 from ..store import Store
-from .doors.calls import SIGNALS, Call, Place, call_arrival
-from .doors.elsewhere import RETRY_STORE, Elsewhere, is_under_way
+from .doors.calls import Call, Place, call_arrival
+from .doors.elsewhere import RETRY_STORE, Elsewhere, is_under_way, put_in
 from .routes.declarations import Route
 from .routes.schedules import LATE, NEWEST, Missed, Tick, Timetable, passed
 from .services import Services
@@ -214,9 +213,7 @@ class JobClock:
         """
         await self._reckoned.wait()
         async with self._beginning:
-            found, known = _named(self._known, name)
-            if known.gone:
-                raise ConflictError(f"the bot declares no job {name} any more")
+            found, known = _declared(self._known, name)
             await self._wait_written()
             route, job = self._jobs[found]
             await _refuse_second(self._store, name, (*route.names, route.function))
@@ -259,18 +256,11 @@ async def run_later(store: Store, now: int, name: str) -> None:
         StoreFullError: nothing was stored.
     """
     known = read_known(await store.setting(SETTING))
-    found, one = _named(known, name)
-    if one.gone:
-        raise ConflictError(f"the bot declares no job {name} any more")
+    found, one = _declared(known, name)
     await _refuse_second(store, name, (found, one.route))
     call = Call(SHARED, one.route, (), Tick(datetime.fromtimestamp(now / 1000, UTC)), place=Place.BESIDE)
     known[found] = attrs.evolve(one, due=now, begun=now)
-    arrival = call_arrival(call, f"by hand {now}", now, found)
-    accepted = await store.accept(
-        arrival, quota=Quota(events_per_chat=SIGNALS), also=[put_known(known)], on_commit=lambda _: None
-    )
-    if isinstance(accepted, OverQuota):
-        raise StoreFullError("the run was not stored: too much waits in the inbox; repeat it later")
+    await put_in(store, "run", call_arrival(call, f"by hand {now}", now, found), [put_known(known)])
 
 
 async def forget_stored(store: Store, name: str) -> None:
@@ -295,6 +285,13 @@ def _named(known: Mapping[str, KnownJob], name: str) -> tuple[str, KnownJob]:
         names = ", ".join(sorted(one.route or key for key, one in known.items())) or "none at all"
         raise NotFoundError(f"there is no job {name}; known are {names}")
     return found, known[found]
+
+
+def _declared(known: Mapping[str, KnownJob], name: str) -> tuple[str, KnownJob]:
+    found, one = _named(known, name)
+    if one.gone:
+        raise ConflictError(f"the bot declares no job {name} any more")
+    return found, one
 
 
 async def _refuse_second(store: Store, name: str, names: Sequence[str]) -> None:

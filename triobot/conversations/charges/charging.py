@@ -42,7 +42,7 @@ from ...seams.outbox import OnUnknown, Urgency
 from ...seams.values import encode_value, register
 from ...seams.writes import Write
 from ...wire.events import Event, Press
-from ...wire.ids import ChatId, RefId
+from ...wire.ids import ChatId, MessageId, RefId
 from ...wire.markup import InlineKeyboard, LinkButton, PayButton
 from ...wire.operations import CreateInvoice, EditMessage, SendMessage
 from ...wire.results import Sent
@@ -365,7 +365,7 @@ class RunningCharge:
         else:
             writer.write([*moved, *writer.result_of(own, "charge")(*outcome_of(value))])
 
-    async def replace(self, message: Sent, edit: Callable[[Sent, RefId], EditMessage]) -> None:
+    async def replace(self, message_id: MessageId, keyboard: Callable[[RefId], InlineKeyboard]) -> None:
         """Exchange the payment for another one of the same charge, under another number."""
         before, ticket = self.id, self._ticket
         self._seen(waits=False)
@@ -373,7 +373,8 @@ class RunningCharge:
         self._asked = attrs.evolve(self._asked, owner=f"{self._asked.owner}/2")
         await self._open()
         self._seen(waits=True)
-        await self._sent(edit(message, self.id))
+        asked = self._asked
+        await self._sent(EditMessage(asked.chat_id, message_id, asked.text, keyboard(self.id)))
         # Not before: until then the user sees the old button, and the charge still waits for it.
         if ticket is not None:
             ticket.listen(None)
@@ -396,7 +397,7 @@ class RunningCharge:
                 return cast("tuple[object]", value)
             # Open again at once: the next press may come while this is being looked at.
             reopen_wait(conversation, self._wait)
-            notices, captured = await hold(conversation, self._look, _is_decided)
+            notices, captured = await hold(conversation, self._look, lambda seen: _ends(seen[0]))
             for notice in notices:
                 self._heard = max(self._heard, notice.revision)
                 if notice.outcome == "paid":
@@ -469,10 +470,6 @@ def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentN
     return [*(one for one in found if one.outcome != notice.outcome), notice]
 
 
-def _is_decided(seen: Seen) -> bool:
-    return _ends(seen[0])
-
-
 def _ends(found: Sequence[PaymentNotice]) -> bool:
     """Return whether one of these ends the charge, or its button; after another "retry" it waits on."""
     return any(notice.outcome != "retry" or notice.code == _DUPLICATE for notice in found)
@@ -539,19 +536,10 @@ async def charge(
                         break
                     except PaymentDeclinedError as error:
                         # Our number was taken, for all that we know: one more try with another.
-                        if (
-                            error.code != _DUPLICATE
-                            or opened.message is None
-                            or opened.message.id is None
-                            or opened.replaced
-                        ):
+                        shown = opened.message
+                        if error.code != _DUPLICATE or shown is None or shown.id is None or opened.replaced:
                             raise
-                    await opened.replace(
-                        opened.message,
-                        lambda message, number: EditMessage(
-                            message.chat_id, message.message_id, text, keyboard(number)
-                        ),
-                    )
+                    await opened.replace(shown.id, keyboard)
                     await opened.tell_to_press_again()
             if answer is None:
                 raise PaymentExpiredError

@@ -188,14 +188,11 @@ class Elsewhere:
                 return None
 
     async def _accept(self, arrival: Arrival, *, also: Sequence[Write] = (), own: bool = False) -> bool:
-        accepted = await self._services.store.accept(arrival, quota=_QUOTA, also=also, on_commit=self._offer)
-        if isinstance(accepted, OverQuota):
-            whose = "altogether" if accepted.whole else f"in {told(arrival.chat_id)}"
-            raise StoreFullError(f"the signal was not stored: too much waits {whose}; repeat it later")
-        if own and isinstance(accepted, InboxRow):
-            self._hurry(accepted)
+        row = await put_in(self._services.store, "signal", arrival, also, self._offer)
+        if own and row is not None:
+            self._hurry(row)
             await trio.lowlevel.checkpoint_if_cancelled()
-        return isinstance(accepted, InboxRow)
+        return row is not None
 
     def _offer(self, row: InboxRow) -> None:
         event = stored_event(row)
@@ -208,6 +205,25 @@ class Elsewhere:
 
 def _ignored(row: InboxRow) -> None:
     """Ignore the row: no bot runs that could be told of it."""
+
+
+async def put_in(
+    store: Store,
+    what: str,
+    arrival: Arrival,
+    also: Sequence[Write],
+    on_commit: Callable[[InboxRow], None] = _ignored,
+) -> InboxRow | None:
+    """Store what no user did, beside what else is written; return None if the store has had it before.
+
+    Raises:
+        StoreFullError: there was no room for `what` this is; nothing was stored.
+    """
+    accepted = await store.accept(arrival, quota=_QUOTA, also=also, on_commit=on_commit)
+    if isinstance(accepted, OverQuota):
+        whose = "altogether" if accepted.whole else f"in {told(arrival.chat_id)}"
+        raise StoreFullError(f"the {what} was not stored: too much waits {whose}; repeat it later")
+    return accepted if isinstance(accepted, InboxRow) else None
 
 
 async def give_order(
@@ -229,15 +245,8 @@ async def give_order(
     order = Order(row.chat_id, row.id, end, say)
     # Whatever it was parked for counts no more; since when it has been parked stays.
     again = ParkConversation(row.lease, row.id, row.updated_at, row.parked_because)
-    accepted = await store.accept(
-        order_arrival(order, clock.now()),
-        quota=_QUOTA,
-        also=() if end else (again,),
-        on_commit=on_commit,
-    )
-    if isinstance(accepted, OverQuota):
-        raise StoreFullError("the order was not stored: too much waits in the inbox; repeat it later")
-    return isinstance(accepted, InboxRow)
+    arrival, also = order_arrival(order, clock.now()), () if end else (again,)
+    return await put_in(store, "order", arrival, also, on_commit) is not None
 
 
 async def is_under_way(

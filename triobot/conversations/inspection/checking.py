@@ -13,14 +13,16 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, final
 
+import attrs
+
 from ...base.alarm_kinds import Alarm
 from ...base.frozen import guarded
 from ...engine import Record
 from ...engine.records import ENDS, time_of
 from ...errors import TriobotError
-from ...seams.journals import ConversationId, ConversationRow, Lease
+from ...seams.journals import ConversationRow, Lease
 from ..conversation import Conversation
-from ..revival.stored import Stored
+from ..revival.stored import Stored, begun_row
 from ..services import HearRecords
 from .rerun import Divergence, Rerun, dry_services, open_rerun, recorded_ending
 from .standing import Standing, difference, standing_of
@@ -146,26 +148,11 @@ class Watched:
         return Checked(stored, standing, conversation.life.group, set_by, self._judged)
 
     def _row(self) -> ConversationRow:
-        conversation, begun = self._conversation, time_of(self._records[0])
-        return ConversationRow(
-            id=ConversationId(conversation.seq),
-            lease=self._lease,
-            chat_id=conversation.life.chat_id,
-            route=conversation.route.name,
-            kind=conversation.kind,
-            version=str(conversation.route.version),
-            sender_id=conversation.owner,
-            key=conversation.key,
-            run=conversation.run_number,
-            unfinished=False,
-            wake_at=None,
-            parked_because=None,
-            error=None,
-            in_hand=0,
-            position=len(self._records),
-            started_at=begun,
-            updated_at=time_of(self._records[-1]),
-        )
+        it, route, first = self._conversation, self._conversation.route, self._records[0]
+        row = begun_row(it.seq, self._lease, it.life.chat_id, first, it.kind, route.version, it.owner)
+        last, many = time_of(self._records[-1]), len(self._records)
+        row = attrs.evolve(row, route=route.name, key=it.key, run=it.run_number)
+        return attrs.evolve(row, unfinished=False, position=many, updated_at=last)
 
 
 async def compare(conversation: Conversation, checked: Checked) -> Divergence | None:

@@ -143,28 +143,16 @@ class Tidying:
 
     def say(self, chat_id: ChatId, words: str, seq: int) -> None:
         """Say what this row of the inbox is there for; it goes once that has been said, or can't be."""
-        if seq in self._saying:
-            return
-        if not words:
-            self._work.commits.consumed([seq])
-            return
-        self._saying.add(seq)
 
-        async def say() -> None:
-            recorded = trio.Event()
-            try:
-                await self._outbox.perform(SendMessage(chat_id, words), recorded=recorded)
-            except NotDeliveredError:
-                return  # the next start says it
-            except (TriobotError, OSError) as error:
-                self._work.count("tidying_failed")
-                log.info("an operator's words to chat %s were not sent: %s", chat_id, type(error).__name__)
-            finally:
-                self._work.commits.when_written(recorded.set)
+        def over() -> None:
             self._work.commits.consumed([seq])
             self._saying.discard(seq)
 
-        self._work.beside(say)
+        if not words:
+            over()
+        elif seq not in self._saying:
+            self._saying.add(seq)
+            self.tidy(chat_id, SendMessage(chat_id, words), over=over)
 
     # --- what is owed
 

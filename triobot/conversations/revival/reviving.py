@@ -321,8 +321,24 @@ class CatchingUp:
         rows: Sequence[InboxRow] = ()
         if life.mailbox.cursor < latest:
             rows = await self._pending(life, life.mailbox.cursor)
-        if not self._work.stopping and life.mailbox.behind:
-            self._deliver_page(life, rows, latest)
+        if self._work.stopping or not life.mailbox.behind:
+            return
+        for row in rows:
+            if row.seq > latest:
+                break  # the cursor comes to it by itself
+            delivery = self._delivery(row, says=row.seq not in life.mailbox.passed)
+            if delivery is not None and not life.deliver(delivery):
+                return  # until there is room
+            life.mailbox.cursor = row.seq
+        else:
+            if len(rows) == PAGE:
+                self.room(life)
+                return
+        life.mailbox.caught_up(latest)
+        if life.mailbox.behind:
+            self.room(life)
+        elif life.idle:
+            life.calls.over(life)
 
     async def _pending(self, life: ChatLife, after: int) -> Sequence[InboxRow]:
         read = partial(self._services.store.pending, life.chat_id, after=after, limit=PAGE)
@@ -367,24 +383,6 @@ class CatchingUp:
             seen = min(rows[-1].seq, latest) if len(rows) == PAGE else latest
             if room:
                 mailbox.cursor = seen
-
-    def _deliver_page(self, life: ChatLife, rows: Sequence[InboxRow], latest: int) -> None:
-        for row in rows:
-            if row.seq > latest:
-                break  # the cursor comes to it by itself
-            delivery = self._delivery(row, says=row.seq not in life.mailbox.passed)
-            if delivery is not None and not life.deliver(delivery):
-                return  # until there is room
-            life.mailbox.cursor = row.seq
-        else:
-            if len(rows) == PAGE:
-                self.room(life)
-                return
-        life.mailbox.caught_up(latest)
-        if life.mailbox.behind:
-            self.room(life)
-        elif life.idle:
-            life.calls.over(life)
 
     def _delivery(self, row: InboxRow, *, says: bool = False) -> Delivery | None:
         """Return the event of a row; None for the ledger's, and for one that can't be read.

@@ -44,7 +44,7 @@ from ...seams.journals import (
 from ...seams.values import reading
 from ...seams.writes import Consume, Write
 from ...wire.events import Event, Join, Press, Submission
-from ...wire.ids import MessageId, SenderId
+from ...wire.ids import ChatId, MessageId, SenderId
 from ...wire.results import Sent
 from ..codec import CODEC
 from ..doors.calls import Call, Place, asked_of, stored_event
@@ -173,10 +173,24 @@ def begun_journal(row: InboxRow, lease: Lease) -> Journal | None:
     except UnreadableRecordError as error:
         log.warning("event %d of chat %s is taken as new: %s", row.seq, row.chat_id, error)
         return None
-    it = ConversationRow(
-        id=ConversationId(row.seq),
+    it = begun_row(row.seq, lease, row.chat_id, first, kind, version, owner)
+    return Journal(it, 0, (encode_record(first),), {})
+
+
+def begun_row(
+    seq: int,
+    lease: Lease,
+    chat_id: ChatId,
+    first: Record,
+    kind: RunKind,
+    version: int,
+    owner: SenderId | None,
+) -> ConversationRow:
+    """Return the row of a conversation of which nothing is known but its first record."""
+    return ConversationRow(
+        id=ConversationId(seq),
         lease=lease,
-        chat_id=row.chat_id,
+        chat_id=chat_id,
         route=first[2],
         kind=kind,
         version=str(version),
@@ -192,7 +206,6 @@ def begun_journal(row: InboxRow, lease: Lease) -> Journal | None:
         started_at=time_of(first),
         updated_at=time_of(first),
     )
-    return Journal(it, 0, (encode_record(first),), {})
 
 
 def _read(row: InboxRow) -> tuple[Record, RunKind, int, SenderId | None]:
