@@ -93,10 +93,7 @@ class Scope(Generic[E_co]):
         )
         length = check_seconds(seconds)
         self._scope = conversation.run.scope(
-            None if math.isinf(length) and length > 0 else length,
-            at=at,
-            takes=self._watch,
-            shield=shield,
+            None if math.isinf(length) and length > 0 else length, at=at, takes=self._watch, shield=shield
         )
         self._event: E_co | None = None
 
@@ -124,10 +121,7 @@ class Scope(Generic[E_co]):
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         try:
             return bool(self._scope.__exit__(kind, error, traceback))
@@ -165,10 +159,7 @@ class FailScope:
 
     # Typed None, so that type checkers know that what the block bound is bound after it.
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._scope.__exit__(kind, error, traceback) and self._scope.cancelled_caught:
             raise trio.TooSlowError from None

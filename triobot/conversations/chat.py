@@ -711,10 +711,7 @@ class Chat(Room[E_co]):
     # --- others, and what goes on beside or after this
 
     async def start(
-        self,
-        fn: Callable[[Chat[object], *Args], Awaitable[None]],
-        *args: *Args,
-        key: str | None = None,
+        self, fn: Callable[[Chat[object], *Args], Awaitable[None]], *args: *Args, key: str | None = None
     ) -> bool:
         """Start a route in this chat; see `ChatRef.start`."""
         return await self.to(self.id).start(fn, *args, key=key)
@@ -791,10 +788,7 @@ class ChatRef(RoomRef):
         await self._door.perform(DeleteMessage(sent.chat_id, sent.message_id), OnUnknown.RESEND)
 
     async def start(
-        self,
-        fn: Callable[[Chat[object], *Args], Awaitable[None]],
-        *args: *Args,
-        key: str | None = None,
+        self, fn: Callable[[Chat[object], *Args], Awaitable[None]], *args: *Args, key: str | None = None
     ) -> bool:
         """Start a route in the chat, in the way of its kind; it is durable when this returns.
 

@@ -15,16 +15,7 @@ import attrs
 import trio
 
 from ..base.authors import leaves
-from ..engine import (
-    ContinuesAs,
-    Crashed,
-    End,
-    Evicted,
-    Returned,
-    Run,
-    Stuck,
-    WasInterrupted,
-)
+from ..engine import ContinuesAs, Crashed, End, Evicted, Returned, Run, Stuck, WasInterrupted
 from ..engine.records import Id
 from ..errors import (
     ConfigError,

@@ -42,12 +42,7 @@ import trio
 from typing_extensions import TypeForm
 
 from ..base.authors import contained, kind_of
-from ..errors import (
-    ConfigError,
-    LocalProtocolError,
-    UnreadableRecordError,
-    UnrecordableError,
-)
+from ..errors import ConfigError, LocalProtocolError, UnreadableRecordError, UnrecordableError
 from ..seams.rooms import MOST_CHATS, is_chat, told
 from ..seams.values import decode_value, encode_value, expect
 from ..seams.writes import LARGEST_VALUE, PutData

@@ -125,13 +125,7 @@ class JournalWriter(Host):
         "run_number",
     )
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        first: Record | None,
-        *,
-        durable: bool = True,
-    ) -> None:
+    def __init__(self, conversation: Conversation, first: Record | None, *, durable: bool = True) -> None:
         begin, stored = conversation.begin, conversation.stored
         row = None if stored is None else stored.row
         self.durable = durable

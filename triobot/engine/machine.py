@@ -44,20 +44,7 @@ from .core import (
     unfelt,
 )
 from .host import Host
-from .records import (
-    CUT,
-    DONE,
-    FAILED,
-    FIRED,
-    INTERRUPTED,
-    KNOWN,
-    OUTCOMES,
-    Codec,
-    Id,
-    Node,
-    Record,
-    path_of,
-)
+from .records import CUT, DONE, FAILED, FIRED, INTERRUPTED, KNOWN, OUTCOMES, Codec, Id, Node, Record, path_of
 from .scopes import lower
 
 AGAIN: Final = 60_000
@@ -723,13 +710,7 @@ class Scope:
     branch: Branch
 
     def __init__(
-        self,
-        run: Machine,
-        *,
-        seconds: float | None,
-        at: int | None,
-        takes: Filter | None,
-        shield: bool,
+        self, run: Machine, *, seconds: float | None, at: int | None, takes: Filter | None, shield: bool
     ) -> None:
         self._run = run
         self._seconds = None if seconds == math.inf else seconds
@@ -801,17 +782,7 @@ class Nursery:
     siblings, and the block waits for its children.
     """
 
-    __slots__ = (
-        "_around",
-        "_branch",
-        "_count",
-        "_id",
-        "_key",
-        "_manager",
-        "_real",
-        "_run",
-        "children",
-    )
+    __slots__ = ("_around", "_branch", "_count", "_id", "_key", "_manager", "_real", "_run", "children")
 
     _branch: Branch
 

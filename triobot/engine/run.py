@@ -45,20 +45,7 @@ from .core import (
 )
 from .host import Host
 from .machine import Machine, Nursery, Scope
-from .records import (
-    ABSENT,
-    NOTED,
-    PATCHED,
-    READ,
-    WROTE,
-    Codec,
-    Id,
-    Node,
-    Put,
-    Raises,
-    Record,
-    drawn,
-)
+from .records import ABSENT, NOTED, PATCHED, READ, WROTE, Codec, Id, Node, Put, Raises, Record, drawn
 from .scopes import innermost
 from .sync import Channel, Event
 
@@ -158,12 +145,7 @@ class Run(Machine):
     __slots__ = ("_unpatched", "args", "fn", "view", "view_turn")
 
     def __init__(
-        self,
-        host: Host,
-        records: Sequence[Record],
-        codec: Codec,
-        fresh: bool = False,
-        dry: bool = False,
+        self, host: Host, records: Sequence[Record], codec: Codec, fresh: bool = False, dry: bool = False
     ) -> None:
         super().__init__(host, records, codec, fresh, dry)
         self.fn: str = records[0][2]

@@ -208,9 +208,7 @@ async def ask(
     # As `open_wait`, without its detour: this is what most turns are.
     wait = begin_wait(conversation, Wait(look, said))
     try:
-        await conversation.perform(
-            SendMessage(conversation.life.chat_id, question, reply_keyboard=reply),
-        )
+        await conversation.perform(SendMessage(conversation.life.chat_id, question, reply_keyboard=reply))
         while True:
             value = await answered(conversation, wait, True)
             if shared is not None or kind is str or not isinstance(value, str):

@@ -276,13 +276,7 @@ class Router:
         return taken
 
     def room(
-        self,
-        taken: Filter[E],
-        /,
-        *,
-        name: str | None = None,
-        formerly: Sequence[str] = (),
-        version: int = 1,
+        self, taken: Filter[E], /, *, name: str | None = None, formerly: Sequence[str] = (), version: int = 1
     ) -> RoomDeclaration[E]:
         """Declare a kind of room: code that decides, waits and keeps time for several chats, and is none.
 
