@@ -37,7 +37,14 @@ from .figures import Figures, note, percentile
 from .load import SECRET, TOKEN
 from .processes import take_sides
 
-MANY: Final = {"silent": 3_000, "heads": 3_000, "bodies": 1_500, "strange": 1_500, "busy": 520, "unread": 520}
+MANY: Final = {
+    "silent": 10_000,
+    "heads": 10_000,
+    "bodies": 1_500,
+    "strange": 1_500,
+    "busy": 520,
+    "unread": 520,
+}
 ATTACKS: Final = {
     "none": "none",
     **{
@@ -198,6 +205,7 @@ async def _system(
         "TRIOBOT_WEBHOOK_SECRET": SECRET,
         "TRIOBOT_BASE_URL": platform,
         "TRIOBOT_STORE": f"sqlite:{folder}/bot.db",
+        "TRIOBOT_CONNECTIONS": "12000",  # more than an attacker holds, as the page of limits tells
         "PYTHONPATH": str(_ROOT),
     }
     with contextlib.ExitStack() as stack:

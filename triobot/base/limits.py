@@ -72,7 +72,8 @@ class ServingLimits:
             written.
         connections: how many are open at once; never more than the process may have, less what it needs for
             other things. One more: the connection whose sender has kept us waiting for longest is closed;
-            where all have a request in hand, the new one waits in the kernel's queue.
+            where all have a request in hand, the new one waits in the kernel's queue. Strangers who hold
+            more than this cost good events a second each; who hold fewer, some milliseconds.
         connections_per_address: the same for one IPv4 address or one IPv6 network of 64 bits, or None. One
             more: as above, among that sender's; where all have a request in hand, the new one is closed.
         shared_addresses: addresses and networks that many senders share, such as a proxy's: what comes from
