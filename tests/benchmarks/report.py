@@ -128,7 +128,14 @@ def _short(parts: Mapping[str, Any]) -> str:
                 for many in ("64", "1")
             ),
             _middle([seconds * 1e3 for seconds in echo["64"][system.name]["start_cpu"]]),
-            _middle(ask["64"].get(_ASKS.get(system.name, system.name), {}).get("waiting", [])),
+            # A collector that runs in between gives more back than what waits has taken.
+            _middle(
+                [
+                    one
+                    for one in ask["64"].get(_ASKS.get(system.name, system.name), {}).get("waiting", [])
+                    if one > 0
+                ]
+            ),
         ]
         for system in SHORT
         if system.name in echo["64"]
