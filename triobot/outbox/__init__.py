@@ -1,11 +1,18 @@
-"""What a chat sends, in order and at a pace that the platform bears.
+"""The outbox: sends each chat's operations in order, at a rate that the platform accepts.
 
-Read it in this order: `lanes` and `pacing` (what may start), `retry` (what a failure means), `breaker` (whose
-fault a refusal is), `delivery` (what waits in a lane), `suspects`, `uploads`, `typing`,
-`answers`; then `sender` and `outbox`, the only ones with tasks. Everything is in memory: what must
-survive the process is written down by the callers of `perform`, before and after.
+Suggested reading order:
 
-Broadcasts are such a caller: `course` decides, `broadcasts` has the tasks.
+- `lanes` and `pacing`: which operation may start;
+- `retry`: what follows from a failed attempt;
+- `breaker`: whether a refusal is due to the token or to one chat;
+- `delivery`: the entries of a lane;
+- `suspects`, `uploads`, `typing` and `answers`;
+- `sender` and `outbox`: the only two modules that start tasks.
+
+The outbox keeps everything in memory. Callers of `perform` store what must survive the process, before and
+after the call.
+
+Broadcasts are such a caller: `course` decides, and `broadcasts` runs the tasks.
 """
 
 from .broadcasts import Announcement, Broadcasts, open_broadcasts

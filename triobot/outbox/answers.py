@@ -1,8 +1,8 @@
-"""The answers to presses: one a press, by the author, or by itself when the author says nothing in time.
+"""Answers to button presses: one per press, sent by the author, or with an empty text after a delay.
 
-Presses are answered on a path of their own with a few requests at a time, so an answer never waits behind
-the messages of its chat. An answer is worth nothing when late: none is tried again, and when more than a
-bound wait, the oldest that no task waits for is given up. What fails is counted and logged, never raised.
+Answers have senders of their own, so an answer never waits behind the messages of its chat. A late answer is
+useless, so no answer is retried. When too many answers wait, the oldest answer without a waiting task is
+discarded. Failures are counted and logged, never raised.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _log = logging.getLogger("triobot.outbox")
 @final
 @guarded
 class AnswerRules:
-    """The constants of answers.
+    """Limits and delays of answers.
 
     Attributes:
-        after: seconds after which a press that a conversation took is answered without a word.
-        remembered: how many presses are remembered as taken, and how many as answered.
-        waiting: how many answers that no task waits for may wait to be sent.
-        parallel: how many are sent at a time.
-        within: seconds after which one that the platform doesn't answer is given up, so that chats whose
-            requests it never answers don't keep the others waiting. It is worth nothing by then.
+        after: seconds after which a press that a conversation took gets an empty answer.
+        remembered: largest number of taken presses, and of answered presses, in memory.
+        waiting: largest number of queued answers without a waiting task.
+        parallel: answers in flight at a time.
+        within: seconds after which an unanswered request is given up. The limit keeps chats that the platform
+            never answers from delaying other chats' answers. An answer that late is useless anyway.
     """
 
     after: float = 1.0
@@ -48,7 +48,7 @@ class AnswerRules:
 
 @final
 class Presses:
-    """Which presses are taken, which are answered. Pure. Both memories are bounded, the oldest go first."""
+    """The taken presses and the answered presses, bounded: the oldest entries are dropped. Pure."""
 
     def __init__(self, rules: AnswerRules | None = None) -> None:
         self._rules = rules or AnswerRules()
@@ -56,12 +56,12 @@ class Presses:
         self._answered: OrderedDict[CallbackId, None] = OrderedDict()
 
     def take(self, chat: ChatId, callback_id: CallbackId, now: float) -> None:
-        """Remember a press that a conversation took; it is due after `AnswerRules.after`."""
+        """Remember a press that a conversation took; an empty answer is due after `AnswerRules.after`."""
         if callback_id not in self._answered and callback_id not in self._taken:
             self._taken[callback_id] = (chat, now + self._rules.after)
 
     def settle(self, callback_id: CallbackId) -> bool:
-        """Claim the right to answer a press; False if it has been answered."""
+        """Mark a press as answered; return False if the press was already answered."""
         if callback_id in self._answered:
             return False
         self._taken.pop(callback_id, None)
@@ -71,13 +71,14 @@ class Presses:
         return True
 
     def reopen(self, callback_id: CallbackId) -> None:
-        """Give back an unused claim, so that the press can be settled again."""
+        """Remove the mark of an answer that was never sent, so that the press can be answered again."""
         self._answered.pop(callback_id, None)
 
     def due(self, now: float) -> list[tuple[ChatId, CallbackId]]:
-        """Return the presses to be answered without a word now; the caller settles each.
+        """Return the presses that need an empty answer now; the caller calls `settle` for each.
 
-        Those are the ones that are due, and the oldest when more are taken than are remembered.
+        The result contains presses past their delay. The oldest presses are added when more than `remembered`
+        presses are taken.
         """
         excess = len(self._taken) - self._rules.remembered
         due: list[tuple[ChatId, CallbackId]] = []
@@ -88,7 +89,7 @@ class Presses:
         return due
 
     def look_again(self) -> float:
-        """Return when the next press is due: `NEVER` if none is taken, `-NEVER` if too many are."""
+        """Return when the next press is due: `NEVER` if none is taken, `-NEVER` if too many are taken."""
         if len(self._taken) > self._rules.remembered:
             return -NEVER
         return next((due_at for _, due_at in self._taken.values()), NEVER)
@@ -103,10 +104,10 @@ class _Pending:
 
 @final
 class Answers:
-    """The path of answers: a few senders, the author's words before the empty ones.
+    """The answers' queue and senders. Answers of the author are sent before empty answers.
 
     Args:
-        perform: sends one answer; its errors end here.
+        perform: sends one answer. `Answers` logs and counts the errors.
         start: starts a sender in the outbox's nursery.
     """
 
@@ -128,11 +129,11 @@ class Answers:
 
     @property
     def idle(self) -> bool:
-        """Return whether nothing waits or is in flight."""
+        """Whether no answer is queued or in flight."""
         return not self._senders and not self._authors and not self._silent
 
     def look_again(self) -> float:
-        """Return when `answer_due` has something to do."""
+        """Return when `answer_due` next has a press to answer."""
         return self._presses.look_again()
 
     def take(self, chat: ChatId, callback_id: CallbackId, now: float) -> None:
@@ -140,12 +141,12 @@ class Answers:
         self._presses.take(chat, callback_id, now)
 
     def answer_due(self, now: float) -> None:
-        """Answer without a word what has waited long enough."""
+        """Queue an empty answer to each press that is past its delay."""
         for chat, callback_id in self._presses.due(now):
             self.answer_soon(chat, callback_id, "")
 
     def answer_soon(self, chat: ChatId, callback_id: CallbackId, text: str) -> None:
-        """Answer a press, unless it has been answered, and don't wait for it."""
+        """Queue an answer without waiting for the result; do nothing if the press was already answered."""
         if not self._presses.settle(callback_id):
             return
         self._silent.append(_Pending(AnswerCallback(chat, callback_id, text)))
@@ -155,13 +156,13 @@ class Answers:
         self._send()
 
     async def answer(self, chat: ChatId, callback_id: CallbackId, text: str, *, alert: bool) -> bool:
-        """Answer a press with the author's words, and wait until they are out or have failed.
+        """Answer a press with the author's text, and wait until the request has succeeded or failed.
 
         Returns:
-            False if the press had been answered.
+            False if the press was already answered.
 
-        Cancellation: *atomic* while it waits for its turn: the press is then answered without a word.
-        *Ambiguous* later: the request goes on.
+        Cancellation: *atomic* while the answer is queued: the press then gets an empty answer. *Ambiguous*
+        once the request has started: the request continues.
         """
         operation = AnswerCallback(chat, callback_id, text, alert)
         if not self._presses.settle(callback_id):
@@ -182,7 +183,7 @@ class Answers:
         return True
 
     def close(self) -> None:
-        """Give up whatever still waits."""
+        """Discard the queued answers, count each answer as failed, and wake the waiting tasks."""
         for pending in [*self._authors, *self._silent]:
             self._landed(pending, sent=False)
         self._authors.clear()

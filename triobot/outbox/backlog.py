@@ -1,4 +1,4 @@
-"""Tells how long operations have waited, and whether they wait for the platform alone. Pure."""
+"""The age of the oldest waiting operation, and whether all operations wait for the platform alone. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from .lanes import Lanes
 
 
 def oldest_wait(lanes: Lanes[Delivery], now: float) -> float:
-    """Return for how many seconds the oldest awaited operation has waited; 0 while everything is held.
+    """Return the age in seconds of the oldest money or reply operation that waits; 0 while everything is
+    held.
 
-    A first attempt that is under way doesn't count, nor does what is behind a file being uploaded.
+    An operation in its first attempt doesn't count. Operations queued behind a file upload in their lane
+    don't count either.
     """
     if lanes.held:
-        return 0.0  # that has an alarm of its own
+        return 0.0  # The hold raises its own alarm.
     oldest, uploading = now, None
     for delivery in lanes.places():
         first = delivery.sending and delivery.attempts == 1
@@ -28,9 +30,14 @@ def oldest_wait(lanes: Lanes[Delivery], now: float) -> float:
 
 
 def is_stuck(lanes: Lanes[Delivery], now: float) -> bool:
-    """Return whether something is queued, nothing in flight, and all held or waiting to be repeated.
+    """Return whether draining makes no progress until the platform recovers.
 
-    Or the pace holds it back for more than a second, and all of it is done anew after the next start.
+    That is so while operations are queued, none is in flight, and one of these is true:
+
+    - the breaker holds everything;
+    - every lane's first operation waits for a repeated attempt;
+    - the pace would delay the queue by more than a second, and every operation is repeated after the next
+      start or may be lost.
     """
     if lanes.in_flight or not lanes.queued:
         return False

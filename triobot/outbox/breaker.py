@@ -1,23 +1,26 @@
-"""Whose fault a 403 is: the token's, which is refused everywhere, or one chat's, whose person left. Pure.
+"""Circuit breaker: decides whether a 401 or 403 means a bad token or a chat that the user has left. Pure.
 
-The platform answers both with the same status. So a refused operation is not failed at once: its lane waits
-(it is *suspected*) until something else tells.
+The platform answers both cases with the same status. A refused operation therefore doesn't fail at once. The
+operation is *suspected*, and waits in its lane until one of these decides:
 
-- A success elsewhere, begun after the refusal: the operation is tried once more; refused again, it is that
-  chat's own, and its caller is told.
-- Several chats refused within seconds and no success between: the token. Everything is **held**.
-- The platform said that this chat was left: its own, until it works again.
-- Nothing else happened for a few seconds: held if this chat worked minutes ago or if nothing ever worked
-  in this process; else the chat's own.
+- A request that began after the refusal succeeds. The operation is then tried once more. If the platform
+  refuses the operation again, its own chat is the cause, and the caller gets the error.
+- Several chats are refused within seconds, without a success between. The token is then the cause, and
+  everything is **held**.
+- The platform reports that the user left the chat. Refusals of the chat are then the chat's own, until a
+  request to the chat succeeds.
+- A few seconds pass without other evidence. Everything is held if the chat worked minutes ago, or if no
+  request has succeeded in this process. Otherwise the chat is the cause.
 
-A broadcast refused by a chat that nobody has spoken with lately tells *faintly*: of an old audience most may
-have left, many in a row. Such refusals wait for a success as others do, and hold nothing by their number
-alone; only when a minute has brought no success at all, several of them mean the token, and few the chats.
+A broadcast's refusal is *faint* evidence if the chat hasn't worked lately: most users of an old audience may
+have left. Faint refusals wait for a success like other refusals, but they don't count among the several
+chats. After a minute without any success, several faint refusals mean the token, and a few mean the chats.
 
-While held nothing is failed. A queued operation goes out as a probe every half minute, and one of a chat
-that hasn't been refused at once while the evidence is thin. As often a question goes out that concerns no
-chat, at once where time alone has told: nobody may have anything to say, and who left is no witness. The
-first success releases, and every refused operation is judged afresh.
+No operation fails while everything is held. Every half minute one queued operation is sent as a probe. While
+few chats are suspected, an operation of an unrefused chat is sent as a probe at once. A *question*, a request
+that concerns no chat, is also sent every half minute, since the queue may be empty, and since a chat that was
+left proves nothing. The first question is sent at once if everything is held because time passed. The first
+success releases all operations, and the breaker judges each refusal afresh.
 """
 
 from __future__ import annotations
@@ -36,15 +39,17 @@ NEVER: Final = float("inf")
 @final
 @guarded
 class BreakerRules:
-    """The constants of the judgement.
+    """The breaker's limits and delays.
 
     Attributes:
-        chats: refused within `within` seconds, with no success between, mean the token.
-        patience: seconds for which the first refusals wait for other evidence.
-        faint_patience: the same for those that tell faintly.
-        recently: a chat that worked within these seconds doesn't leave in silence as a rule.
-        probe_every: seconds between probes while held, and between questions.
-        remembered: how many chats that worked are remembered.
+        chats: number of chats refused within `within` seconds, without a success between, that means a bad
+            token.
+        within: see `chats`.
+        patience: seconds for which a suspected chat waits for other evidence.
+        faint_patience: the same for faint suspicions.
+        recently: seconds for which a success is evidence that the user hasn't left the chat.
+        probe_every: seconds between two probes, and between two questions, while everything is held.
+        remembered: largest number of working chats, and of left chats, in memory.
     """
 
     chats: int = 5
@@ -59,11 +64,12 @@ class BreakerRules:
 @final
 @guarded
 class Held:
-    """Everything waits.
+    """The state in which all operations wait.
 
     Attributes:
-        since: when it began.
-        sure: several chats were refused, or nothing ever worked; else it was one chat that worked before.
+        since: when the hold began.
+        sure: whether several chats were refused, no request ever succeeded, or the last question was denied;
+            False if one chat that worked before was refused.
     """
 
     since: float
@@ -81,7 +87,7 @@ class _Suspicion:
 
 @final
 class Breaker:
-    """The judge of refusals. `chat` is any key that stands for one chat."""
+    """The circuit breaker. A `chat` is any key that identifies one chat."""
 
     def __init__(self, rules: BreakerRules | None = None) -> None:
         self._rules = rules or BreakerRules()
@@ -95,11 +101,11 @@ class Breaker:
         self.held: Held | None = None
 
     def is_untroubled(self) -> bool:
-        """Return whether nothing is held, and nobody suspected."""
+        """Return whether nothing is held and no chat is suspected."""
         return self.held is None and not self._suspicions
 
     def succeeded(self, chat: Hashable, began: float, now: float) -> tuple[Hashable, ...]:
-        """Record that a request to `chat`, begun at `began`, did what it should.
+        """Record the success of a request to `chat` that began at `began`.
 
         Returns:
             The chats whose refused operations are to be tried again now.
@@ -120,13 +126,14 @@ class Breaker:
         return self.accepted(began, now)
 
     def accepted(self, began: float, now: float) -> tuple[Hashable, ...]:
-        """Record that the token was good for a request: it succeeded, or was refused for its content.
+        """Record that the platform accepted the token: a request succeeded, or was refused for its content.
 
-        Returns: as `succeeded`.
+        Returns:
+            The chats whose refused operations are to be tried again now.
         """
         self._anything_worked = True
         if self.held is not None:
-            # A request that left before the refusals says nothing about the token as it is now.
+            # A request sent before the hold proves nothing about the token now.
             if began < self.held.since:
                 return ()
             self.held = None
@@ -135,17 +142,18 @@ class Breaker:
             return waiting
         again: list[Hashable] = []
         for other, suspicion in self._suspicions.items():
-            # Another operation of the same chat tells as much of the token as another chat's does.
+            # A success in the same chat proves as much about the token as a success in another chat.
             if suspicion.cleared_at is None and began >= suspicion.refused_at:
                 suspicion.cleared_at = now
                 again.append(other)
         return tuple(again)
 
     def left(self, chat: Hashable) -> bool:
-        """Record that a chat was left: its refusals, before or after, say nothing of the token.
+        """Record that the user left the chat: no refusal of the chat, past or future, counts against the
+        token.
 
         Returns:
-            True if everything was held because of this chat alone, and goes on now.
+            True if everything was held because of this chat alone, and is now released.
         """
         self._worked.pop(chat, None)
         self._left[chat] = None
@@ -158,13 +166,13 @@ class Breaker:
         return True
 
     def refused(self, chat: Hashable, now: float, *, broadcast: bool = False) -> bool:
-        """Record that a request to `chat` was answered 401 or 403.
+        """Record that the platform answered a request to `chat` with 401 or 403.
 
         Args:
-            broadcast: the request was part of a broadcast, whose receiver may have left long ago.
+            broadcast: whether the request was part of a broadcast; the user may have left the chat long ago.
 
         Returns:
-            True if that is the chat's own fault; False if its operation must wait, unfailed.
+            True if the chat is the cause; False if the operation must wait, unfailed.
         """
         if chat in self._left:
             return True
@@ -189,10 +197,11 @@ class Breaker:
         return False
 
     def judge(self, now: float) -> tuple[Hashable, ...]:
-        """Let time tell. To be called at `look_again`, before anything is started.
+        """Decide the suspicions that have waited long enough. Call `judge` at `look_again`, before starting
+        operations.
 
         Returns:
-            The chats whose refused operations are their own fault.
+            The chats that are the cause of their refused operations.
         """
         if self.held is not None or not self._suspicions:
             return ()
@@ -209,7 +218,7 @@ class Breaker:
         return tuple(late)
 
     def look_again(self, now: float) -> float:
-        """Return when `judge`, `may_probe` or `may_ask` may say something new, if nothing else happens."""
+        """Return when `judge`, `may_probe` or `may_ask` can next change its result without new events."""
         if self.held is not None:
             probe_at = NEVER if self._probing else self._probe_at
             ask_at = NEVER if self._asking else self._ask_at
@@ -219,37 +228,38 @@ class Breaker:
         return min((self._due(suspicion) for suspicion in self._suspicions.values()), default=NEVER)
 
     def may_probe(self, now: float) -> bool:
-        """Return whether any operation may go out as a probe now."""
+        """Return whether an operation of any chat may be sent as a probe now."""
         return self.held is not None and not self._probing and now >= self._probe_at
 
     def may_probe_untried(self) -> bool:
-        """Return whether an operation of a chat that hasn't been refused may go out as a probe now."""
+        """Return whether an operation of an unrefused chat may be sent as a probe now."""
         return self.held is not None and not self._probing and len(self._suspicions) < self._rules.chats
 
     def probe_started(self, now: float) -> None:
-        """Record that a probe is out; there is one at a time."""
+        """Record that a probe was sent; only one probe is in flight at a time."""
         self._probing = True
         self._probe_at = now + self._rules.probe_every
 
     def probe_ended(self) -> None:
-        """Record that the probe has ended, whatever its outcome."""
         self._probing = False
 
     def may_ask(self, now: float) -> bool:
-        """Return whether a question that concerns no chat may go out now."""
+        """Return whether a question, a request that concerns no chat, may be sent now."""
         return self.held is not None and not self._asking and now >= self._ask_at
 
     def may_ask_first(self) -> bool:
-        """Return whether a question would tell what nothing has told so far: whether requests are taken."""
+        """Return whether a first question is useful: no request has succeeded yet, and no question is in
+        flight.
+        """
         return self.held is None and not self._anything_worked and not self._asking
 
     def ask_started(self, now: float) -> None:
-        """Record that a question is out; there is one at a time."""
+        """Record that a question was sent; only one question is in flight at a time."""
         self._asking = True
         self._ask_at = now + self._rules.probe_every
 
     def ask_ended(self, *, denied: bool) -> None:
-        """Record that the question has ended; `denied`: with 401 or 403, so that the token is refused."""
+        """Record the end of a question; `denied`: the answer was 401 or 403, so the token is refused."""
         self._asking = self._undecided = False
         self._denied = denied
         if denied and self.held is not None:
@@ -257,28 +267,30 @@ class Breaker:
 
     @property
     def accepts(self) -> bool:
-        """Return whether the platform takes requests, as far as known: nothing is held, and one was taken."""
+        """Whether the platform accepts requests, as far as is known: nothing is held, and a request has
+        succeeded.
+        """
         return self.held is None and self._anything_worked
 
     @property
     def undecided(self) -> bool:
-        """Return whether everything is held only until the first question is answered."""
+        """Whether everything is held only until the first question is answered."""
         return self.held is not None and self._undecided
 
     @property
     def refused_all(self) -> bool:
-        """Return whether the token itself is refused: by the last question, else by what chats were answered.
+        """Whether the token itself is refused.
 
-        After a question without an answer that is False: everyone who was refused may have left. A probe to
-        another chat tells then.
+        The last question's answer decides, otherwise the refusals of the chats. A question without a usable
+        answer makes the value False: every refused user may have left. A probe to another chat then decides.
         """
         if self.held is None or self._undecided:
             return False
         return self.held.sure if self._denied is None else self._denied
 
     def _due(self, suspicion: _Suspicion) -> float:
-        # A chat that is being tried once more has nothing to wait for; its suspicion is kept for a while in
-        # case that attempt has to wait for something else.
+        # The repeated attempt has no deadline of its own. The suspicion stays for a while, in case the
+        # attempt waits for something else.
         if suspicion.cleared_at is not None:
             return suspicion.cleared_at + 60.0
         patience = self._rules.faint_patience if suspicion.faint else self._rules.patience

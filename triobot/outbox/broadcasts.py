@@ -1,14 +1,14 @@
-"""Broadcasts: the same message to everybody, as jobs of the store.
+"""Broadcasts: one message to many receivers, as a job in the store.
 
-An audience is captured once, in pieces, and nothing is sent before the last piece is durable. Each broadcast
-then is one task that follows its `Course`; a few run at a time, and share the lanes' broadcast class fairly.
-Replies go first: that is the lanes' business, and the chat's own lane keeps its order.
+`start` captures the audience once, in pieces, and sends nothing before the last piece is durable. Each
+broadcast is then one task that follows its `Course`. A few broadcasts run at a time, and share the lanes'
+broadcast class fairly. The lanes send replies first, and keep each chat's order.
 
-When the process dies, the next one goes on behind the last receiver who was meant. Those who were on their
-way then are counted as unknown, so that each receiver is told at most once; or they are told again, if the
-author would rather have that.
+After a crash the next process continues after the last receiver marked as *meant*: a mark is stored before
+the request is sent. Meant receivers without an outcome are counted as unknown, so each receiver gets the
+message at most once. With ``on_unknown="resend"`` the message is sent to those receivers again.
 
-What an operator may ask is plain JSON values: one question in, one answer out.
+An operator's question and its answer are plain JSON values:
 
 ====================================  ================================================================
 ``{"ask": "broadcast.list"}``         ``{"broadcasts": [{"key", "at", "state", "total", "sent", ...}]}``
@@ -18,8 +18,8 @@ What an operator may ask is plain JSON values: one question in, one answer out.
 ``"key": ...}``
 ====================================  ================================================================
 
-No answer holds a message or a chat's id. How they travel
-is not decided here: over a running bot's own socket, or inside a command that has taken the store's lock.
+No answer contains a message or a chat's id. The caller of `answer` chooses the transport: a running bot's
+socket, or a command that has locked the store.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ from .course import PAGE, Course, WindowRules
 from .outbox import LaneOutbox
 
 OnDoubt: TypeAlias = Literal["count", "resend"]
-"""What becomes of a receiver whom the message may have reached: counted as unknown, or told again."""
+"""Treatment of a receiver that may have got the message: count as unknown, or send again."""
 
 _RECORDED: Final = (
     content.Image,
@@ -92,9 +92,9 @@ _RECORDED: Final = (
 
 _log: Final = logging.getLogger("triobot.outbox")
 AT_ONCE: Final = 4
-"""Broadcasts that run at a time; later ones wait, so that a hundred of them stay bounded."""
+"""Broadcasts that run at a time; later broadcasts wait, which bounds the work."""
 PIECE: Final = 500
-"""Receivers that are written down at a time: a transaction that delays nobody's event by much."""
+"""Receivers per transaction of a capture; few enough to delay events only a little."""
 _STOP_PATIENCE: Final = 2.0
 _GRACE: Final = 5.0
 _FLUSH_DEADLINE: Final = 5.0
@@ -103,7 +103,7 @@ _TOO_MANY: Final = 429
 
 
 def _register() -> None:
-    # Names that stay when a module moves; the same ones that other records use.
+    # Registered names stay the same when a module moves; other records use the same names.
     for cls in (*_RECORDED, Announcement):
         register(cls, name=f"triobot.{cls.__name__}")
 
@@ -111,31 +111,31 @@ def _register() -> None:
 @final
 @guarded
 class Announcement:
-    """What everybody is told. Media must have its descriptor: a file may be gone tomorrow."""
+    """A broadcast's message. Media needs a descriptor, because a local file may be deleted before the end."""
 
     content: Content = attrs.field(repr=False)
     keyboard: InlineKeyboard | None = attrs.field(default=None, repr=False)
     on_unknown: OnDoubt = "count"
 
     def to(self, chat_id: ChatId) -> SendMessage:
-        """Return the operation that tells one receiver.
+        """Return the operation that sends the message to one receiver.
 
         Raises:
-            LocalProtocolError: the content can't be sent to anybody.
+            LocalProtocolError: the content can't be sent to any receiver.
         """
         return SendMessage(chat_id, self.content, inline_keyboard=self.keyboard)
 
     def dump(self) -> str:
-        """Encode it as text, for the store."""
+        """Encode the message as text, for the store."""
         _register()
         return encode_value(self)
 
     @classmethod
     def load(cls, text: str) -> Announcement:
-        """Decode what `dump` wrote.
+        """Decode a text that `dump` returned.
 
         Raises:
-            UnreadableRecordError: another version wrote it.
+            UnreadableRecordError: another version of the bot wrote the text.
         """
         _register()
         recorded = decode_value(text)
@@ -154,9 +154,13 @@ class _Capture:
 
 @attrs.define(eq=False)
 class _RunningBroadcast:
-    """A broadcast's task: its course, how to wake it, and how to give up those on their way.
+    """A running broadcast: its course, its wake-up event, and the cancel scopes of its requests.
 
-    Who is forgotten has no row any more, but may have been read before.
+    Attributes:
+        news: set when the task has something to do.
+        telling: chat of each request in flight, by the request's cancel scope.
+        forgotten: chats to skip. The store deletes their rows, but the task may have read the rows before.
+        patient_until: when a stopped broadcast stops waiting for answers.
     """
 
     course: Course
@@ -167,12 +171,12 @@ class _RunningBroadcast:
     patient_until: float | None = None
 
     def give_up(self) -> None:
-        """Stop waiting for answers: those on their way get an unknown outcome."""
+        """Cancel the requests in flight; their receivers get an unknown outcome."""
         for scope in self.telling:
             scope.cancel()
 
     def forget(self, chat_id: ChatId) -> None:
-        """Tell this one nothing."""
+        """Skip a chat, and cancel its request in flight."""
         self.forgotten.add(chat_id)
         for scope, told in self.telling.items():
             if told == chat_id:
@@ -188,21 +192,22 @@ async def open_broadcasts(
     raise_alarm: RaiseAlarm,
     rules: WindowRules | None = None,
 ) -> AsyncGenerator[Broadcasts]:
-    """Carry on with what was started, and take more, while the block runs.
+    """Continue unfinished broadcasts, and accept new broadcasts, while the block runs.
 
-    At the end nobody more is told; those on their way get five seconds, and what became of them is
-    written down. Close the outbox before, or let it come to rest: then that takes no time.
+    At the end no further request is sent. Requests in flight get five seconds, and their outcomes are stored.
+    Close or drain the outbox first: the end then takes no time.
 
     Args:
-        store: what outlives the process.
-        outbox: carries each message.
-        clock: the time of day.
-        raise_alarm: told when the store can't be written.
-        rules: how many are on their way at a time.
+        store: stores the broadcasts.
+        outbox: sends each message.
+        clock: clock of the stored start times.
+        raise_alarm: called when the store can't be written.
+        rules: bounds of the receivers in flight.
     """
     broadcasts = Broadcasts(store, outbox, clock, raise_alarm, rules)
     async with trio.open_nursery() as nursery:
-        # Shielded: a cancelled start waits for its task to end, and this task waits to be told to rest.
+        # Shielded: a cancelled `nursery.start` waits until its task ends, and this task only ends after
+        # `rest`.
         with trio.CancelScope(shield=True):
             await nursery.start(broadcasts.live)
         try:
@@ -213,7 +218,7 @@ async def open_broadcasts(
 
 @final
 class Broadcasts:
-    """All broadcasts of a store. Made by `open_broadcasts`."""
+    """All broadcasts of a store; `open_broadcasts` creates the object."""
 
     def __init__(
         self,
@@ -230,12 +235,12 @@ class Broadcasts:
         self._rules = rules
         self._capturing: dict[str, _Capture] = {}
         self._running: dict[str, _RunningBroadcast] = {}
-        # Keys to be looked at, in the order in which they were started.
+        # Keys of the broadcasts to check, in start order.
         self._due: dict[str, None] = {}
         self._wake = trio.Event()
         self._resting = trio.Event()
-        # Shielded, because somebody on their way may be told although the program is being cancelled, and
-        # what became of them must be written down: the deadline comes with `rest`.
+        # Shielded: a request in flight may succeed while the program is cancelled, and its outcome must be
+        # stored. `rest` sets the deadline.
         self._shield = trio.CancelScope(shield=True)
         self._idle = trio.lowlevel.ParkingLot()
 
@@ -248,10 +253,10 @@ class Broadcasts:
         audience: AsyncIterable[ChatId],
         also: Callable[[], Awaitable[Sequence[Write]]] | None = None,
     ) -> bool:
-        """Capture an audience and begin to tell it; see `triobot.Broadcast.start`.
+        """Capture an audience and start the broadcast; see `triobot.Broadcast.start`.
 
         Args:
-            also: writes for the transaction by which it begins.
+            also: returns writes for the transaction that starts the broadcast.
         """
         check_key(key)
         while (other := self._capturing.get(key)) is not None:
@@ -273,7 +278,7 @@ class Broadcasts:
         finally:
             del self._capturing[key]
             mine.ended.set()
-            # Captured, or given up half-way, or nobody knows: the row says which.
+            # The capture is complete, incomplete or unknown: the stored row tells which.
             self._look_at(key)
         return True
 
@@ -288,20 +293,24 @@ class Broadcasts:
             await self._write(AddReceivers(key, _without(piece, forgotten)))
 
     async def _write(self, *writes: Write) -> None:
-        """Write once the store is there: what was read of an audience can't be read anew."""
+        """Commit as soon as the store is available: the audience can't be iterated a second time."""
         await await_store(partial(self._store.commit, *writes))
 
     async def status(self, key: str) -> BroadcastStatus:
-        """Return how far a broadcast is; ``none`` for a key that was never started."""
+        """Return a broadcast's progress; the state is ``none`` for a key that was never started."""
         job = await self._store.broadcast(key)
         return BroadcastStatus("none") if job is None else job.status
 
     async def jobs(self) -> Sequence[BroadcastJob]:
-        """Return all broadcasts, in the order in which they were started."""
+        """Return all broadcasts, in start order."""
         return await self._store.broadcasts()
 
     async def stop(self, key: str, also: Callable[[], Awaitable[Sequence[Write]]] | None = None) -> bool:
-        """Start nothing more of a broadcast; see `triobot.Broadcast.stop`; `also` as for `start`."""
+        """Stop a broadcast; see `triobot.Broadcast.stop`.
+
+        Args:
+            also: returns writes for the transaction that stops the broadcast.
+        """
         capture = self._capturing.get(key)
         if capture is not None:
             capture.stopped = True
@@ -319,11 +328,11 @@ class Broadcasts:
         return job.status.state == "sending"
 
     def gone(self, key: str) -> Gone:
-        """Iterate over the receivers who have left, in the order of the audience, as far as is known."""
+        """Iterate over the receivers known to have left, in audience order."""
         return Gone(self._store, key)
 
     async def forget(self, chat_id: ChatId) -> None:
-        """Tell a chat nothing that was started before now; its rows are the store's to delete, after this."""
+        """Send nothing more to a chat in the present broadcasts. Call before deleting the chat's rows."""
         await trio.lowlevel.checkpoint()
         for capture in self._capturing.values():
             capture.forgotten.add(chat_id)
@@ -333,7 +342,7 @@ class Broadcasts:
     # --- life
 
     def rest(self) -> None:
-        """Tell nobody more until the next start. Captures go on."""
+        """Send to no further receiver until the next start of the bot. Captures continue."""
         if not self._resting.is_set():
             self._shield.deadline = trio.current_time() + _GRACE + _FLUSH_DEADLINE
         self._resting.set()
@@ -343,19 +352,22 @@ class Broadcasts:
             self._begin_no_more(run)
 
     def _begin_no_more(self, run: _RunningBroadcast) -> None:
-        # Whoever waits for its turn is certainly not told, and must not be in doubt when patience ends.
+        # Withdraw queued requests: their receivers certainly got nothing, and must not end as unknown.
         for chat_id in list(run.telling.values()):
             self._outbox.refuse_waiting(chat_id, Urgency.BROADCAST)
         run.news.set()
 
     async def drain(self) -> None:
-        """Wait, after `rest`, until what became of everybody on their way is written down."""
+        """Wait, after `rest`, until the outcomes of all requests in flight are stored."""
         await trio.lowlevel.checkpoint()
         while self._running:
             await self._idle.park()
 
     async def live(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run the tasks until `rest`, and through the grace after it. `open_broadcasts` does both."""
+        """Run the broadcasts' tasks until `rest`, and during the grace period after it.
+
+        `open_broadcasts` calls `live` and `rest`.
+        """
         with self._shield:
             self._due |= {job.key: None for job in await self._store.broadcasts() if not job.status.over}
             async with trio.open_nursery() as nursery:
@@ -376,22 +388,22 @@ class Broadcasts:
         self._wake.set()
 
     async def _look(self, nursery: trio.Nursery) -> bool:
-        """Begin what is due, as far as there is room; forget captures that nobody finished.
+        """Start the due broadcasts, up to `AT_ONCE`, and delete unfinished captures.
 
         Returns:
-            False if the store was too full for that.
+            False if the store was too full to delete a capture.
         """
         all_done = True
         for key in list(self._due):
             if key in self._running or key in self._capturing:
-                # It looks at itself when it ends.
+                # The task or the capture schedules its own key again at its end.
                 del self._due[key]
                 continue
             job = await self._store.broadcast(key)
             if job is None or job.status.over or key in self._capturing:
                 self._due.pop(key, None)
             elif job.status.state == "capturing":
-                # Not repeated here: when there is room, the key may have been started again.
+                # No retry here: `start` may open the key again before the store has room.
                 if await self._committed(DropBroadcast(key)):
                     self._due.pop(key, None)
                 else:
@@ -405,16 +417,16 @@ class Broadcasts:
         return all_done
 
     def _has_room(self, job: BroadcastJob) -> bool:
-        # What is being stopped has only to say so.
+        # A stopping broadcast sends nothing, and only stores its end.
         return job.status.state == "stopping" or len(self._running) < AT_ONCE
 
     async def _resumed(self, job: BroadcastJob) -> _RunningBroadcast | None:
         stopping = job.status.state == "stopping"
         try:
-            # Nobody is told what is being stopped: whether it can be read makes no difference.
+            # A stopping broadcast sends nothing, so its content need not be readable.
             announcement = Announcement("") if stopping else Announcement.load(job.content)
         except UnreadableRecordError as error:
-            # Another version of the bot wrote it: it waits for that.
+            # Another version of the bot wrote the content. The broadcast waits until that version runs.
             _log.error("broadcast %r can't be carried on: %s", job.key, error)
             return None
         rows = await self._store.receivers(job.key, after=0, limit=4 * PAGE)
@@ -455,7 +467,7 @@ class Broadcasts:
         now = trio.current_time()
         until = run.course.look_again(now)
         if run.course.stopped:
-            # A stop is prompt, also while the platform doesn't answer: who is on their way then is unknown.
+            # A stop is prompt even if the platform doesn't answer: requests in flight then end as unknown.
             if run.patient_until is None:
                 run.patient_until = now + _STOP_PATIENCE
             if now >= run.patient_until:
@@ -475,7 +487,7 @@ class Broadcasts:
                 outcome = await self._told(run.announcement, receiver.chat_id)
         del run.telling[scope]
         if receiver.chat_id in run.forgotten and outcome is Outcome.UNKNOWN:
-            outcome = Outcome.AGAIN  # changes nothing, because its row has gone
+            outcome = Outcome.AGAIN  # no effect: the row was deleted
         if run.course.came(receiver, outcome, trio.current_time()):
             run.news.set()
 
@@ -495,13 +507,17 @@ class Broadcasts:
             return Outcome.FAILED
         except Exception as error:
             if not isinstance(error, DeliveryUnknownError):
-                # Whatever it is, it may have come after the message.
+                # An unexpected error may have come after the delivery.
                 _log.warning("a message of a broadcast failed with %s", type(error).__name__)
             return Outcome.UNKNOWN
         return Outcome.SENT
 
     async def uploaded(self, announcement: Announcement) -> Announcement:
-        """Hand a file's bytes to the platform, once for all receivers; return what names it there."""
+        """Upload the announcement's file, once for all receivers.
+
+        Returns:
+            The announcement with the file's descriptor.
+        """
         media = announcement.content
         if not isinstance(media, Media) or isinstance(media.source, Descriptor):
             return announcement
@@ -509,7 +525,7 @@ class Broadcasts:
         return attrs.evolve(announcement, content=attrs.evolve(media, source=descriptor))
 
     async def _commit(self, *writes: BroadcastWrite) -> None:
-        """Write, as soon as there is room: nobody is told meanwhile."""
+        """Commit as soon as the store has room; the broadcast sends nothing meanwhile."""
         while True:
             if not writes or await self._committed(*writes):
                 return
@@ -531,7 +547,7 @@ def _without(piece: Sequence[ChatId], forgotten: set[ChatId]) -> tuple[ChatId, .
 
 @final
 class Gone:
-    """The receivers who have left, in the order of the audience, as far as is known; each once."""
+    """Iterator over the receivers known to have left, in audience order, each once."""
 
     def __init__(self, store: Store, key: str) -> None:
         self._store = store
@@ -553,34 +569,34 @@ class Gone:
 
 
 class AnsweringBroadcasts(Protocol):
-    """What operators' questions are answered from: `Broadcasts` in a running bot, else `StoredBroadcasts`."""
+    """The source of answers to operators: `Broadcasts` in a running bot, otherwise `StoredBroadcasts`."""
 
     async def jobs(self) -> Sequence[BroadcastJob]:
-        """Return all broadcasts, in the order in which they were started."""
+        """Return all broadcasts, in start order."""
         ...
 
     async def stop(self, key: str) -> bool:
-        """Start nothing more of a broadcast; False if there was nothing to stop."""
+        """Stop a broadcast; return False if there was nothing to stop."""
         ...
 
 
 @final
 class StoredBroadcasts:
-    """The broadcasts of a store that no bot has open."""
+    """The broadcasts of a store that no running bot has open."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def jobs(self) -> Sequence[BroadcastJob]:
-        """Return all broadcasts, in the order in which they were started."""
+        """Return all broadcasts, in start order."""
         return await self._store.broadcasts()
 
     async def stop(self, key: str) -> bool:
-        """Let the next start of the bot tell nobody more."""
+        """Mark a broadcast as stopping, so that the bot's next start sends nothing more."""
         job = await self._store.broadcast(key)
         if job is None or job.status.state != "sending":
             return False
-        # The next start counts those who were on their way, and ends it.
+        # The next start counts the receivers in doubt, and ends the broadcast.
         await self._store.commit(TurnBroadcast(key, "stopping"))
         return True
 
@@ -589,7 +605,7 @@ async def answer(broadcasts: AnsweringBroadcasts, question: Mapping[str, JsonVal
     """Answer an operator's question about broadcasts.
 
     Raises:
-        LocalProtocolError: it is none, or names no key.
+        LocalProtocolError: the question is unknown, or names no key.
     """
     asked, key = question.get("ask"), question.get("key")
     if asked == "broadcast.list":

@@ -1,17 +1,18 @@
-"""Where one broadcast is: who may be told next, and what is to be written down first. Pure.
+"""The state of one broadcast: the receivers to send to next, and the writes that come first. Pure.
 
-The order is: write that these receivers are *meant*, with whatever outcomes are known by now; then tell them.
-So each is told at most once: after a crash those who were meant and have no outcome are in doubt, and nobody
-else is. One commit serves many receivers, because it waits until half a window has come back, or a moment
-has passed.
+The broadcast first stores that some receivers are *meant*, together with the outcomes known by then. Then the
+broadcast sends to those receivers. So each receiver gets the message at most once: after a crash only meant
+receivers without an outcome are in doubt. One commit serves many receivers, because the commit waits for half
+a window of outcomes, or for a moment.
 
-`Window` says how many receivers may be on their way now. The outbox has its own bounds and its own pace; this
-one bounds what a crash leaves unknown, and waits when going on would only spend receivers:
+`Window` bounds the receivers in flight. The outbox has its own bounds and its own pace. The window bounds the
+receivers in doubt after a crash, and waits when further requests would only waste receivers:
 
-- An unknown outcome costs a receiver, because nobody is told twice. So after one the others wait,
-  and one goes at a time, after a pause that doubles, until one is answered.
-- Receivers who have left are refused like a refused token, and the breaker waits for somebody who is reached.
-  When everything on its way waits for that, one more a second is let through to find somebody.
+- An unknown outcome wastes a receiver, because the message is sent at most once. So after an unknown outcome
+  the broadcast sends to one receiver at a time. The pauses between those requests double until the platform
+  answers.
+- Receivers who have left cause the same refusals as a bad token, so the breaker waits for a success. While
+  all requests in flight wait for the breaker, one more request a second is sent to find a success.
 """
 
 from __future__ import annotations
@@ -33,22 +34,23 @@ from ..seams.broadcasts import (
 
 NEVER: Final = float("inf")
 PAGE: Final = 256
-"""Receivers that are read at a time."""
+"""Receivers per read from the store."""
 MOMENT: Final = 0.05
-"""Seconds for which outcomes wait for company."""
+"""Longest wait in seconds for more outcomes before a commit."""
 
 
 @final
 @guarded
 class WindowRules:
-    """The constants of a window.
+    """Limits and delays of a window.
 
     Attributes:
-        width: receivers on their way at a time: as many as the lanes send of this class in parallel. Whoever
-            is meant beyond that would only wait there, and be in doubt after a crash without a request.
-        extra: how many more when nothing comes back.
-        quiet: seconds without news after which one more is let through.
-        first_pause, longest_pause: seconds between two tries after an unknown outcome.
+        width: receivers in flight at a time; equal to the lanes' limit for broadcasts. Receivers beyond the
+            limit would only be queued, and be in doubt after a crash although no request was sent.
+        extra: further receivers in flight while no outcome arrives.
+        quiet: seconds without an outcome after which one further receiver is allowed.
+        first_pause, longest_pause: bounds in seconds of the pause between two trials after an unknown
+            outcome.
     """
 
     width: int = 16
@@ -60,11 +62,12 @@ class WindowRules:
 
 @final
 class Window:
-    """The bound of one broadcast.
+    """The bound on one broadcast's receivers in flight.
 
     Attributes:
-        pace: requests that may start in a second; None: no limit is known. Whoever is meant beyond one
-            second's would only wait there.
+        pace: requests that the outbox may start in a second; None: unlimited. The window allows at most one
+            second's requests, since further receivers would only be queued.
+        flying: receivers in flight.
     """
 
     def __init__(self, rules: WindowRules | None = None) -> None:
@@ -78,11 +81,11 @@ class Window:
 
     @property
     def most(self) -> int:
-        """Return how many can be on their way at all."""
+        """Largest number of receivers in flight."""
         return self._rules.width + self._rules.extra
 
     def room(self, now: float) -> int:
-        """Return how many more may go now."""
+        """Return how many more receivers may be sent to now."""
         if self.flying >= self.most or now < self._go_at:
             return 0
         if self._pause:
@@ -92,7 +95,7 @@ class Window:
         return int(now >= self._news_at + self._quiet)
 
     def look_again(self, now: float) -> float:
-        """Return when there may be room, if nothing else happens; `NEVER` if only news helps."""
+        """Return when `room` can next grow without an outcome; `NEVER` if only an outcome helps."""
         if self.flying >= self.most:
             return NEVER
         if self._pause:
@@ -110,16 +113,16 @@ class Window:
         return quiet if self.pace is None else max(quiet, 2 / self.pace)
 
     def went(self, many: int, now: float) -> None:
-        """Count `many` more receivers as on their way."""
+        """Add `many` receivers to those in flight."""
         self.flying += many
         self._news_at = now
         if self._pause:
-            # The one that tells; should it never be answered, another goes after the longest pause.
+            # A trial: if the request is never answered, the next trial starts after the longest pause.
             self._trying = True
             self._go_at = now + self._rules.longest_pause
 
     def came(self, outcome: Outcome, now: float) -> None:
-        """Count one receiver less as on its way, and set the pause by its outcome."""
+        """Subtract one receiver from those in flight, and set the pause by its outcome."""
         self.flying -= 1
         self._news_at = now
         if outcome not in (Outcome.UNKNOWN, Outcome.AGAIN):
@@ -129,7 +132,7 @@ class Window:
             self._pause = self._rules.first_pause
             self._go_at = now + self._pause
         elif self._trying:
-            # Others that left before the first bad news say nothing new.
+            # Only a trial doubles the pause. Other requests in flight began before the first unknown outcome.
             self._trying = False
             self._pause = min(self._rules.longest_pause, self._pause * 2)
             self._go_at = now + self._pause
@@ -138,10 +141,10 @@ class Window:
 @final
 @guarded
 class Stride:
-    """What to do next: commit the writes, all at once, and then tell these.
+    """One step of a broadcast: commit `writes` in one transaction, then send to the receivers `go`.
 
     Attributes:
-        last: the broadcast ends with it, or rests until the next start.
+        last: whether the broadcast ends with the step, or rests until the next start of the bot.
     """
 
     writes: tuple[BroadcastWrite, ...]
@@ -151,17 +154,17 @@ class Stride:
 
 @final
 class Course:
-    """One broadcast under way.
+    """The progress of one running broadcast.
 
     Attributes:
-        stopped: its author wants no more of it.
-        resting: the bot comes to rest; what is left is for the next start.
+        stopped: whether the author has stopped the broadcast.
+        resting: whether the bot is stopping; the next start of the bot sends the rest.
 
     Args:
-        job: its row.
-        doubtful: receivers up to `BroadcastJob.meant` without an outcome: the last process died with them.
-        doubt: what becomes of those.
-        rules: the window's constants.
+        job: the broadcast's row.
+        doubtful: receivers up to `BroadcastJob.meant` without an outcome, in doubt since a crash.
+        doubt: outcome of the `doubtful` receivers.
+        rules: the window's limits.
     """
 
     def __init__(
@@ -186,19 +189,19 @@ class Course:
 
     @property
     def wants(self) -> int | None:
-        """Return the position behind which receivers are to be read now; None if none are."""
+        """Position after which to read more receivers now; None if no receivers are needed."""
         ending = self.stopped or self.resting
         return None if ending or self._all_read or len(self._ahead) >= self.window.most else self._read_to
 
     def read(self, receivers: Sequence[Receiver]) -> None:
-        """Append receivers that were read; fewer than `PAGE` are the last ones."""
+        """Append receivers read from the store; fewer than `PAGE` receivers are the last ones."""
         self._ahead.extend(receivers)
         self._all_read = len(receivers) < PAGE
         if receivers:
             self._read_to = receivers[-1].position
 
     def stride(self, now: float) -> Stride | None:
-        """Return what to do now; None if there is nothing yet."""
+        """Return the next step; None if there is no step yet."""
         ending = self.stopped or self.resting
         go = () if ending else tuple(islice(self._ahead, self.window.room(now)))
         if not go and not self.window.flying and self._nothing_left(ending):
@@ -211,36 +214,37 @@ class Course:
         return Stride(self._writes(go[-1].position if go else self._meant), go)
 
     def written(self, stride: Stride, now: float) -> Sequence[Receiver]:
-        """Record that a stride's writes are durable, and return the receivers to be told now."""
+        """Record that a step's writes are durable, and return the receivers to send to now."""
         self._wrote_at = now
         for write in stride.writes:
             if isinstance(write, AdvanceBroadcast):
                 self._meant = write.meant
                 for position, outcome in write.outcomes.items():
                     del self._done[position]
-                    # It has a new place, behind everything that was read.
+                    # AGAIN moves the receiver to the end of the queue, behind all receivers that were read.
                     self._all_read = self._all_read and outcome is not Outcome.AGAIN
         for _ in stride.go:
             self._ahead.popleft()
         if self.stopped or self.resting:
-            # Meanwhile: nobody tells them, so they are not in doubt.
+            # The broadcast ended during the commit. These receivers get no request, so they are not in doubt.
             self._done.update({one.position: Outcome.AGAIN for one in stride.go})
             return ()
         self.window.went(len(stride.go), now)
         return stride.go
 
     def came(self, receiver: Receiver, outcome: Outcome, now: float) -> bool:
-        """Record what became of a receiver who was told.
+        """Record the outcome of a request to a receiver.
 
         Returns:
-            Whether `stride` and `look_again` say something new; else they do so in a moment, as they said.
+            Whether to call `stride` now; if False, call `stride` at the time that `look_again` returned
+            before.
         """
         self.window.came(outcome, now)
         self._done[receiver.position] = outcome
         return len(self._done) in (1, self._half) or not self.window.flying
 
     def look_again(self, now: float) -> float:
-        """Return when `stride` may say something new, if nothing else happens."""
+        """Return when `stride` can next return a step without a new outcome."""
         soonest = NEVER
         if self._ahead and not (self.stopped or self.resting):
             soonest = max(self.window.look_again(now), self._wrote_at + MOMENT)

@@ -1,12 +1,12 @@
-"""What waits in a place of a lane: an operation, the calls that wait for it, and how its attempts went.
+"""Deliveries, the entries of a lane: an operation, the calls that wait for its result, and its attempts.
 
-An edit that no code awaits, such as one that takes old buttons away, has a lane of its own beside its chat's:
-what the chat is told never waits for it. Only edits of one message keep their order, however they are queued.
+An edit that no code awaits, such as the removal of old buttons, has a lane of its own beside its chat's lane.
+The chat's messages never wait for such an edit. Edits of the same message keep their order even so.
 
-An edit that is queued right behind an edit of the same message takes over that one's place: the user would
-see only the last text anyhow. Both callers then get the last edit's result. That needs the two to be
-neighbours in the lane, the first not to have started, and the second to bring content, because an edit
-without content keeps the earlier one's.
+An edit queued right behind an edit of the same message replaces the earlier edit: the user would see only the
+last text anyway. Both callers then get the last edit's result. Three conditions must be met: the two edits
+are neighbours in the lane, the first edit hasn't started, and the second edit has content. An edit without
+content would keep the earlier edit's content.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from .uploads import UploadKey
 
 
 def chat_of(recipient: Recipient) -> Recipient:
-    """Return the key of a chat. ``@team`` and ``team@`` are one group.
+    """Return the key of a chat. ``@team`` and ``team@`` are the same group.
 
-    A phone number and the id of its owner's chat are two keys, since the platform doesn't say that they
-    are one chat: there is no order between what is sent to the one and to the other.
+    A phone number and the id of its owner's chat have different keys, since the platform doesn't reveal that
+    both are the same chat. Operations with different keys have no order between them.
     """
     if isinstance(recipient, str) and "@" in recipient:
         return GroupName("@" + recipient.strip("@"))
@@ -39,21 +39,21 @@ def chat_of(recipient: Recipient) -> Recipient:
 
 
 def lane_of(recipient: Recipient) -> Hashable:
-    """Return the lane of what a chat's people see."""
+    """Return the key of the lane for a chat's messages."""
     return ("chat", chat_of(recipient))
 
 
 def beside(chat: Hashable) -> Hashable:
-    """Return the lane of the edits of a chat that no code awaits."""
+    """Return the key of the lane for a chat's edits that no code awaits."""
     return ("beside", chat)
 
 
 def way_of(operation: Operation[object]) -> tuple[Hashable, Hashable]:
-    """Return where an operation queues: its lane, and what stands for its chat, whichever lane it is.
+    """Return an operation's lane, and the key of its chat in any lane.
 
-    Operations with an equal lane go one after the other. Verify and inquiry have lanes of their own, one a
-    payment: money must not wait behind a text that can't be delivered. So have actions and answers, which
-    are worth nothing when late.
+    Operations of the same lane are sent one after the other. Each payment's verify and inquiry have a lane of
+    their own: money must not wait behind a message that can't be delivered. Actions and answers don't wait in
+    the chat's lane either, because they are useless when late.
     """
     traits = operation.traits
     if traits.lane is None:
@@ -70,13 +70,14 @@ class Call:
     """One caller's operation.
 
     Attributes:
-        own: the caller's task can carry it; False for one that no task waits for.
-        doubted: called when it is sent again although it may have arrived.
-        recorded: set once what came of it is durable.
-        task: of the caller, while it is parked until there is a result, or until it is its `turn`.
-        turn: it is its turn: the caller's task is to carry it now.
-        error: what it has failed with while its caller was not parked.
-        delivery: what it is a part of, once it is queued.
+        own: whether a task waits for the result and can send the request itself.
+        doubted: called when the operation is sent again although it may have arrived.
+        recorded: set by the caller once the outcome is durable.
+        task: the caller's task while it waits for a result or for its `turn`.
+        turn: whether the caller's task is to send the request now.
+        error: error of a call that failed while its task wasn't waiting.
+        wanted: whether the caller still wants the result.
+        delivery: the delivery that the queued call belongs to.
     """
 
     operation: Operation[object]
@@ -94,27 +95,28 @@ class Call:
 @final
 @attrs.define(eq=False)
 class Delivery(Place):
-    """Everything about one place in a lane.
+    """An entry of a lane, with all its state.
 
     Attributes:
-        chat: stands for the chat that it tells something about, whichever lane it is in.
-        calls: those that want it; the last one's operation is what is sent.
-        since: when its place was taken, in the loop's seconds; later by what uploads before it took.
-        began: when the request of the present attempt began, or its upload.
-        after: it is waited for: the end of an attempt at an edit of the same message in the lane beside, or
-            that what came of the operation before this one is durable.
-        followers: the later edits that wait for the end of this one's attempt, which `landed` tells.
-        attempts: how many were begun.
-        doubtful: an attempt of what must not repeat may have taken effect, unseen.
+        chat: key of the chat that the operation concerns, in any lane.
+        calls: the calls that want the result; the last call's operation is sent.
+        since: when the delivery was queued, in the loop's seconds; uploads before it in the lane don't count.
+        began: when the present attempt's request or upload began.
+        after: event to wait for before the attempt: the end of an attempt at an edit of the same message in
+            the lane beside, or the durable outcome of the operation before.
+        followers: later edits that wait for the end of this delivery's attempt.
+        landed: set at the end of the attempt, for the followers.
+        attempts: number of attempts begun.
+        doubtful: whether an earlier attempt of an unrepeatable operation may have taken effect.
         refusal: the 401 or 403 that the breaker hasn't judged yet.
-        sending: an attempt is under way; what it sends is fixed.
-        written: its request is under way, uploads excepted.
-        uploading: cancelled when no call wants the file any more.
-        cached: the descriptor in use came from the cache, under this key.
-        refreshed: a forgotten descriptor was replaced once.
-        dropped: the chat was left while this was in flight.
-        probe: this attempt tests whether the token works again.
-        begun: its request, which a caller's task began.
+        sending: whether an attempt is in progress; the operation can't change then.
+        written: whether the request is in progress; uploads don't count.
+        uploading: cancel scope of the upload, cancelled when no call wants the file any more.
+        cached: cache key of the descriptor in use, if the descriptor came from the cache.
+        refreshed: whether a forgotten descriptor was replaced; that is done once.
+        dropped: whether the chat was left while the request was in flight.
+        probe: whether this attempt tests if the token works again.
+        begun: the request that a caller's task has begun.
     """
 
     chat: Hashable = attrs.field(repr=False)
@@ -138,24 +140,24 @@ class Delivery(Place):
 
     @property
     def call(self) -> Call:
-        """Return the call that decides what is sent."""
+        """The call whose operation is sent."""
         return self.calls[-1]
 
     @property
     def wanted(self) -> bool:
-        """Return whether any of its calls still wants it."""
+        """Whether any call still wants the result."""
         return any(call.wanted for call in self.calls)
 
     def join(self, call: Call) -> None:
-        """Add a call, which decides what is sent from now on."""
+        """Add a call; its operation is sent from now on."""
         call.delivery = self
         self.calls.append(call)
 
     def follow(self, earlier: Delivery) -> None:
-        """Stand for an earlier edit of the same message, which is not sent again."""
+        """Take over the calls of an earlier edit of the same message, which is not sent again."""
         own, former = self.call.operation, earlier.call.operation
         if isinstance(own, EditMessage) and isinstance(former, EditMessage) and own.content is None:
-            # It changes the buttons only: what was to be shown above them is still to come.
+            # This edit has buttons only, so the earlier edit's content is still to be sent.
             self.call.operation = attrs.evolve(own, content=former.content)
         for call in earlier.calls:
             call.delivery = self
@@ -163,7 +165,7 @@ class Delivery(Place):
         earlier.calls = []
 
     def edits_with(self, other: Operation[object]) -> bool:
-        """Return whether this one and the other are edits of one message."""
+        """Return whether both operations edit the same message."""
         own = self.call.operation
         return (
             isinstance(own, EditMessage)
@@ -172,7 +174,7 @@ class Delivery(Place):
         )
 
     def takes(self, later: Operation[object]) -> bool:
-        """Return whether a later operation may take over this place."""
+        """Return whether a later operation may replace this delivery's operation."""
         return (
             isinstance(later, EditMessage)
             and later.content is not None
@@ -184,13 +186,13 @@ class Delivery(Place):
 def take_place(
     lanes: Lanes[Delivery], delivery: Delivery, now: float, withdrawn: Callable[[Delivery], None]
 ) -> bool:
-    """Put a new delivery at the end of its lane, or let it join the edit there.
+    """Add a new delivery to the end of its lane, or join its call to the edit at the end.
 
     Args:
-        withdrawn: called with each edit that was moved out of the lane beside.
+        withdrawn: called with each edit that is moved out of the lane beside.
 
     Returns:
-        Whether something may start.
+        Whether an operation may be startable now.
     """
     call, after = delivery.call, None
     if isinstance(call.operation, EditMessage):
@@ -212,7 +214,11 @@ def take_place(
 
 
 def is_followed(lanes: Lanes[Delivery], delivery: Delivery, now: float) -> bool:
-    """Leave an edit that failed to the later one of the same message that waits for its end, if any."""
+    """Replace a failed edit by the last later edit of the same message that waits for its end.
+
+    Returns:
+        False if no wanted edit waits.
+    """
     followers = [follower for follower in delivery.followers if follower.wanted]
     delivery.followers = ()
     if not followers:
@@ -223,7 +229,6 @@ def is_followed(lanes: Lanes[Delivery], delivery: Delivery, now: float) -> bool:
 
 
 def _let_wait(later: Delivery, earlier: Delivery) -> None:
-    """Send an edit only when the attempt at an earlier one of the same message has ended."""
     if later.after is None:
         if earlier.landed is None:
             earlier.landed = trio.Event()
@@ -242,10 +247,10 @@ def _put_before(
     now: float,
     withdrawn: Callable[[Delivery], None],
 ) -> Delivery | None:
-    """Let an edit find the same message's edits of the lane beside before it, in its own lane.
+    """Move the message's waiting edits from the lane beside into the chat's lane, before the new edit.
 
     Returns:
-        The one that is in flight there, which has to be waited for.
+        The edit in flight in the lane beside; the new edit has to wait for it.
     """
     after: Delivery | None = None
     moved: list[Delivery] = []
@@ -263,19 +268,19 @@ def _put_before(
     return after
 
 
-# So many lanes are looked through for what has been recorded, at least.
+# Least number of remembered lanes at which lanes without a pending event are removed.
 _LEAST: Final = 64
 
 
 @final
 class Unrecorded:
-    """The events that callers set once an outcome is durable, the last of each lane.
+    """For each lane, the last event that a caller sets once an outcome is durable.
 
-    The next operation of the lane waits for that in its place: a crash between the two would else leave the
-    later one sent and the earlier one to be sent again behind it.
+    The lane's next operation waits in its position for that event. Without the wait, a crash between the two
+    operations could leave the later operation sent, and the earlier operation to be sent again behind it.
 
-    A caller holds its event until it is set, and from there on nobody need. Events that are set or gone are
-    left out once there are twice as many as there were without them.
+    Events are referenced weakly: each caller keeps its event alive until the event is set. Set or dead events
+    are removed when the number of lanes has doubled since the last removal.
     """
 
     def __init__(self) -> None:
@@ -286,12 +291,12 @@ class Unrecorded:
         return len(self._last)
 
     def heed(self, delivery: Delivery) -> None:
-        """Hold a delivery back until the outcome of the one before it is durable, if both tell."""
+        """Make a delivery wait until the earlier outcome in its lane is durable, if both have an event."""
         if (recorded := delivery.call.recorded) is None:
             return
         if (known := self._last.get(delivery.key)) is not None:
             earlier = known()
-            # It may be its own: it is tried again.
+            # On a retry the lane's last event is the delivery's own.
             if earlier is not None and earlier is not recorded and not earlier.is_set():
                 delivery.after = earlier
         self._last[delivery.key] = ref(recorded)
@@ -304,20 +309,21 @@ class Unrecorded:
 
 
 def media_of(operation: Operation[object]) -> Media | None:
-    """Return the media value of an operation, if it has one."""
     if isinstance(operation, SendMessage | EditMessage) and isinstance(operation.content, Media):
         return operation.content
     return None
 
 
 def with_media(operation: Operation[object], media: Media) -> Operation[object]:
-    """Return the operation with `media` in place of its content."""
     assert isinstance(operation, SendMessage | EditMessage)
     return attrs.evolve(operation, content=cast("Content", media))
 
 
 def comes_again(delivery: Delivery) -> bool:
-    """Return whether a journal has it, or it may be lost as well as repeated, such as an edit."""
+    """Return whether a restart may drop the delivery.
+
+    Each call must have a journal that repeats the operation, or a repeatable operation such as an edit.
+    """
     return all(call.recorded is not None or repeatable(call.operation) for call in delivery.calls)
 
 

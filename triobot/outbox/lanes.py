@@ -1,17 +1,21 @@
-"""Which operation may start now: one FIFO lane a recipient, one in flight a lane, bounded overall. Pure.
+"""Lanes: decide which operation may start now. Pure.
 
-What is in flight holds one of a few places, so that a burst reaches the platform at the speed of its
-answers. A lane that waits while others that began later have been answered gives its place up: its chat is
-stuck, not the platform. So do, sooner, all that wait while nothing is answered at all. Then the number of
-connections alone bounds what is in flight. The last of them are kept for what is urgent, and lanes that are
-known to be stuck leave half of them, and some places, to the others.
+Each recipient has one FIFO lane with at most one operation in flight. The operations in flight of all lanes
+are bounded.
 
-A lane's order is the order of queueing, strictly: urgency decides which *lane* goes first, and a lane is as
-urgent as the most urgent operation that waits in it, so money pulls forward what stands before it. Lanes
-that have nothing to do are forgotten, so a million recipients cost nothing. Nothing here bounds how much is
-queued: each queued operation has a caller that waits for it, so the callers are the bound.
+A started operation occupies one of `parallel` slots, so a burst is sent at the speed of the platform's
+answers. A lane gives up its slot when later requests of other lanes have been answered: the platform works,
+but this chat is stuck. All waiting lanes give up their slots, after a shorter time, while nothing is answered
+at all. The number of connections alone then bounds the operations in flight. The last connections are
+reserved for urgent classes. Lanes known to be stuck leave half of the connections, and some slots, to the
+other lanes.
 
-Time comes in as an argument. Nothing here waits or knows what an operation is.
+The order within a lane is strictly the order of queueing. Urgency only selects the next *lane*. A lane is as
+urgent as its most urgent operation, so a money operation also hurries the operations before it. Idle lanes
+are deleted, so a million recipients cost nothing. The number of queued operations has no bound here: each
+queued operation has a waiting caller, so the callers are the bound.
+
+Time is an argument. This module never waits, and doesn't depend on the type of an operation.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ P = TypeVar("P", bound="Place")
 
 NEVER: Final = float("inf")
 
-# How often a class may be passed over while it could have started, before it goes next whatever waits.
+# How often a startable class may be passed over; then it starts next, before more urgent classes.
 PATIENCE: Final = {
     Urgency.MONEY: 0,
     Urgency.REPLY: 4,
@@ -41,39 +45,41 @@ PATIENCE: Final = {
     Urgency.TYPING: 32,
 }
 
-# Seconds for which a lane keeps its place while others are answered; twice what is usual, if that is more.
+# Least seconds for which a lane keeps its slot while other lanes are answered. Twice the usual answer time
+# applies if longer.
 _WAITS: Final = 0.5
-# While nothing is answered it keeps its place for so much shorter.
+# Divisor of that time while nothing is answered.
 _HASTE: Final = 5
 
-# So many failures in a row make a lane a stuck one, or a single attempt that got no answer.
+# Failures in a row that make a lane stuck. A single unanswered attempt also makes a lane stuck.
 _STRIKES: Final = 3
-# How often stuck lanes may be passed over before it is their turn.
+# How often stuck lanes may be passed over before a stuck lane starts.
 _STUCK_PATIENCE: Final = 3
 
-# Seconds for which a payment's lane rests at most, since it has to be verified within an hour.
+# Longest rest of a payment's lane, in seconds: a payment must be verified within an hour.
 _LONGEST_MONEY_REST: Final = 300.0
 
-# Nothing went well for so many seconds: an outage. When it is over, nothing waits for the end of its pause.
+# Seconds without a success that count as an outage. After an outage, lanes don't wait for the end of their
+# pauses.
 _OUTAGE: Final = 5.0
 
-# After so many seconds without any answer, so many requests a second start over the second half of the
-# connections: the client's patience with them, a minute, ends before there are too many.
+# After `_SILENCE` seconds without any answer, `_IN_SILENCE` requests a second may use the second half of the
+# connections. The client gives up a request after a minute, before the connections run out.
 _SILENCE: Final = 2.0
 _IN_SILENCE: Final = 3
 
-# So many lanes for each place are a backlog. Then the newest lane and the oldest take turns, so that a person
-# who writes now doesn't wait for all of it.
+# Ready lanes per slot that count as a backlog. In a backlog the newest and the oldest lane alternate, so that
+# a user who writes now doesn't wait for the whole backlog.
 _BACKLOG: Final = 16
 
-# A lane that the platform limits (429) pauses between two operations; each good answer shortens the pause.
+# A lane that got a 429 pauses between operations; each good answer shortens the pause.
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
 _SHORTEST_PAUSE: Final = 0.05
 
 
 def share_caps(parallel: int) -> dict[Urgency, int]:
-    """Return how many places each class may hold, so that slow ones of one leave room for the others."""
+    """Return each class's largest number of slots, so that one slow class leaves slots to the others."""
     return {
         Urgency.MONEY: parallel,
         Urgency.REPLY: max(1, parallel - parallel // 8),
@@ -84,11 +90,11 @@ def share_caps(parallel: int) -> dict[Urgency, int]:
 
 
 def connection_caps(connections: int) -> dict[Urgency, int]:
-    """Return for each class how many, of all classes, may be in flight for one of it to start."""
+    """Return, for each class, the total number in flight below which an operation of the class may start."""
     return {urgency: max(1, connections - connections // 16 * urgency) for urgency in Urgency}
 
 
-# Going through an enum itself costs a generator each time, several times for each operation.
+# Iterating over an enum costs a generator, several times for each operation.
 _URGENCIES: Final = tuple(Urgency)
 _CLASSES: Final = len(_URGENCIES)
 _PATIENCE: Final = [PATIENCE[urgency] for urgency in Urgency]
@@ -96,10 +102,10 @@ _PATIENCE: Final = [PATIENCE[urgency] for urgency in Urgency]
 
 @attrs.define(eq=False)
 class Place:
-    """What has a place in a lane: the base of whatever is queued there.
+    """Base class of a lane's entries.
 
     Attributes:
-        key: the lane's.
+        key: key of the lane.
     """
 
     key: Hashable = attrs.field(repr=False)
@@ -112,10 +118,10 @@ class LaneStanding(Generic[P]):
     """A snapshot of a lane.
 
     Attributes:
-        places: in the order in which it leaves.
-        flying: how much of it, from the front, is in flight.
-        suspended: it waits for `Lanes.resume`.
-        not_before: until then it rests, by the caller's clock.
+        places: the lane's entries in sending order.
+        flying: number of entries in flight, from the front.
+        suspended: whether the lane waits for `Lanes.resume`.
+        not_before: end of the lane's rest, by the caller's clock.
     """
 
     places: tuple[P, ...]
@@ -127,16 +133,16 @@ class LaneStanding(Generic[P]):
 @final
 @attrs.define(eq=False)
 class _Lane(Generic[P]):
-    """A lane in which something waits, is in flight, or has to rest.
+    """A lane with an entry, or with a rest that isn't over.
 
     Attributes:
-        head: started at least once: in flight, or put back.
-        holds: the class whose place it holds.
-        limited_until: the platform asked for silence until then.
-        counts: how many of each class are in it.
+        head: the entry that has started at least once: in flight, or put back.
+        holds: class of the slot that the lane occupies.
+        limited_until: end of the pause that the platform asked for.
+        counts: number of entries of each class.
     """
 
-    # Given, since a factory is a call more for each: one is made for nearly every operation.
+    # No default factories: nearly every operation creates a lane, and a factory is one more call.
     key: Hashable = attrs.field(repr=False)
     queue: dict[P, None]
     counts: list[int]
@@ -168,12 +174,12 @@ class _Lane(Generic[P]):
 
 @final
 class Lanes(Generic[P]):
-    """All lanes. Every method is instant; the caller starts what `start` returns, and reports its end.
+    """All lanes. Every method is instant; the caller sends what `start` returns, and reports the end.
 
     Args:
-        parallel: places.
-        connections: in flight at a time, with a place and without.
-        pace: of all starts.
+        parallel: number of slots.
+        connections: largest number of operations in flight, with and without a slot.
+        pace: limits the starts of all lanes.
     """
 
     def __init__(self, parallel: int = 40, connections: int = 472, pace: Pace | None = None) -> None:
@@ -183,30 +189,30 @@ class Lanes(Generic[P]):
         self.held = False
         self.queued = 0
         self.in_flight = 0
-        # Lists, by class: an enum's hash is a call of its own.
+        # Lists indexed by class: hashing an enum member costs a call.
         self._caps = [share_caps(parallel)[urgency] for urgency in Urgency]
         self._connection_caps = [connection_caps(self.connections)[urgency] for urgency in Urgency]
         self._half = max(1, self.connections // 2)
         self._stuck_caps = (max(1, parallel - parallel // 4), self._half)
-        # Who holds a place, in the order in which they began.
+        # Lanes that occupy a slot, in start order.
         self._holding: dict[_Lane[P], None] = {}
         self._held_by = [0 for _ in Urgency]
-        # Of stuck lanes: places, and how many are in flight.
+        # Slots and connections in use by stuck lanes.
         self._stuck_holding = self._stuck_flying = 0
         self._stuck_passed = 0
         self._newest_next = False
-        # When something started last while half of the connections were in use.
+        # Time of the last start while half of the connections were in use.
         self._flew_at = 0.0
-        # Everything but money rests until then.
+        # End of the rest of all classes except money.
         self.limited_until = 0.0
-        # Of which lanes the platform asked for silence, until when; and since when there are any.
+        # End of each lane's pause that the platform asked for, and the start of the oldest of these pauses.
         self._limits: dict[Hashable, float] = {}
         self._limited_since = 0.0
-        # Since when nothing has gone well, if anything has failed since.
+        # Time of the first failure since the last success; None without such a failure.
         self._failing_since: float | None = None
-        # When the platform last gave an answer, or was first asked after a silence of ours.
+        # Time of the last answer, or of the first request after no requests were in flight.
         self._heard_at = float("-inf")
-        # The youngest request that has been answered began then.
+        # Latest start time among the answered requests.
         self._answered_began = float("-inf")
         self._passed = [0 for _ in Urgency]
         self._lanes: dict[Hashable, _Lane[P]] = {}
@@ -219,11 +225,11 @@ class Lanes(Generic[P]):
     # --- taking and leaving a place
 
     def queue(self, place: P, now: float) -> bool:
-        """Put this at the end of its lane.
+        """Add an entry to the end of its lane.
 
         Returns:
-            Whether `start` may find something to start that it would not have found before. It would not if
-            another lane of its class waits for its turn already, or its own has to wait.
+            Whether `start` may now return an operation that it would not have returned before. False if
+            another lane of the same class is ready already, or if this lane has to wait.
         """
         others = bool(self._ready[place.urgency])
         lane = self._lanes.get(place.key)
@@ -236,7 +242,7 @@ class Lanes(Generic[P]):
         return lane.listed is not None and not others
 
     def hasten(self, place: P, urgency: Urgency, now: float) -> None:
-        """Make a place that is not in flight at least this urgent."""
+        """Raise the urgency of an entry that isn't in flight; never lower it."""
         lane = self._lanes[place.key]
         if urgency < place.urgency:
             lane.counts[place.urgency] -= 1
@@ -245,7 +251,7 @@ class Lanes(Generic[P]):
             self._arrange(lane, now)
 
     def withdraw(self, place: P, now: float) -> bool:
-        """Leave a place; False if it is in flight or gone."""
+        """Remove an entry; return False if the entry is in flight or gone."""
         lane = self._lanes.get(place.key)
         if lane is None:
             return False
@@ -261,7 +267,7 @@ class Lanes(Generic[P]):
         return True
 
     def drop(self, key: Hashable, now: float) -> list[P]:
-        """Empty a lane except for what is in flight; returns what left, in order."""
+        """Remove all entries of a lane except the entry in flight; return the removed entries in order."""
         lane = self._lanes.get(key)
         if lane is None:
             return []
@@ -275,7 +281,7 @@ class Lanes(Generic[P]):
     # --- starting
 
     def start(self, now: float) -> P | None:
-        """Take the next operation that may start, and count it as in flight; None if none may."""
+        """Select the next entry that may start and count it as in flight; None if no entry may start."""
         if self.held or not self.queued or self.in_flight >= self.connections:
             return None
         if self._resting:
@@ -297,9 +303,12 @@ class Lanes(Generic[P]):
         return self._take(lane, now)
 
     def start_probe(self, now: float, *, untried_only: bool) -> P | None:
-        """Take one operation in spite of `held`: of a lane that isn't suspended, else of one that is.
+        """Start one entry in spite of `held`: of a lane that isn't suspended, otherwise of a suspended lane.
 
         Suspended lanes take turns.
+
+        Args:
+            untried_only: never start an entry of a suspended lane.
         """
         self._wake(now)
         for urgency in _URGENCIES:
@@ -313,7 +322,7 @@ class Lanes(Generic[P]):
         return None
 
     def look_again(self, now: float) -> float:
-        """Return when something may become ready, if nothing else happens; `NEVER` if only news helps."""
+        """Return when an entry may become ready without other events; `NEVER` if none can."""
         if self.in_flight >= self.connections:
             return NEVER
         wakes_at = NEVER
@@ -333,7 +342,7 @@ class Lanes(Generic[P]):
     # --- how a started operation ends
 
     def began(self, place: P, now: float) -> None:
-        """Restart the time of a place in flight: its request begins now, after a wait or a file's upload."""
+        """Restart the timing of an entry in flight: its request begins now, after a wait or an upload."""
         lane = self._lanes[place.key]
         lane.began = now
         if lane.holds is not None:
@@ -341,7 +350,7 @@ class Lanes(Generic[P]):
             self._holding[lane] = None
 
     def finish(self, place: P, now: float) -> None:
-        """Remove a place in flight; its lane goes on with the next one."""
+        """Remove an entry in flight; the lane continues with its next entry."""
         lane = self._landed(place)
         lane.head = None
         if not lane.queue and lane.not_before <= now:
@@ -350,14 +359,14 @@ class Lanes(Generic[P]):
             self._gone(lane, place, now)
 
     def postpone(self, place: P, until: float, now: float) -> None:
-        """Put it back at the head of its lane, to start again at `until`."""
+        """Put an entry in flight back at the head of its lane; the next attempt starts at `until`."""
         lane = self._landed(place)
         lane.not_before = max(lane.not_before, until)
         self.queued += 1
         self._arrange(lane, now)
 
     def suspend(self, place: P, now: float) -> None:
-        """Put it back at the head of its lane, until `resume` or a probe."""
+        """Put an entry in flight back at the head of its lane, until `resume` or a probe starts it."""
         lane = self._landed(place)
         lane.suspended = True
         self._suspended[lane] = None
@@ -365,14 +374,14 @@ class Lanes(Generic[P]):
         self._arrange(lane, now)
 
     def resume(self, place: P, now: float) -> None:
-        """Let a suspended lane go on with this, its head; nothing if it isn't suspended there."""
+        """Continue a suspended lane with its head `place`; do nothing if `place` isn't the suspended head."""
         lane = self._lanes.get(place.key)
         if lane is not None and lane.head is place and lane.suspended:
             self._unsuspend(lane)
             self._arrange(lane, now)
 
     def answered(self, place: P, now: float) -> None:
-        """Record that the platform answered this place in flight as it should, or with a plain no."""
+        """Record that the platform answered an entry in flight: a success, or a refusal of this operation."""
         lane = self._lanes[place.key]
         lane.failing_since = None
         lane.strikes = 0
@@ -390,14 +399,15 @@ class Lanes(Generic[P]):
         self.pace.went_well(place.key, lane.began, now)
 
     def pushed_back(self, place: P, now: float, *, limited: bool, rests: float = 0.0) -> float:
-        """Record that the platform failed, didn't answer, or (`limited`) answered this place with 429.
+        """Record that an entry in flight failed, got no answer, or got a 429 (`limited`).
 
         Args:
-            rests: seconds for which the platform asked for silence. The lane keeps it. So does everything but
-                money, if the platform asks two lanes for it and answers no other one meanwhile.
+            rests: seconds of pause that the platform asked for (`Retry-After`). The lane pauses. All classes
+                except money also pause if two lanes got such a request, without another lane's success
+                between.
 
         Returns:
-            When this lane's present row of such outcomes began.
+            Time of the first of the lane's present failures in a row.
         """
         lane = self._lanes[place.key]
         if lane.failing_since is None:
@@ -440,22 +450,22 @@ class Lanes(Generic[P]):
     # --- looking
 
     def last(self, key: Hashable) -> P | None:
-        """Return the last place of a lane, if it has never started."""
+        """Return a lane's last entry, if that entry has never started."""
         lane = self._lanes.get(key)
         return next(reversed(lane.queue), None) if lane is not None else None
 
     def busy(self, key: Hashable) -> bool:
-        """Return whether anything of this lane is queued or in flight."""
+        """Return whether a lane has an entry, queued or in flight."""
         lane = self._lanes.get(key)
         return lane is not None and (lane.head is not None or bool(lane.queue))
 
     def flying(self, key: Hashable) -> P | None:
-        """Return what is in flight in a lane, if anything."""
+        """Return a lane's entry in flight, if any."""
         lane = self._lanes.get(key)
         return lane.head if lane is not None and lane.in_flight else None
 
     def standing(self, key: Hashable) -> LaneStanding[P]:
-        """Return what is in flight and what waits in a lane."""
+        """Return a snapshot of a lane."""
         lane = self._lanes.get(key)
         if lane is None:
             return LaneStanding((), 0, False, 0.0)
@@ -463,33 +473,34 @@ class Lanes(Generic[P]):
         return LaneStanding(places, int(lane.in_flight), lane.suspended, lane.not_before)
 
     def places(self) -> Iterator[P]:
-        """Yield every place that is queued or in flight, in the order of each lane."""
+        """Yield every entry, queued or in flight, in the order of each lane."""
         for lane in self._lanes.values():
             if lane.head is not None:
                 yield lane.head
             yield from lane.queue
 
     def is_quiet(self) -> bool:
-        """Return whether nothing waits for its turn, and no lane for the end of its pause."""
+        """Return whether no entry is queued and no lane pauses."""
         return not self.queued and not self._resting
 
     @property
     def known(self) -> int:
-        """Return how many lanes are remembered."""
+        """Number of lanes in memory."""
         return len(self._lanes)
 
     @property
     def suspended(self) -> int:
-        """Return how many lanes wait for `resume`."""
+        """Number of lanes that wait for `resume`."""
         return len(self._suspended)
 
     # --- inside
 
     def _all_start_at(self, now: float) -> float:
-        """Return when all classes may start something; money always may.
+        """Return when all classes may start an entry; money always may.
 
-        While nothing is answered, half of the connections are for a few requests a second. Else each of them
-        would carry a lost request at the end of the silence, and newcomers would wait for its time to end.
+        While nothing is answered, only a few requests a second may use the second half of the connections.
+        Otherwise each of these connections could carry a lost request at the end of the silence, and new
+        requests would wait until the lost ones time out.
         """
         at = self.limited_until
         if self.in_flight >= self._half and now >= self._heard_at + max(_SILENCE, 2 * self.pace.usual):
@@ -512,14 +523,14 @@ class Lanes(Generic[P]):
         return startable
 
     def _choose(self, startable: list[Urgency]) -> Urgency:
-        # The least urgent first: it has waited longest for its turn, and takes one only.
+        # Check the least urgent class first: it has waited longest, and starts only one entry.
         for urgency in reversed(startable):
             if urgency is not Urgency.MONEY and self._passed[urgency] >= _PATIENCE[urgency]:
                 return urgency
         return startable[0]
 
     def _next(self, urgency: Urgency) -> _Lane[P] | None:
-        """Return the lane of a class that goes next: a stuck one in its turn, or when no other is ready."""
+        """Return the next lane of a class: a stuck lane if it is due, or if no other lane is ready."""
         ready, stuck = self._ready[urgency], self._stuck_ready[urgency]
         if stuck and self._takes_stuck(urgency) and not (ready and self._stuck_passed < _STUCK_PATIENCE):
             return next(iter(stuck))
@@ -575,7 +586,7 @@ class Lanes(Generic[P]):
             self._answered_began = lane.began
 
     def _gives_up_at(self) -> float:
-        """Return when the oldest holder of a place gives it up, if nothing is answered meanwhile."""
+        """Return when the lane with the oldest slot gives the slot up, if nothing is answered meanwhile."""
         for oldest in self._holding:
             waits = max(_WAITS, 2 * self.pace.usual)
             if oldest.began + waits <= self._answered_began:
@@ -608,7 +619,6 @@ class Lanes(Generic[P]):
             lane.listed = None
 
     def _arrange(self, lane: _Lane[P], now: float) -> None:
-        """Put a lane where it belongs: in flight, suspended, resting, ready or forgotten."""
         idle = lane.head is None and not lane.queue
         if lane.in_flight or lane.suspended:
             self._unlist(lane)

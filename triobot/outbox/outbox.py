@@ -1,9 +1,9 @@
-"""The outbox that the rest of the runtime talks to, and the nursery that its tasks live in.
+"""The outbox's interface to the runtime, and the nursery of its tasks.
 
-Callers carry their operations themselves (`sender`, whose `perform` is the outbox's). One task keeps the
-time; one task for each request that its caller doesn't carry, and a few more for answers to presses. These
-live in one nursery inside `open_outbox`. It is shielded, because a request that has been written can't be
-taken back: when the outbox closes it gets `OutboxRules.grace` to be answered.
+Callers send their own requests (`sender`; `LaneSender.perform` is the outbox's `perform`). The nursery inside
+`open_outbox` runs one timer task, one task for each request that the caller's task can't send, and a few
+senders of answers to presses. The nursery is shielded, because a written request can't be withdrawn: at the
+close of the outbox, requests in flight get `OutboxRules.grace` for their answers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .typing import Typists
 
 R = TypeVar("R")
 
-# Of a lane in which hundreds wait, nobody reads more.
+# Longest list of operations in a lane report; a longer list isn't useful.
 _SHOWN: Final = 20
 
 
@@ -46,21 +46,23 @@ async def open_outbox(
 ) -> AsyncGenerator[LaneOutbox, None]:
     """Run an outbox while the block runs.
 
-    At the end nothing more is started; requests in flight get `OutboxRules.grace`. Await `LaneOutbox.drain`
-    before the end to send what is queued. Callers that still wait get NotDeliveredError for what never left,
-    DeliveryUnknownError for what may have arrived.
+    At the end no further request is started; requests in flight get `OutboxRules.grace`. Await
+    `LaneOutbox.drain` before the end to send the queued operations. Callers that still wait get
+    NotDeliveredError for an operation that was never sent, and DeliveryUnknownError for an operation that may
+    have arrived.
 
     Args:
-        platform: where operations go.
+        platform: performs the operations.
         raise_alarm: called when everything is held; must be quick and must not raise.
-        rules: the constants.
-        random: a number from 0 to 1, for the jitter of pauses.
+        rules: the settings.
+        random: returns a number from 0 to 1, for the jitter of pauses.
 
     Cancellation: the block is cancelled as usual; the outbox itself ends after the grace.
     """
     outbox = LaneOutbox(platform, raise_alarm, rules or OutboxRules(), random)
     async with trio.open_nursery() as nursery:
-        # Shielded: a cancelled start waits for its task to end, and this task waits to be closed.
+        # Shielded: a cancelled `nursery.start` waits until its task ends, and this task only ends after
+        # `close`.
         with trio.CancelScope(shield=True):
             await nursery.start(outbox.live)
         try:
@@ -71,31 +73,32 @@ async def open_outbox(
 
 @final
 class LaneOutbox:
-    """`seams.Outbox` over one platform, in memory. Made by `open_outbox`."""
+    """In-memory implementation of `seams.Outbox` over one platform; `open_outbox` creates the object."""
 
     def __init__(
         self, platform: Platform, raise_alarm: RaiseAlarm, rules: OutboxRules, random: Random
     ) -> None:
         self._rules = rules
         self._sender = LaneSender(platform, rules, random=random, raise_alarm=raise_alarm, start=self._start)
-        # The caller's task goes straight there: see `LaneSender.perform`.
+        # Bound directly, without a wrapper: see `LaneSender.perform`.
         self.perform = self._sender.perform
         self._answers = Answers(self._perform_answer, self._start, rules.answers)
         self._typists = Typists(rules.typing_every)
         self._nursery: trio.Nursery | None = None
         self._closing = trio.Event()
         self._patience = trio.CancelScope()
-        # Set when nothing is queued, in flight or unanswered, or when it closes; None: no task waits for it.
+        # Set when nothing is queued, in flight or unanswered, or at the close; None if no task waits.
         self._idle: trio.Event | None = None
 
     # --- what others call
 
     @contextmanager
     def typing(self, chat: Recipient) -> Generator[None]:
-        """Show typing in a chat while the block runs: at once, then every few seconds.
+        """Show typing in a chat while the block runs: at once, and again every few seconds.
 
-        It is skipped while a message of the chat is on its way, gives way to one that is queued, and never
-        starts after the block's end. Blocks of one chat may overlap. Never raises on the platform's account.
+        The indicator is skipped while a message of the chat is in flight, is withdrawn when a message is
+        queued, and never starts after the block's end. Blocks of one chat may overlap. Platform errors are
+        never raised.
         """
         chat = chat_of(chat)
         if self._typists.begin(chat, trio.current_time()) and not self._closing.is_set():
@@ -108,24 +111,29 @@ class LaneOutbox:
                 self._sender.hide_typing(chat)
 
     def press_taken(self, press: Press[object]) -> None:
-        """Answer this press within a second, unless the author does: a conversation took it."""
+        """Record that a conversation took a press.
+
+        Without an answer by the author, an empty answer is sent after a second.
+        """
         self._answers.take(press.chat_id, press.callback_id, trio.current_time())
         self._sender.mind(self._look_again())
 
     def press_due(self, press: Press[object]) -> None:
-        """Answer this press now, without a word, unless it has been answered."""
+        """Answer a press now with an empty text, unless the press was already answered."""
         self._answer_soon(press, "")
 
     async def answer(self, press: Press[object], text: str, *, alert: bool) -> bool:
-        """Answer a press with the author's words, on a path that waits for no message.
+        """Answer a press with the author's text, without waiting for the chat's messages.
 
         Returns:
-            False if it had been answered. True says nothing of success: late or failed answers are counted.
+            False if the press was already answered. True doesn't mean success: late or failed answers are
+            only counted.
 
         Raises:
             LocalProtocolError: the text can't be sent.
 
-        Cancellation: *atomic* while it waits (the press is then answered without a word), else *ambiguous*.
+        Cancellation: *atomic* while the answer is queued (the press then gets an empty answer), else
+        *ambiguous*.
         """
         if not self._sender.takes:
             await trio.lowlevel.checkpoint()
@@ -133,30 +141,30 @@ class LaneOutbox:
         return await self._answers.answer(press.chat_id, press.callback_id, text, alert=alert)
 
     def refuse_press(self, press: Press[object], text: str) -> None:
-        """Answer a press that no conversation takes, unless it has been answered."""
+        """Answer a press that no conversation takes, unless the press was already answered."""
         self._answer_soon(press, text)
 
     def drop(self, chat: Recipient) -> None:
-        """Forget what is queued for a chat that was left; its callers get ForbiddenError.
+        """Delete a left chat's queued operations; their callers get ForbiddenError.
 
-        A request in flight ends as it ends, but is not tried again. Verify and inquiry go on.
+        A request in flight continues, but is not retried. Verify and inquiry continue.
         """
         self._sender.drop(lane_of(chat), chat_of(chat))
         self._pump()
 
     def refuse_waiting(self, chat: Recipient, urgency: Urgency) -> None:
-        """Withdraw what of a class waits for its turn in a chat's lane. What is in flight goes on.
+        """Withdraw the waiting operations of a class from a chat's lane. Requests in flight continue.
 
-        Its callers get NotDeliveredError, or DeliveryUnknownError if an attempt may have arrived.
+        The callers get NotDeliveredError, or DeliveryUnknownError if an attempt may have arrived.
         """
         self._sender.refuse_waiting(lane_of(chat), urgency)
         self._pump()
 
     async def drain(self) -> None:
-        """Wait until nothing is queued, in flight or unanswered; presses are answered at once.
+        """Wait until nothing is queued, in flight or unanswered; taken presses are answered at once.
 
-        New operations are still taken, and waited for. While the token is refused that can be for ever:
-        the caller's scope bounds it.
+        New operations are still accepted, and waited for. While the token is refused the wait can be endless:
+        the caller's cancel scope bounds it.
         """
         await trio.lowlevel.checkpoint()
         self._answers.answer_due(NEVER)
@@ -165,29 +173,29 @@ class LaneOutbox:
 
     @property
     def oldest(self) -> float:
-        """Return for how many seconds the oldest awaited operation has waited; 0 while everything is held."""
+        """Age in seconds of the oldest operation that a caller waits for; 0 while everything is held."""
         return oldest_wait(self._sender.lanes, trio.current_time())
 
     @property
     def rate(self) -> float | None:
-        """Return how many requests may start in a second; None for no limit."""
+        """Largest number of requests that may start in a second; None: no limit."""
         return self._sender.lanes.pace.rate
 
     def works(self) -> bool:
-        """Return whether the platform takes requests; if that isn't known, ask it for the next time."""
+        """Return whether the platform accepts requests; if that is unknown, ask the platform for later calls."""
         return self._sender.works()
 
     @property
     def stuck(self) -> bool:
-        """Return whether `drain` waits only for the platform's recovery, or for a pace that is too low."""
+        """Whether `drain` makes no progress until the platform recovers or allows a higher pace."""
         return self._answers.idle and is_stuck(self._sender.lanes, trio.current_time())
 
     def statistics(self) -> OutboxStatistics:
-        """Return where the outbox stands, and what it has done so far."""
+        """Return the outbox's state and counters."""
         return self._sender.statistics(answers_sent=self._answers.sent, answers_failed=self._answers.failed)
 
     def lane(self, chat: Recipient) -> LaneReport:
-        """Report what a chat is yet to be told."""
+        """Return a report of a chat's lane."""
         lane = self._sender.lanes.standing(lane_of(chat))
         return LaneReport(
             tuple(delivery.call.operation.path for delivery in lane.places[:_SHOWN]),
@@ -201,7 +209,7 @@ class LaneOutbox:
     # --- life
 
     async def live(self, task_status: trio.TaskStatus[None]) -> None:
-        """Run the tasks until `close`, and through the grace after it. `open_outbox` does both."""
+        """Run the outbox's tasks until `close`, and through the grace period. `open_outbox` calls both."""
         with trio.CancelScope(shield=True):
             try:
                 async with trio.open_nursery() as nursery:
@@ -213,7 +221,8 @@ class LaneOutbox:
                     with self._patience:
                         while self._sender.lanes.in_flight or not self._answers.idle:
                             await self._wait_idle()
-                    # Before the nursery ends: a caller that is cancelled later hands nothing over to it.
+                    # First, before the nursery ends: a caller cancelled later then starts no task in the
+                    # nursery.
                     self._sender.refuse_the_rest()
                     nursery.cancel_scope.cancel()
             finally:
@@ -221,14 +230,14 @@ class LaneOutbox:
                 self._sender.refuse_the_rest()
 
     def close(self) -> None:
-        """Start nothing more, and let `live` end."""
+        """Start no further request, and make `live` end after the grace period."""
         self._closing.set()
         self._sender.takes = False
         self._answers.close()
         self._tell_idle()
 
     def cut(self) -> None:
-        """Close, and give requests in flight no time to be answered: how they end stays unknown."""
+        """Close without the grace period: the outcomes of requests in flight stay unknown."""
         self.close()
         self._patience.cancel()
 
@@ -248,7 +257,7 @@ class LaneOutbox:
         )
 
     def _pump(self) -> None:
-        """End what is late, and start whatever may start now."""
+        """End the late requests, and start every operation that may start now."""
         self._sender.expire(trio.current_time())
         if not self._closing.is_set():
             now = trio.current_time()
@@ -263,7 +272,7 @@ class LaneOutbox:
         self._nursery.start_soon(task)
 
     async def _wait_idle(self) -> None:
-        """Wait until `_is_idle` may say so, or the outbox closes."""
+        """Wait until the outbox may be idle, or is closed."""
         if self._idle is None:
             self._idle, self._sender.on_landing = trio.Event(), self._look_whether_idle
         await self._idle.wait()

@@ -1,28 +1,29 @@
-"""How fast to start requests overall, while the platform's limits are unknown. Pure.
+"""The overall rate of started requests, adapted to the platform's unknown limits. Pure.
 
-The rate is unlimited until the platform shows that it is too much. What shows it is a part of the outcomes
-of a second or more, of some dozens:
+The rate is unlimited until outcomes show that the rate is too high. A sample of some dozens of outcomes, over
+a second or more, shows that by a share of bad outcomes:
 
-- 429: a tenth of them. It is what the platform says when it means our rate.
-- Late answers, other errors, lost connections: a third of them. A few say nothing about our rate, since
-  something always fails somewhere.
-- No answer: counted only where those that are answered come late, too, or nothing is answered at all. While
-  others are answered at once, the reason is with the chats that aren't.
+- 429: a tenth of the outcomes. The platform answers 429 because of the rate.
+- Late answers, other errors and lost connections: a third of the outcomes. A smaller share proves nothing,
+  since some requests always fail.
+- No answer: counted only if the answered requests are late too, or if nothing is answered at all. While other
+  requests are answered at once, the cause lies in the unanswered chats.
 
-One or two lanes never slow the rest: their own repetitions wait, and that is enough.
+Bad outcomes of only one or two lanes never slow the other lanes: the pauses before their own retries are
+enough.
 
-A cut goes to a little less than what was carried, but at most to half of the rate. Then it is on trial: only
-requests that were begun since are weighed. If they fare better, errors do speak of our rate, and from now on
-a tenth of them is enough. If they don't, a second and a third cut follow; and if an eighth of the rate is no
-better, the rate is not the cause. The cuts are taken back, and the next one needs a part well above what
-fails now.
+A cut sets the rate to a little less than the timely answers a second, but never below half of the starts a
+second. The cut is then on trial: only requests that began after the cut are weighed. If those requests fare
+better, errors do depend on the rate, and a share of a tenth is enough for later cuts. If those requests fare
+no better, a second and a third cut follow. If an eighth of the rate is no better, the rate isn't the cause:
+the cuts are undone, and the next cut needs a share well above the present share of failures.
 
-An outage is a cut before which nothing went well, and nothing was a 429. It says nothing of our rate. So the
-first requests that go well bring the former rate back in a slow start: each doubles the rate, each failure
-halves it.
+An outage is a sample without any success and without any 429. An outage proves nothing about the rate. After
+an outage the first successes restore the former rate in a slow start: each success doubles the rate, each
+failure halves it.
 
-Each second the rate grows by a twentieth of what it was before the first cut, as far as requests go well. At
-twice of that the limit is forgotten.
+After a cut each second of successes raises the rate by a twentieth of the rate before the first cut. At twice
+the rate before the first cut, the limit is removed.
 """
 
 from __future__ import annotations
@@ -38,20 +39,21 @@ from ..base.frozen import guarded
 @final
 @guarded
 class PaceRules:
-    """The constants of the overall pace.
+    """Limits of the overall rate.
 
     Attributes:
-        least: starts a second that are always allowed.
-        window: seconds over which outcomes are weighed, at least.
-        longest_window: the same, at most; with fewer than `few` outcomes in it, nothing is concluded.
-        enough: outcomes that are weighed together, unless the longest window is over before.
-        few: the same, at least.
-        lanes: so many must have been pushed back.
-        cuts: so many in a row that don't help are taken back.
-        limited: which part of the outcomes must be 429.
-        bad: which part of them must be bad in any way.
+        least: lowest rate, in starts a second.
+        window: shortest time in seconds over which outcomes are weighed.
+        longest_window: longest time in seconds over which outcomes are weighed; with fewer than `few`
+            outcomes, nothing is concluded.
+        enough: number of outcomes that ends a sample before the longest window is over.
+        few: least number of outcomes for a conclusion.
+        lanes: least number of lanes with bad outcomes for a cut.
+        cuts: number of cuts in a row without an improvement after which the cuts are undone.
+        limited: share of 429 among the outcomes for a cut.
+        bad: share of bad outcomes of any kind for a cut.
         late: seconds after which an answer is late.
-        most: starts a second that are never exceeded, whatever the platform bears; None: no limit.
+        most: highest rate, in starts a second, whatever the platform accepts; None: no limit.
     """
 
     least: float = 1.0
@@ -70,13 +72,13 @@ class PaceRules:
 @final
 @attrs.define
 class _Sample:
-    """Outcomes that are weighed together.
+    """Counts of outcomes that are weighed together.
 
     Attributes:
-        since: when it began.
-        well: answered as they should; `late` ones are among them.
-        silent: not answered.
-        lanes: some of those with bad outcomes.
+        since: start of the sample.
+        well: requests with a success; includes the `late` ones.
+        silent: requests without an answer.
+        lanes: some of the lanes with bad outcomes.
     """
 
     since: float
@@ -90,8 +92,8 @@ class _Sample:
 
 
 def _weight(sample: _Sample) -> tuple[int, float]:
-    """Return how many outcomes count, and which part of them is bad."""
-    # Silent ones do if at least half of the good answers are late.
+    """Return the number of outcomes that count, and the share of bad outcomes among them."""
+    # Unanswered requests count if at least half of the successes are late.
     heard = sample.silent if 2 * sample.late >= sample.well else 0
     size = sample.well + sample.limited + sample.failed + heard
     return size, (sample.late + sample.limited + sample.failed + heard) / max(size, 1)
@@ -104,9 +106,10 @@ def _is_outage(sample: _Sample) -> bool:
 @final
 @guarded
 class _Trial:
-    """Cuts that are yet to prove right: the rate before them, and which part of the outcomes was bad.
+    """Cuts on trial, with the rate and the share of bad outcomes before the cuts.
 
-    `outage`: nothing had gone well, and no limit was named.
+    Attributes:
+        outage: whether the sample before the cuts had no success and no 429.
     """
 
     rate: float | None
@@ -117,7 +120,7 @@ class _Trial:
 
 @final
 class Pace:
-    """Additive increase, multiplicative decrease, over all lanes; a decrease that was wrong is undone."""
+    """The overall rate: additive increase, multiplicative decrease; a wrong decrease is undone."""
 
     def __init__(self, rules: PaceRules | None = None) -> None:
         self._rules: Final = rules or PaceRules()
@@ -127,7 +130,7 @@ class Pace:
         self._trial: _Trial | None = None
         # Starts a second before the first cut.
         self._carried = 0.0
-        # The part that goes badly whatever our rate is, as the last wrong cut has shown.
+        # Share of bad outcomes that doesn't depend on the rate, as measured by the last wrong cut.
         self._noise = 0.0
         self._proven = False
         self.usual = 0.0
@@ -135,12 +138,12 @@ class Pace:
 
     @property
     def rate(self) -> float | None:
-        """Return how many may start in a second; None for no limit."""
+        """Largest number of starts in a second; None: no limit."""
         most = self._rules.most
         return self._rate if most is None or (self._rate is not None and self._rate < most) else most
 
     def ready_at(self, now: float) -> float:
-        """Return when the next request may start; `now` for at once."""
+        """Return when the next request may start; `now` if at once."""
         return self._next_start if self._next_start > now and self.rate is not None else now
 
     def started(self, now: float) -> None:
@@ -153,16 +156,16 @@ class Pace:
             self._next_start = max(self._next_start, now) + 1 / rate
 
     def is_late(self, began: float, now: float) -> bool:
-        """Return whether an outcome came late; a failure that came late stands for no answer."""
+        """Return whether an outcome came late; a late failure counts as no answer."""
         return now - began >= self._rules.late
 
     def went_well(self, who: Hashable, began: float, now: float) -> None:
-        """Count a request that the platform answered as it should."""
+        """Count a request's success."""
         took = now - began
         self._took(took)
         if self._counts(began):
             if self._trial is not None and self._trial.outage and not self._sample.well:
-                # It is over, and its failures say nothing of what comes now.
+                # The outage is over, and its failures prove nothing about later requests.
                 self._sample = _Sample(now)
             self._sample.well += 1
             if took >= self._rules.late:
@@ -191,7 +194,7 @@ class Pace:
         self.usual = self.usual + (seconds - self.usual) / 16 if self.usual else seconds
 
     def _counts(self, began: float) -> bool:
-        # What was in flight when the rate was cut says nothing of the new one.
+        # Requests in flight at the cut prove nothing about the new rate.
         return self._trial is None or began >= self._sample.since
 
     def _blame(self, who: Hashable) -> None:
@@ -199,12 +202,11 @@ class Pace:
             self._sample.lanes.add(who)
 
     def _look(self, now: float) -> None:
-        """Weigh the outcomes when there are enough."""
         rules, sample = self._rules, self._sample
         took = now - sample.since
         size, _ = _weight(sample)
         enough = took >= rules.window and size >= rules.enough
-        # A trial waits for its few outcomes, however long they take.
+        # A trial waits until it has `few` outcomes, without a time limit.
         late = took >= rules.longest_window and (size >= rules.few or self._trial is None)
         if enough or late:
             self._weigh(now)
@@ -251,7 +253,7 @@ class Pace:
         self._trial = trial
         carried = (sample.well - sample.late) / took
         self._rate = max(self._rules.least, started / 2, 0.9 * carried)
-        # Until then what starts still meets what was started before.
+        # Requests that start earlier still compete with requests from before the cut.
         self._sample.since = now + min(self.usual, self._rules.longest_window)
 
     def _grow(self, rate: float, now: float) -> None:
@@ -259,7 +261,7 @@ class Pace:
             if self._trial.outage:
                 self._start_slowly(rate, self._trial.rate, now)
         else:
-            # So many go well each second that these add up to a second's growth.
+            # The successes of one second add up to one second's growth.
             self._rate = rate + min(max(self._rules.least, self._carried / 20), rate / 4) / rate
             if self._rate >= 2 * max(self._rules.least, self._carried):
                 self._rate = None

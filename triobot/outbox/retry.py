@@ -1,15 +1,15 @@
-"""What a failed attempt means, and whether to try again. Pure.
+"""Decides what follows from a failed attempt: a retry, an error, or the breaker's judgement. Pure.
 
-| the attempt ended with | it | then |
+| result of the attempt | effect | what follows |
 |---|---|---|
-| NotDeliveredError, 429 | took no effect | again, after a pause; `Retry-After` makes it longer |
-| DeliveryUnknownError, 5xx, 408 | may have taken effect | again if repeatable, else as chosen |
-| 401, 403 | took no effect | the breaker says whose fault it is |
-| any other refusal or error | is final | to the caller |
-| an upload's 200 that can't be read | is final | to the caller: each repeat would bring it again |
+| NotDeliveredError, 429 | none | a retry after a pause; `Retry-After` lengthens the pause |
+| DeliveryUnknownError, 5xx, 408 | unknown | a retry if repeatable, otherwise as `on_unknown` says |
+| 401, 403 | none | the breaker decides whether the token or the chat is the cause |
+| other refusal or error | final | the caller gets the error |
+| an unreadable 200 to an upload | final | the caller gets the error: every retry would get the same answer |
 
-An invoice whose creation is in doubt is never created again, and a verify in doubt never repeated, whatever
-was chosen. Typing and answers to presses are worth nothing when late: they are never tried again.
+After an unknown result, an invoice is never created again and a verify never repeated, whatever `on_unknown`
+says. Late typing and late answers to presses are useless, so these are never retried.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..seams.outbox import OnUnknown
 from ..wire.operations import Operation, Upload, repeatable
 
 Random: TypeAlias = Callable[[], float]
-"""A number from 0 to 1, such as `random.random`."""
+"""A function that returns a number from 0 to 1, such as `random.random`."""
 
 _TOO_MANY: Final = 429
 _TIMED_OUT: Final = 408
@@ -40,14 +40,14 @@ _TOKEN_OR_CHAT: Final = (401, 403)
 @final
 @guarded
 class RetryRules:
-    """How long to go on.
+    """Pauses and time limits of retries.
 
     Attributes:
-        first_pause: seconds before the second attempt, on average; doubles each time.
-        longest_pause: where the doubling ends.
-        patience: seconds of nothing but failures in one lane after which its operations fail. Minutes of a
-            dead platform must lose nothing; an hour is where a reply has lost its sense.
-        money_patience: the same for verify and inquiry, whose own schedule belongs to the ledger.
+        first_pause: mean pause in seconds before the second attempt; doubles with each attempt.
+        longest_pause: upper bound of the doubling.
+        patience: seconds of failures only in a lane after which its operations fail. A platform outage of
+            minutes must lose nothing; after an hour a reply is pointless.
+        money_patience: the same for verify and inquiry; the ledger has its own schedule for both.
     """
 
     first_pause: float = 0.5
@@ -59,11 +59,11 @@ class RetryRules:
 @final
 @guarded
 class Again:
-    """Try again after `pause` seconds.
+    """Retry after `pause` seconds.
 
     Attributes:
-        possible_repeat: the user may see it twice.
-        unknown: this attempt may have taken effect.
+        possible_repeat: whether the user may see the operation's effect twice.
+        unknown: whether this attempt may have taken effect.
     """
 
     pause: float
@@ -74,7 +74,7 @@ class Again:
 @final
 @guarded
 class GiveUp:
-    """Hand this error to the callers."""
+    """Pass this error to the callers."""
 
     error: Exception
 
@@ -82,7 +82,7 @@ class GiveUp:
 @final
 @guarded
 class Suspect:
-    """Ask the breaker: the token is refused, or this chat is."""
+    """Ask the breaker whether the token or the chat is refused."""
 
     error: RefusedError
 
@@ -91,7 +91,7 @@ Verdict: TypeAlias = Again | GiveUp | Suspect
 
 
 def is_push_back(error: Exception) -> bool:
-    """Return whether the platform is overloaded, failing or not there, as opposed to answering."""
+    """Return whether the platform is overloaded, failing or unreachable, as opposed to answering."""
     if isinstance(error, RefusedError):
         return error.status in (_TOO_MANY, _TIMED_OUT) or error.status >= 500
     return isinstance(error, NotDeliveredError | DeliveryUnknownError)
@@ -103,28 +103,28 @@ def is_limit(error: Exception) -> bool:
 
 
 def retry_after(error: Exception) -> float:
-    """Return for how many seconds the platform asked not to be asked again; 0 if it named none."""
+    """Return the pause in seconds that the platform asked for; 0 if there is none."""
     return (error.retry_after or 0.0) if isinstance(error, RefusedError) else 0.0
 
 
 def is_never_repeated(operation: Operation[object], on_unknown: OnUnknown) -> bool:
-    """Return whether an attempt that may have taken effect is the last one."""
+    """Return whether an attempt with an unknown result is the last attempt."""
     repeat = operation.traits.repeat
     return repeat == "never" or (repeat == "as chosen" and on_unknown is OnUnknown.RAISE)
 
 
 def is_unreadable(error: Exception) -> bool:
-    """Return whether the platform did answer, in a way that can't be read."""
+    """Return whether the platform sent an answer that can't be parsed."""
     return isinstance(error, DeliveryUnknownError) and isinstance(error.__cause__, RemoteProtocolError)
 
 
 def is_token_or_chat(error: Exception) -> bool:
-    """Return whether the platform refused the token, or this chat: the statuses are the same."""
+    """Return whether the platform refused the token or the chat; both have the same statuses."""
     return isinstance(error, RefusedError) and error.status in _TOKEN_OR_CHAT
 
 
 def took_no_effect(error: Exception) -> bool:
-    """Return whether it is certain that the platform did nothing."""
+    """Return whether the attempt certainly had no effect."""
     if isinstance(error, RefusedError):
         return error.status < 500 and error.status != _TIMED_OUT
     return isinstance(error, NotDeliveredError)
@@ -141,13 +141,13 @@ def judge(
     rules: RetryRules,
     random: Random,
 ) -> Verdict:
-    """Say what follows from a failed attempt.
+    """Return what follows from a failed attempt.
 
     Args:
-        attempts: how many were made, this one included.
-        failing_for: seconds for which this lane has known nothing but push-backs.
-        doubtful: an earlier attempt may have taken effect.
-        random: full jitter needs one draw.
+        attempts: number of attempts, including this attempt.
+        failing_for: seconds since the first of the lane's failures in a row.
+        doubtful: whether an earlier attempt may have taken effect.
+        random: source of the pause's random factor; called once.
     """
     if not operation.traits.late:
         return GiveUp(error)
@@ -162,13 +162,13 @@ def judge(
     pause = min(rules.longest_pause, rules.first_pause * 2.0 ** min(attempts - 1, 32)) * (0.5 + random())
     pause = max(pause, retry_after(error))
     if failing_for + pause > _patience(operation, rules):
-        # "Never left" would be a lie when an earlier attempt may have arrived.
+        # An earlier attempt may have arrived, so a NotDeliveredError would be wrong.
         return GiveUp(as_unknown(operation, error) if doubtful and not may_repeat else error)
     return Again(pause, unknown and not may_repeat, unknown)
 
 
 def as_unknown(operation: Operation[object], error: Exception) -> DeliveryUnknownError:
-    """Return a DeliveryUnknownError: `error` itself if it is one, else a new one that it caused."""
+    """Return `error` itself if it is a DeliveryUnknownError, else a new one with `error` as its cause."""
     if isinstance(error, DeliveryUnknownError):
         return error
     said = (
@@ -184,7 +184,7 @@ def unanswered(operation: Operation[object], within: float) -> DeliveryUnknownEr
 
 
 def copy_for(error: Exception) -> Exception:
-    """Copy an error of ours for a second caller, so that two tasks never add to one traceback."""
+    """Copy a triobot error for a second caller, so that two tasks don't extend the same traceback."""
     if not isinstance(error, TriobotError):
         return error
     copied = copy(error)

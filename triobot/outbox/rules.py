@@ -1,4 +1,4 @@
-"""The outbox's constants in one value, and where it stands in another."""
+"""The outbox's settings, and its reports and statistics."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from .retry import RetryRules
 @final
 @guarded
 class OutboxRules:
-    """How an outbox behaves; the defaults suit a platform whose limits nobody knows.
+    """Settings of an outbox; the defaults suit a platform with unknown limits.
 
     Attributes:
-        parallel: how many lanes have an operation in flight that may still be answered as quickly as usual.
-        connections: how many requests are under way at a time, those that wait for a stuck chat included; the
-            client needs as many.
-        uploads: how many files are uploaded at a time.
-        typing_every: seconds after which a typing indicator is shown again.
-        answer_within: seconds after which an attempt that wasn't answered counts as unknown. The client's own
-            limits should be shorter; this one keeps a lane from waiting for ever.
-        upload_within: the same for an upload.
-        grace: seconds that requests in flight get when the outbox closes.
-        descriptors: how many uploaded files are remembered.
+        parallel: lanes with an operation in flight that counts as quickly answered.
+        connections: requests in flight at a time, including requests to stuck chats; the client needs as many
+            connections.
+        uploads: file uploads at a time.
+        typing_every: seconds after which a typing indicator is sent again.
+        answer_within: seconds after which an unanswered attempt counts as unknown. The client's own limits
+            should be shorter; this limit keeps a lane from waiting forever.
+        upload_within: the same limit for an upload.
+        grace: seconds for requests in flight when the outbox closes.
+        descriptors: largest number of descriptors of uploaded files in memory.
     """
 
     parallel: int = 40
-    # The listener leaves as many descriptors; of the usual 1,024 of a process it is less than a half.
+    # The listener leaves that many file descriptors free: less than half of a process's usual 1,024.
     connections: int = 480
     uploads: int = 16
     typing_every: float = 4.0
@@ -49,15 +49,15 @@ class OutboxRules:
 @final
 @guarded
 class LaneReport:
-    """What a chat is yet to be told.
+    """Operations of one chat that aren't sent yet.
 
     Attributes:
-        operations: the platform's names of what waits, in the order in which it leaves; a long queue is cut.
-        queued: how many wait, those in flight included.
-        in_flight: how many of them, from the front, the platform is working on.
-        attempts: of the first.
+        operations: the platform's names of the waiting operations, in sending order; a long queue is cut.
+        queued: number of waiting operations, including those in flight.
+        in_flight: number of operations in flight, from the front.
+        attempts: attempts of the first operation.
         rests_for: seconds until the next attempt may begin.
-        suspended: the first was refused, and it isn't known yet whose fault that is.
+        suspended: whether the first operation was refused, and the breaker hasn't decided yet.
     """
 
     operations: tuple[str, ...]
@@ -71,22 +71,22 @@ class LaneReport:
 @final
 @guarded
 class OutboxStatistics:
-    """Where an outbox stands.
+    """State and counters of an outbox.
 
     Attributes:
-        queued: operations that wait, those between two attempts included.
-        in_flight: operations that the platform is working on.
-        lanes: recipients that are remembered.
-        suspended: lanes whose head was refused, and isn't judged yet.
-        held: everything waits, because the token may be refused.
-        token_refused: it is, as far as is known.
-        rate: starts a second that are allowed, or None for no limit.
-        done: operations that ended well.
-        failed: operations whose caller got an error.
+        queued: operations that wait, including those between two attempts.
+        in_flight: operations in flight.
+        lanes: lanes in memory.
+        suspended: lanes with a refused first operation that the breaker hasn't judged yet.
+        held: whether everything waits, because the token may be refused.
+        token_refused: whether the token is refused, as far as is known.
+        rate: largest number of starts a second; None: no limit.
+        done: operations with a success.
+        failed: calls that ended with an error.
         retries: attempts after the first.
-        possible_repeats: attempts of what must not repeat, after one whose outcome nobody knows.
+        possible_repeats: attempts of unrepeatable operations after an attempt with an unknown result.
         typing_sent, typing_failed: typing indicators.
-        answers_sent, answers_failed: answers to presses; those that were given up count as failed.
+        answers_sent, answers_failed: answers to presses; discarded answers count as failed.
     """
 
     queued: int

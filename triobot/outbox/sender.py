@@ -1,15 +1,16 @@
-"""Carries operations from their lanes to the platform, as the pure files decide.
+"""Sends operations from their lanes to the platform, as the pure modules decide.
 
-Where the platform's client can begin a request without a task of its own (`seams.BeginsRequests`), the
-caller's task carries its operation when it is its turn: with couriers an echo takes four tenths more. It has
-no scope for that: whoever keeps the outbox's time closes what is late (`expire`). A caller that is cancelled
-hands a request that may have left over to a courier, so that the lane goes on with the next operation only
-when the platform has answered.
+The platform's client may be able to begin a request without a task of its own (`seams.BeginsRequests`). The
+caller's task then sends its own operation when the operation starts; with a separate task an echo takes 40 %
+longer. The caller's task uses no cancel scope for that: the outbox's timer task calls `expire` to end late
+requests. A cancelled caller leaves a request that may have been sent to a courier, so the lane starts its
+next operation only when the platform has answered.
 
-A courier is a task of the outbox's own, for one attempt. It carries what callers can't: files, what has to
-wait in its place, probes, what no task waits for, and everything over another transport.
+A *courier* is a task of the outbox's own for one attempt. Couriers handle everything that callers can't send
+themselves: files, operations that have to wait in their position, probes, operations without a waiting task,
+and every operation if the client can't begin requests.
 
-What an attempt's end means, `retry` and `breaker` say. No courier raises on the platform's account.
+`retry` and `breaker` decide what follows from an attempt. No courier raises a platform error.
 """
 
 from __future__ import annotations
@@ -83,26 +84,26 @@ _SILENCE_TEXT: Final = (
 R = TypeVar("R")
 
 AGAIN: Final = object()
-"""In place of a result: there is none yet."""
+"""Placeholder for a result that doesn't exist yet."""
 
 _log = logging.getLogger("triobot.outbox")
 
 
 @final
 class LaneSender:
-    """The lanes, the breaker and the uploads, and the tasks that serve them; callers' own among them.
+    """The lanes, the breaker, the uploads, and the requests' tasks, including callers' tasks.
 
     Args:
-        platform: where operations go.
-        rules: the constants.
-        random: a number from 0 to 1.
+        platform: performs the operations.
+        rules: the settings.
+        random: returns a number from 0 to 1.
         raise_alarm: called when everything is held.
         start: starts a task in the outbox's nursery.
 
     Attributes:
-        takes: operations are taken, and started.
-        suspects: what waits for the breaker's word.
-        on_landing: called behind each attempt, by whoever waits for the last; None: nobody does.
+        takes: whether operations are accepted and started.
+        suspects: the breaker, and the deliveries that wait for its decision.
+        on_landing: called after each attempt while a task waits for the outbox to be idle; otherwise None.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class LaneSender:
         self.lanes: Lanes[Delivery] = Lanes(
             rules.parallel, rules.connections - rules.answers.parallel, Pace(rules.pace)
         )
-        # What `trio.current_time` asks, which looks for the loop and its clock each time.
+        # The clock's method: `trio.current_time` would look up the loop and the clock in each call.
         self._time = trio.lowlevel.current_clock().current_time
         self._platform = platform
         self._rules = rules
@@ -128,7 +129,7 @@ class LaneSender:
         self._wakes_at = NEVER
         self._typing: dict[Hashable, Delivery] = {}
         self._begin = platform.begin if isinstance(platform, BeginsRequests) else None
-        # What callers carry, and until when: the first one's time is over first.
+        # Deadlines of the requests in callers' tasks, the earliest first.
         self._carried: dict[Delivery, float] = {}
         self._ended = False
         self.suspects = Suspects(
@@ -159,30 +160,32 @@ class LaneSender:
     ) -> R:
         """Queue an operation in its recipient's lane, and wait for its result.
 
-        The place in the lane is taken before the first checkpoint. Operations of one recipient leave in the
-        order in which they were queued, one at a time, and a file is uploaded within its place. The callers
-        bound how much is queued.
+        The operation is queued before the first checkpoint. Operations of one recipient are sent in the order
+        of queueing, one at a time, and a file is uploaded in its operation's position. The waiting callers
+        bound the queue's length.
 
-        Verify and inquiry don't queue behind what the chat is told, and a phone number's lane is not that of
-        its owner's chat id. An edit with `Urgency.BESIDE` has no place in its chat's order: what the chat is
-        told never waits for it. It keeps its order with other edits of the same message, though. An edit
-        right behind an edit of the same message replaces it.
+        Verify and inquiry don't queue behind the chat's messages. A phone number and its owner's chat id have
+        different lanes. An edit with `Urgency.BESIDE` has no position in its chat's order, and the chat's
+        messages never wait for the edit. It does keep its order with other edits of the same message. An edit
+        right behind an edit of the same message replaces the earlier edit.
 
         Args:
-            doubted: called, and not awaited, when it is sent again although it may have arrived.
-            recorded: set by the caller, who must, once what came of it is durable; the next operation of the
-                lane that has one waits for that in its place.
+            doubted: called, and not awaited, when the operation is sent again although it may have arrived.
+            recorded: event that the caller must set once the outcome is durable; the lane's next operation
+                with a `recorded` waits for the event in its position.
 
         Raises:
-            RefusedError: the platform said no. 403 only if it is this chat's, not the token's.
-            NotDeliveredError: nothing else happened for `RetryRules.patience`, or the outbox closed.
-            DeliveryUnknownError: it may have taken effect: an invoice, `OnUnknown.RAISE`, or patience ended.
-            ForbiddenError: the chat was left meanwhile (`drop`).
+            RefusedError: the platform refused the operation. 403 only if the chat is the cause, not the
+                token.
+            NotDeliveredError: only failures for `RetryRules.patience`, or the outbox closed.
+            DeliveryUnknownError: the operation may have taken effect: an invoice, `OnUnknown.RAISE`, or the
+                end of the patience.
+            ForbiddenError: the user left the chat meanwhile (`drop`).
             LocalProtocolError: the operation can't be sent.
             OSError: a file can't be read.
 
-        Cancellation: *atomic* while queued, uploading or between attempts none of which was unknown.
-        *Ambiguous* in flight: the request goes on, its result is dropped, and it is not tried again.
+        Cancellation: *atomic* while queued, uploading, or between attempts whose results are known.
+        *Ambiguous* in flight: the request continues, its result is dropped, and the operation is not retried.
         """
         if not self.takes:
             await trio.lowlevel.checkpoint()
@@ -213,7 +216,7 @@ class LaneSender:
     # --- into the lanes, and out of them
 
     def _enter(self, call: Call, urgency: Urgency) -> bool:
-        """Take a place for a caller's own operation; return whether `pump` may start something now."""
+        """Queue a caller's own operation; return whether `pump` may start an operation now."""
         now = self._time()
         lane, chat = way_of(call.operation)
         delivery = call.delivery = Delivery(lane, urgency, chat, [call], now, now)
@@ -221,20 +224,20 @@ class LaneSender:
         return may_start or not self._breaker.is_untroubled()
 
     def queue(self, call: Call, urgency: Urgency) -> Delivery:
-        """Take a place for a call that no task waits for. `pump` starts it."""
+        """Queue a call that no task waits for, without starting it; `pump` does."""
         lane, chat = way_of(call.operation)
         delivery = call.delivery = Delivery(lane, urgency, chat, [call])
         take_place(self.lanes, delivery, self._time(), self.suspects.cleared)
         return delivery
 
     def abandon(self, call: Call) -> None:
-        """Give up a call whose caller waits no more; a request that has left goes on."""
+        """Drop a call that its caller no longer waits for; a request that was sent continues."""
         call.wanted = False
         call.task = None
         if (delivery := call.delivery) is None:
             return
         if delivery.wanted:
-            # The edit that it had replaced is the last word again, unless this one is on its way.
+            # The replaced edit becomes valid again, unless this edit is already in flight.
             if not delivery.sending:
                 delivery.calls.remove(call)
         elif self.lanes.withdraw(delivery, self._time()):
@@ -244,7 +247,7 @@ class LaneSender:
             delivery.uploading.cancel()
 
     def drop(self, lane: Hashable, chat: Hashable) -> None:
-        """Empty a lane: its chat was left."""
+        """Fail all queued operations of a chat that the user has left; don't retry those in flight."""
         self.suspects.left(chat, self._time())
         for own in (lane, beside(chat)):
             for delivery in self.lanes.drop(own, self._time()):
@@ -256,7 +259,7 @@ class LaneSender:
         self.suspects.tell()
 
     def refuse_waiting(self, lane: Hashable, urgency: Urgency) -> None:
-        """Fail the calls of a class that wait for their turn in a lane, with what is known of them."""
+        """Fail the waiting calls of a class in a lane, with an error that fits their earlier attempts."""
         now = self._time()
         for delivery in self.lanes.standing(lane).places:
             if delivery.urgency is urgency and self.lanes.withdraw(delivery, now):
@@ -264,7 +267,7 @@ class LaneSender:
                 self._refuse(delivery)
 
     def expire(self, now: float) -> None:
-        """End the requests in callers' tasks whose time is over."""
+        """End the requests in callers' tasks that are past their deadline."""
         while self.expires_at <= now:
             delivery = next(iter(self._carried))
             del self._carried[delivery]
@@ -272,7 +275,7 @@ class LaneSender:
 
     @property
     def expires_at(self) -> float:
-        """Return when `expire` has something to end."""
+        """When `expire` next has a request to end."""
         return next(iter(self._carried.values()), NEVER)
 
     def _expire(self, delivery: Delivery) -> None:
@@ -280,7 +283,7 @@ class LaneSender:
         delivery.begun.expire(min(delivery.begun.within, self._rules.answer_within))
 
     def refuse_the_rest(self) -> None:
-        """Fail each call that still waits, since the outbox ends, with what is known of it."""
+        """Fail all waiting calls at the outbox's end, with an error that fits their earlier attempts."""
         self._ended = True
         for delivery in list(self.lanes.places()):
             self._refuse(delivery)
@@ -297,13 +300,13 @@ class LaneSender:
     # --- typing
 
     def show_typing(self, chat: Recipient) -> None:
-        """Queue a sign of typing, unless something of the chat is on its way."""
+        """Queue a typing indicator, unless an operation of the chat is queued or in flight."""
         self.hide_typing(chat)
         if not self.lanes.busy(lane_of(chat)):
             self._typing[chat] = self.queue(Call(SendAction(chat)), Urgency.TYPING)
 
     def hide_typing(self, chat: Hashable) -> None:
-        """Withdraw a sign of typing that is queued."""
+        """Withdraw a queued typing indicator."""
         delivery = self._typing.pop(chat, None)
         if delivery is not None:
             self.abandon(delivery.call)
@@ -311,7 +314,7 @@ class LaneSender:
     # --- what may start
 
     def go_on(self) -> None:
-        """Start what the lanes have, since there is something new, or one is less in flight."""
+        """Start the operations that may start, after a change of the lanes or at the end of an attempt."""
         if self.takes and not self.is_at_rest():
             self.pump()
             if not self.is_at_rest():
@@ -320,22 +323,22 @@ class LaneSender:
             self.on_landing()
 
     def mind(self, at: float) -> None:
-        """Let `wait_due` return by this time."""
+        """Make `wait_due` return by the time `at`."""
         if at < self._wakes_at:
             self.stir()
 
     def stir(self) -> None:
-        """Let `wait_due` return now. Instant: functions that abort a wait call it, too."""
+        """Make `wait_due` return now. Instant, so functions that abort a wait may call `stir`."""
         self._wake.set()
 
     async def wait_due(self, at: float) -> None:
-        """Wait until this time, or until something is due before it, or may start that could not."""
+        """Wait until `at`, or until `mind` or `stir` ends the wait earlier."""
         self._wake, self._wakes_at = trio.Event(), at
         with trio.move_on_at(at):
             await self._wake.wait()
 
     def pump(self) -> None:
-        """Start whatever may start now."""
+        """Start every operation that may start now."""
         now = self._time()
         if self.lanes.held or self.suspects.told is not None or not self._breaker.is_untroubled():
             self._let_breaker_judge(now)
@@ -370,18 +373,19 @@ class LaneSender:
             self._send_courier(delivery)
 
     def is_at_rest(self) -> bool:
-        """Return whether `pump` would find nothing to start, and nothing to judge."""
+        """Return whether `pump` would start nothing and judge nothing."""
         return self.lanes.is_quiet() and self._breaker.is_untroubled()
 
     # --- one attempt
 
     async def _carry(self, call: Call) -> object:
-        """Make the attempt whose turn it is, in the caller's task; return its result.
+        """Make an attempt in the caller's task.
 
         Returns:
-            `AGAIN` if it is to be tried once more, or if a courier has it now.
+            The operation's result; `AGAIN` if the operation is retried later, or if a courier took over the
+            attempt.
 
-        Cancellation: *atomic* as long as nothing has left; then a courier goes on with the request.
+        Cancellation: *atomic* until the request is sent; afterwards a courier continues the request.
         """
         delivery, call.turn = call.delivery, False
         assert delivery is not None and self._begin is not None
@@ -419,7 +423,7 @@ class LaneSender:
                 self.go_on()
             raise
         else:
-            self._carried.pop(delivery, None)  # it may be over: an answer whose body did not end counts
+            self._carried.pop(delivery, None)  # may be gone already: an answer with an unfinished body counts
             self._ended_well(delivery, call.operation, result)
             self.go_on()
             return result
@@ -434,7 +438,7 @@ class LaneSender:
         request = delivery.begun = self._begin(asked, fresh=True) if last else self._begin(asked)
         if request is not None:
             deadline = delivery.began + min(request.within, self._rules.answer_within)
-            if not self._carried:  # all have the same time: the first one's is over first
+            if not self._carried:  # equal time limits: the first deadline is the earliest
                 self.mind(deadline)
             self._carried[delivery] = deadline
         return request
@@ -448,7 +452,7 @@ class LaneSender:
         self._start(serve)
 
     async def _is_ready(self, delivery: Delivery) -> bool:
-        """Wait for what has to come first; False if the operation isn't wanted any more: nothing has left."""
+        """Wait for the operation's turn; return False, with nothing sent, if no call wants it any more."""
         self.suspects.cleared(delivery)
         if delivery.wanted and delivery.after is not None:
             await delivery.after.wait()
@@ -463,7 +467,7 @@ class LaneSender:
         return True
 
     async def _serve(self, delivery: Delivery) -> None:
-        """Make an attempt, or see one through whose caller was cancelled."""
+        """Make an attempt, or finish the attempt of a cancelled caller."""
         operation = delivery.call.operation
         try:
             if (media := to_upload(operation)) is not None:
@@ -476,7 +480,7 @@ class LaneSender:
                 delivery.cached = uploaded.cached
                 operation = with_media(send, uploaded.media)
                 took, delivery.began = self._time() - delivery.began, self._time()
-                for waiting in self.lanes.standing(delivery.key).places:  # a file's size is no backlog
+                for waiting in self.lanes.standing(delivery.key).places:  # an upload isn't waiting
                     waiting.since = min(delivery.began, waiting.since + took)
                 self.lanes.began(delivery, delivery.began)
             delivery.written = True
@@ -497,7 +501,7 @@ class LaneSender:
             self._ended_well(delivery, operation, result)
 
     async def perform_aside(self, operation: AnswerCallback) -> None:
-        """Make one attempt outside the lanes; its success is good news for the breaker."""
+        """Make one attempt outside the lanes; the breaker counts a success."""
         began = self._time()
         if self.lanes.limited_until > began:
             raise NotDeliveredError(operation.path, "the platform asked for silence")
@@ -505,7 +509,7 @@ class LaneSender:
         self.suspects.worked(chat_of(operation.chat_id), began, self._time())
 
     def works(self) -> bool:
-        """Return whether the platform takes requests; if that isn't known, ask it for the next time."""
+        """Return whether the platform accepts requests; if that is unknown, ask the platform for later calls."""
         if self._breaker.may_ask_first():
             self._breaker.ask_started(self._time())
             self._start(self._ask)
@@ -579,7 +583,8 @@ class LaneSender:
         if delivery.doubtful and not repeatable(operation) and not took_no_effect(error):
             self._possible_repeats += 1
         if isinstance(error, BadRequestError) and delivery.cached is not None and not delivery.refreshed:
-            # The platform has forgotten the file; that is not the author's fault, so once it is mended here.
+            # The platform no longer has the file. The author isn't at fault, so the file is uploaded again,
+            # once.
             self._uploads.forget(delivery.cached)
             delivery.refreshed = True
             self._put_back(delivery, now, now)
@@ -648,7 +653,7 @@ class LaneSender:
     # --- looking
 
     def statistics(self, *, answers_sent: int, answers_failed: int) -> OutboxStatistics:
-        """Return where the outbox stands, and what it has done so far."""
+        """Return the outbox's state and counters."""
         return OutboxStatistics(
             queued=self.lanes.queued,
             in_flight=self.lanes.in_flight,

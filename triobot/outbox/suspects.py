@@ -1,8 +1,8 @@
-"""Carries the breaker's word to the lanes: what waits for it, and what becomes of that.
+"""Applies the breaker's decisions to the lanes and to the refused deliveries.
 
-A delivery that was refused with 401 or 403 waits in its lane, since nobody knows yet whose fault it is. The
-breaker tells: its chat is tried again, or its callers hear the refusal. While the breaker holds everything,
-probes alone leave the lanes.
+A delivery that got a 401 or 403 waits in its lane until the breaker decides between token and chat. The
+delivery is then tried again, or its callers get the refusal. While the breaker holds everything, only probes
+leave the lanes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .delivery import Delivery
 from .lanes import NEVER, Lanes
 from .retry import is_push_back, is_token_or_chat, is_unreadable
 
-# Addressed to nobody, and seen by nobody: only the token decides whether it is refused (gap 37).
+# The question concerns no chat, and no user sees it: a refusal can only be due to the token (gap 37).
 QUESTION: Final = Upload.of(File.from_bytes(b"triobot\n", "triobot.txt"))
 _HELD_TEXT: Final = (
     "The platform refuses what is sent with 403 and nothing succeeds: the token is probably not valid any "
@@ -36,18 +36,18 @@ _log = logging.getLogger("triobot.outbox")
 
 @final
 class Suspects:
-    """The breaker, and the deliveries that wait for its word.
+    """The breaker, and the deliveries that wait for its decision.
 
     Args:
-        lanes: where they wait.
-        rules: the breaker's constants.
+        lanes: the lanes of the deliveries.
+        rules: the breaker's settings.
         raise_alarm: called when everything is held.
         time: returns the loop's seconds.
-        ask: sends `QUESTION`, and returns when it is answered.
+        ask: sends `QUESTION`, and returns at the answer.
 
     Attributes:
         waiting: the suspended deliveries of each chat.
-        told: what was said of the breaker last; None: nothing is held.
+        told: the last hold that was logged or raised as an alarm; None: nothing is held.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Suspects:
     # --- what may leave
 
     def take(self, now: float) -> Delivery | None:
-        """Take what may leave now out of the lanes; while everything is held, a probe or nothing."""
+        """Start the next delivery that may start; while everything is held, start a probe or nothing."""
         if self.breaker.held is None:
             return self._lanes.start(now)
         delivery: Delivery | None = None
@@ -85,51 +85,55 @@ class Suspects:
         return delivery
 
     def look_again(self, now: float) -> float:
-        """Return when something may leave or be judged, if nothing else happens."""
+        """Return when a delivery may next start or be judged without other events."""
         if self.breaker.is_untroubled():
             return self._lanes.look_again(now)
         breaker_at = self.breaker.look_again(now)
         if self.breaker.held is not None and breaker_at <= now:
-            # A probe may go and nothing can be one: news helps, or the end of some lane's pause.
+            # A probe is allowed, but no delivery can be sent: only an event or the end of a lane's pause
+            # helps.
             breaker_at = NEVER
         return min(self._lanes.look_again(now), breaker_at)
 
     # --- what is suspended
 
     def suspend(self, delivery: Delivery, refusal: Exception, now: float) -> None:
-        """Let a refused delivery wait in its lane until the breaker has judged."""
+        """Keep a refused delivery in its lane until the breaker has decided."""
         delivery.refusal = refusal
         self.waiting.setdefault(delivery.chat, {})[delivery] = None
         self._lanes.suspend(delivery, now)
 
     def cleared(self, delivery: Delivery) -> None:
-        """Suspect a delivery no more, since it is tried, moved or withdrawn."""
+        """Remove a delivery from the suspended ones, because it is retried, moved or withdrawn."""
         waiting = self.waiting.get(delivery.chat)
         if waiting is not None and waiting.pop(delivery, waiting) is None and not waiting:
             del self.waiting[delivery.chat]
 
     def left(self, chat: Hashable, now: float) -> None:
-        """Note that a chat was left. Money's deliveries in its other lanes are tried again, and told then."""
+        """Record that the user left a chat. Suspended deliveries of the chat are tried again.
+
+        Only lanes of payments still have such deliveries then.
+        """
         self.breaker.left(chat)
         self._try_again((chat,), now)
 
     # --- the breaker's word
 
     def judge(self, now: float) -> list[Delivery]:
-        """Let the breaker judge, and withdraw what its own chat refused; the caller tells them."""
+        """Withdraw and return the deliveries refused because of their own chat; the caller fails their calls."""
         chats = self.breaker.judge(now)
         judged = [delivery for chat in chats for delivery in self.waiting.pop(chat, {})]
         return [delivery for delivery in judged if self._lanes.withdraw(delivery, now)]
 
     def worked(self, chat: Hashable, began: float, now: float) -> None:
-        """Note a success, by which refused deliveries of other chats are tried again."""
+        """Record a success, and retry the refused deliveries of other chats."""
         waiting = self.breaker.succeeded(chat, began, now)
         if waiting or self._lanes.held:
             self._try_again(waiting, now)
             self.tell()
 
     async def ask(self) -> None:
-        """Find out about the token while nothing else tells; the answer itself is of no interest."""
+        """Send the question to learn whether the token is refused; the answer's content doesn't matter."""
         began, good, denied = self._time(), True, False
         try:
             await self._ask()
@@ -144,7 +148,7 @@ class Suspects:
         self.tell()
 
     def tell(self) -> None:
-        """Hold the lanes or let them go, as the breaker says; log and alarm when that changes."""
+        """Hold or release the lanes as the breaker decides; log the change or raise an alarm."""
         self._lanes.held = self.breaker.held is not None
         held = None if self.breaker.undecided else self.breaker.held
         was, self.told = self.told, held

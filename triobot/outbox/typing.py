@@ -1,7 +1,7 @@
-"""Which chats are to see that the bot is typing, and when they must be told again. Pure.
+"""The chats that show typing, and when each indicator must be sent again. Pure.
 
-The indicator fades by itself on the user's screen, so it is refreshed while the block runs. Blocks of one
-chat are counted: the first begins it, the last ends it.
+The indicator disappears by itself on the user's screen, so the indicator is sent again while the block runs.
+Blocks of one chat are counted: the first block starts the indicator, the last block ends it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class _Typist:
 
 @final
 class Typists:
-    """The chats with a typing block. One period for all keeps them in the order in which they are due."""
+    """The chats with a typing block, in the order of due times: all have the same period."""
 
     def __init__(self, period: float = 4.0) -> None:
         self._period = period
         self._typists: OrderedDict[Recipient, _Typist] = OrderedDict()
 
     def begin(self, chat: Recipient, now: float) -> bool:
-        """Count a block that begins; True if it is the chat's first, which is to be shown at once."""
+        """Count a block that begins; return True for the chat's first block: show the indicator at once."""
         typist = self._typists.get(chat)
         if typist is not None:
             typist.blocks += 1
@@ -41,7 +41,7 @@ class Typists:
         return True
 
     def end(self, chat: Recipient) -> bool:
-        """Count a block that ends; True if it was the chat's last."""
+        """Count a block that ends; return True for the chat's last block."""
         typist = self._typists[chat]
         typist.blocks -= 1
         if typist.blocks:
@@ -50,7 +50,7 @@ class Typists:
         return True
 
     def due(self, now: float) -> list[Recipient]:
-        """Return the chats to be told now, and make each due again a period later."""
+        """Return the chats that need an indicator now; each chat is next due after one period."""
         due: list[Recipient] = []
         for chat, typist in self._typists.items():
             if typist.due_at > now:
@@ -62,7 +62,7 @@ class Typists:
         return due
 
     def look_again(self) -> float:
-        """Return when the next chat is due; `NEVER` if none has a block."""
+        """Return when the next chat is due; `NEVER` if no chat has a block."""
         return next((typist.due_at for typist in self._typists.values()), NEVER)
 
     def __contains__(self, chat: Recipient) -> bool:

@@ -1,8 +1,9 @@
-"""Files on their way to the platform: uploaded before the message that shows them, remembered by their bytes.
+"""Uploads files before the messages that show them, and remembers the uploaded files' descriptors.
 
-A descriptor may be sent again without another upload (interface section 4.4), so descriptors are kept by
-kind, name and SHA-256 of what was sent, the least recently used going first. A file that several chats want
-at once is uploaded once. A file that changed while it was read is sent, but not remembered.
+A descriptor may be sent again without another upload (interface section 4.4). So descriptors are cached by
+kind, name and SHA-256 of the bytes, and the least recently used descriptor is dropped first. A file that
+several chats need at once is uploaded once. A file that changed during the upload is sent, but its descriptor
+is not cached.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _Look: TypeAlias = tuple[Path, int, int, int]
 @final
 @guarded
 class UploadKey:
-    """What makes two uploads the same. The name counts, because the receiver sees it."""
+    """Cache key of an upload. The name is a part of the key, because the receiver sees the name."""
 
     kind: MediaKind
     filename: str = attrs.field(repr=False)
@@ -47,7 +48,8 @@ class UploadedMedia:
     """A media value with its descriptor.
 
     Attributes:
-        cached: its key if it wasn't uploaded just now, so that it may have been forgotten over there.
+        cached: cache key if the descriptor came from the cache: the platform may have forgotten the
+            descriptor.
     """
 
     media: Media
@@ -63,7 +65,7 @@ class _UnderWay:
 
 @final
 class Uploads:
-    """The cache of descriptors, and the one upload a file."""
+    """The cache of descriptors, and the uploads in progress, one per file."""
 
     def __init__(self, upload: Callable[[Upload], Awaitable[Descriptor]], *, remembered: int = 1024) -> None:
         self._upload = upload
@@ -74,13 +76,14 @@ class Uploads:
         self._threads = trio.CapacityLimiter(4)
 
     async def resolve(self, media: Media) -> UploadedMedia:
-        """Give a media value its descriptor, uploading it unless the platform has it.
+        """Return a media value with its descriptor; upload the file unless the cache has its descriptor.
 
         Raises:
             OSError: the file can't be read.
             RefusedError, TransportError: as `Platform.perform`; an upload may always be repeated.
 
-        Cancellation: *atomic* for other callers that want the same file: one of them uploads it then.
+        Cancellation: *atomic* for other callers that want the same file: another caller then uploads the
+        file.
         """
         source = media.source
         if isinstance(source, Descriptor):
@@ -112,7 +115,7 @@ class Uploads:
         return UploadedMedia(attrs.evolve(media, source=descriptor), None)
 
     def forget(self, key: UploadKey) -> None:
-        """Remove a descriptor that the platform doesn't know any more."""
+        """Remove a descriptor that the platform no longer accepts."""
         self._descriptors.pop(key, None)
 
     async def _look(self, source: LocalFile | Blob) -> _Look | None:
