@@ -90,7 +90,7 @@ def share_caps(parallel: int) -> dict[Urgency, int]:
 
 
 def connection_caps(connections: int) -> dict[Urgency, int]:
-    """Return, for each class, the total number in flight below which an operation of the class may start."""
+    """Return, for each class, the total of requests in flight at which the class no longer starts any."""
     return {urgency: max(1, connections - connections // 16 * urgency) for urgency in Urgency}
 
 

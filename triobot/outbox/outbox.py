@@ -145,7 +145,7 @@ class LaneOutbox:
         self._answer_soon(press, text)
 
     def drop(self, chat: Recipient) -> None:
-        """Delete a left chat's queued operations; their callers get ForbiddenError.
+        """Delete the queued operations of a chat that the user left; their callers get ForbiddenError.
 
         A request in flight continues, but is not retried. Verify and inquiry continue.
         """
@@ -163,8 +163,8 @@ class LaneOutbox:
     async def drain(self) -> None:
         """Wait until nothing is queued, in flight or unanswered; taken presses are answered at once.
 
-        New operations are still accepted, and waited for. While the token is refused the wait can be endless:
-        the caller's cancel scope bounds it.
+        The outbox still accepts new operations, and `drain` also waits for those. While the token is refused
+        the wait can be endless: the caller's cancel scope bounds it.
         """
         await trio.lowlevel.checkpoint()
         self._answers.answer_due(NEVER)
@@ -182,7 +182,7 @@ class LaneOutbox:
         return self._sender.lanes.pace.rate
 
     def works(self) -> bool:
-        """Return whether the platform accepts requests; if that is unknown, ask the platform for later calls."""
+        """Return whether the platform accepts requests. If that is unknown, ask it for later calls."""
         return self._sender.works()
 
     @property

@@ -509,7 +509,7 @@ class LaneSender:
         self.suspects.worked(chat_of(operation.chat_id), began, self._time())
 
     def works(self) -> bool:
-        """Return whether the platform accepts requests; if that is unknown, ask the platform for later calls."""
+        """Return whether the platform accepts requests. If that is unknown, ask it for later calls."""
         if self._breaker.may_ask_first():
             self._breaker.ask_started(self._time())
             self._start(self._ask)

@@ -120,7 +120,7 @@ class Suspects:
     # --- the breaker's word
 
     def judge(self, now: float) -> list[Delivery]:
-        """Withdraw and return the deliveries refused because of their own chat; the caller fails their calls."""
+        """Withdraw and return the deliveries refused because of their own chat; the caller fails them."""
         chats = self.breaker.judge(now)
         judged = [delivery for chat in chats for delivery in self.waiting.pop(chat, {})]
         return [delivery for delivery in judged if self._lanes.withdraw(delivery, now)]
