@@ -1,6 +1,6 @@
-"""Money: the ledger of what was asked for, and the task that verifies it.
+"""Payments: the ledger of requested payments, and the task that verifies them.
 
-`entry`, `facts`, `table`, `ledger` and `schedule` decide, and take the time as an argument; the rest carries
-out what they say. No package knows another: the store keeps rows, the outbox asks the platform, and
-conversations and asides get what was verified.
+`entry`, `facts`, `table`, `ledger` and `schedule` decide, with the time as an argument; the other modules act
+on the decisions. The package depends on the protocols of `triobot.seams` only: the store keeps rows, the
+outbox sends requests to the platform, and conversations and asides receive verified payments.
 """

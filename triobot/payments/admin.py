@@ -1,25 +1,25 @@
-"""What an operator may ask of the ledger, as plain JSON values: one question in, one answer out.
+"""Operators' questions about the ledger: plain JSON values, one answer per question.
 
 ============================  =========================================================================
 ``payments.list``             ``states``, ``chat``, ``before``, ``after``, ``limit``: ``{"payments": [...]}``
 ``payments.show``             ``ref``: ``{"payment": {...}, "history": [...]}``
-``payments.verify``           ``ref``: asked at once, whatever the schedule says
-``payments.inquire``          ``ref``: ``{"said": word}``, without taking anything; a running bot only
-``payments.redeliver``        ``ref``: captured money goes to the aside for its item, again
+``payments.verify``           ``ref``: verify at once, whatever the schedule says
+``payments.inquire``          ``ref``: ``{"said": word}``, without a capture; needs a running bot
+``payments.redeliver``        ``ref``: hand captured money to the aside for its item again
 ``payments.settle``           ``ref``: the goods were given by hand
 ``payments.resolve``          ``ref``: nothing is owed any more
-``payments.adopt``            ``number``, ``chat``, ``amount``, ``currency``, ``kind``: watch it from here on
+``payments.adopt``            ``number``, ``chat``, ``amount``, ``currency``, ``kind``: watch from now on
 ``payments.totals``           ``since``, ``until``: ``{"totals": [...]}`` by day and currency
 ``payments.counts``           ``{"counts": {...}}`` by state
-``payments.ages``             what is said to be paid and not verified, and what is captured and not settled:
-                              how many of each, and since when
-``payments.alarms``           ``{"alarms": [...]}`` about payments that are open
-``payments.acknowledge``      ``kind``, ``key``, or neither for all that are about payments
-``payments.forget``           ``chat``: what was bought and said is deleted, amounts and numbers stay; refused
-                              while money is open; with ``captured``, only looks for what is owed
+``payments.ages``             payments claimed to be paid but not verified, and payments captured but not
+                              settled: the number of each, and the oldest time of each
+``payments.alarms``           ``{"alarms": [...]}``: the open alarms about payments
+``payments.acknowledge``      ``kind``, ``key``; without both, all alarms about payments
+``payments.forget``           ``chat``: delete items and texts, keep amounts and numbers; refused while money
+                              is open; with ``captured``, only check for captured money that is owed
 ============================  =========================================================================
 
-No answer holds what a message says, or what was bought.
+No answer contains a message's text, or an item.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ _HIDDEN: Final = frozenset({"item", "text", "payer", "said"})
 
 @final
 class PaymentsAdmin:
-    """Answers an operator.
+    """Answers operators' questions about payments.
 
     Args:
-        inquire: asks the platform; None where no bot runs.
+        inquire: sends an inquiry to the platform; None if no bot runs.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class PaymentsAdmin:
         """Answer one question.
 
         Raises:
-            NotFoundError: there is no such payment.
-            ConflictError: it can't be done in the state that it is in.
-            ConfigError: this is no question, or names what there is not.
-            LocalProtocolError: a value of the question is none.
+            NotFoundError: the payment doesn't exist.
+            ConflictError: the payment's state doesn't allow the action.
+            ConfigError: the question is unknown, or names an unknown state or alarm kind.
+            LocalProtocolError: a value in the question is invalid.
         """
         ask = question.get("ask")
         match ask:
@@ -164,7 +164,7 @@ class PaymentsAdmin:
         return {"payment": _summary(planned.entry)}
 
     async def _adopt(self, question: Question) -> dict[str, object]:
-        """Take in a number that isn't in the books: an invoice's whose id was lost, or anybody's."""
+        """Add an unknown number to the ledger, such as the lost id of an invoice."""
         number, amount = str(question.get("number")), _integer(question, "amount", least=1)
         chat_id = as_chat_id(cast("int", question.get("chat")))
         kind: Kind = "button" if question.get("kind") == "button" else "invoice"
@@ -215,7 +215,7 @@ class PaymentsAdmin:
         running = self._inquire is not None
         for entry in await self._in(UNPAID, chat_id):
             if running and entry.taker == "conversation":
-                # It has been ended a moment ago, and may not have said so yet.
+                # Its conversation was just ended, and may not have given up the payment yet.
                 await self._books.move(entry.id, Plain("taker_gone"), may_fail=True, taker="conversation")
         for entry in await self._in(UNPAID, chat_id):
             over = watched_until(entry)
@@ -271,12 +271,12 @@ def _integer(question: Question, name: str, *, least: int = 0) -> int:
 
 
 def _clock_time(at: int) -> str:
-    # Rounded up: what is said at that minute is late enough.
+    # Rounded up, so that the shown minute isn't too early.
     return dt.datetime.fromtimestamp(at / 1000 + 60, dt.UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _conversation_of(owner: str) -> int | None:
-    """Return the number of the conversation that asked; None for what nobody but an operator knows of."""
+    """Return the number of the conversation that requested the payment; None if an operator added it."""
     number = owner.partition("/")[2].partition("/")[0]
     return int(number) if number.isdecimal() else None
 

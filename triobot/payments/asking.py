@@ -1,7 +1,7 @@
-"""Asking the platform about a payment, and what its answers mean: none of them is ever final.
+"""Requests to the platform about a payment, and the meaning of the answers: no single answer is final.
 
-The lane repeats what failed, but a verify that may have taken effect: the inquiry comes before the next one.
-Here a question has its own deadline, because a payment has an hour.
+The lane retries a failed request, except a verify that may have taken effect: an inquiry must come before the
+next verify. A request here has a deadline of its own, because a payment must be verified within an hour.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from .facts import AnswerWord, PaymentAnswer
 To: TypeAlias = Literal["verify", "inquire"]
 
 PATIENCE: Final = 30.0
-"""Seconds for an answer, the lane's own repetitions included."""
+"""Seconds for an answer, including the lane's retries."""
 _WORDS: Final[dict[int, AnswerWord]] = {400: "400", 403: "403"}
 
 
 async def ask(outbox: Outbox, entry: Entry, to: To) -> PaymentAnswer:
-    """Ask about an entry; an answer that doesn't come, or can't be read, is "unknown"."""
+    """Verify or inquire about an entry; a missing or unreadable answer is "unknown"."""
     operation: Operation[PaymentState]
     if entry.kind == "button":
         kind = VerifyPayment if to == "verify" else InquirePayment
@@ -46,12 +46,12 @@ async def ask(outbox: Outbox, entry: Entry, to: To) -> PaymentAnswer:
 
 
 async def look_up(outbox: Outbox, chat_id: ChatId, invoice_id: InvoiceId) -> PaymentAnswer:
-    """Ask about an invoice that may be ours; captures nothing."""
+    """Inquire about an invoice that may be ours; nothing is captured."""
     return await _answer(outbox, InquireInvoice(chat_id, invoice_id), "inquire")
 
 
 async def remove_button(outbox: Outbox, entry: Entry) -> bool:
-    """Show the message without its buttons; False if that failed."""
+    """Edit the message so that its buttons disappear; return False on failure."""
     if entry.message_id is None:
         return False
     with trio.move_on_after(PATIENCE):

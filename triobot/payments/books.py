@@ -1,12 +1,13 @@
-"""Entries in the store, moved by compare-and-set; nothing is announced before it is durable.
+"""Entries in the store, moved by compare-and-set; a move is announced once durable.
 
-Waits for nothing but the store it is given, so that a simulation can run it as it is.
+The module waits for nothing except its store, so a simulation can run it unchanged.
 
-A move may be stored together with what a conversation records: it is decided in the transaction that does it.
-Whoever stores such a move shares the commit with others, and goes on before it is durable; so it can't read
-the entry again and repeat when that has moved meanwhile, as `Books.move` does. Here the entry is read in the
-very transaction, where nothing comes in between, and moves from where it is then. What these give is called
-in the store's thread: it has the time and everything else with it, and waits for nothing.
+A conversation's move must be stored together with the conversation's records. `Books.move` can't do that: it
+reads the entry, and retries if the entry has moved meanwhile. A conversation shares its commit with others
+and continues before the commit is durable, so it can't retry. `moving`, `opening` and `claiming` therefore
+return writes that read the entry and decide the move inside the transaction, where no other move can come
+between. The store calls their functions in its own thread. The functions get everything as values, the time
+too, and never wait.
 """
 
 from __future__ import annotations
@@ -41,11 +42,12 @@ Listen: TypeAlias = Callable[[Moved], None]
 @final
 @guarded
 class Planned:
-    """Moves of one entry that are decided and not stored yet.
+    """Moves of one entry, decided but not stored.
 
     Attributes:
-        entry: as it is behind them.
-        writes: what stores them, and their alarms.
+        entry: the entry after the moves.
+        outcomes: each fact's move, or refusal.
+        writes: the writes that store the moves and their alarms.
     """
 
     entry: Entry
@@ -54,12 +56,12 @@ class Planned:
 
     @property
     def moved(self) -> bool:
-        """Tell whether the table allowed all of them."""
+        """Whether the table allowed all facts."""
         return all(isinstance(outcome, Moved) for outcome in self.outcomes)
 
 
 def plan(entry: Entry, facts: Sequence[Fact], now: int) -> Planned:
-    """Decide what these facts make of an entry, without storing it: the caller commits that."""
+    """Decide the moves of an entry for these facts; the caller stores them."""
     outcomes: list[Moved | Impossible] = []
     for fact in facts:
         outcome = move(entry, fact, now)
@@ -74,11 +76,11 @@ class Books:
     """All entries of a store.
 
     Args:
-        rows: where they are read.
-        commit: stores them, all of a call or none.
+        rows: reads the rows.
+        commit: stores writes, all of a call or none.
         now: the time of day in milliseconds.
-        listen: told of each move once it is durable; must not raise.
-        counts: what happened, by word; several books may share one.
+        listen: called with each move once it is durable; must not raise.
+        counts: number of moves by fact; several `Books` may share one counter.
     """
 
     def __init__(
@@ -96,15 +98,15 @@ class Books:
         self.counts: Counter[str] = Counter() if counts is None else counts
 
     async def read(self, id_: RefId) -> Entry | None:
-        """Read one entry as it is now; None if there is none."""
+        """Return an entry as stored now; None if the payment doesn't exist."""
         row = await await_store(partial(self._rows.get, id_))
         return None if row is None else entry_of(row)
 
     async def add(self, entry: Entry, *facts: Fact, also: Sequence[Write] = ()) -> Entry:
-        """Write an entry first, with what happens to it at once, and with `also`, in one transaction.
+        """Store a new entry, its first facts, and `also`, in one transaction.
 
         Raises:
-            StaleRowError: its id is taken.
+            StaleRowError: the id exists already.
         """
         now = self._now()
         first = numbered(entry)
@@ -121,17 +123,21 @@ class Books:
         may_fail: bool = False,
         taker: Taker | None = None,
     ) -> Planned | None:
-        """Let these facts happen to an entry, with `also` in the same transaction; None if there is none.
+        """Apply facts to an entry, and store the moves with `also` in one transaction.
 
-        What the table refuses changes nothing but is counted and alarmed, and `also` is stored all the same.
+        A fact that the table refuses changes nothing, is counted, and raises an alarm; `also` is stored even
+        so.
 
         Args:
-            may_fail: the entry may have moved on meanwhile: then nothing is stored, and nothing alarmed.
+            may_fail: the entry may have moved on meanwhile: after a refusal store nothing, and raise no
+                alarm.
+            taker: store nothing, and return None, if the entry has another taker.
 
-            taker: only while it is this one's; else None is returned, and nothing stored.
+        Returns:
+            The moves; None if the entry doesn't exist, or has another taker.
 
         Raises:
-            StaleRowError: an invoice's id that the facts bring belongs to another entry.
+            StaleRowError: another entry has the invoice id that the facts bring.
         """
         stale = -1
         while True:
@@ -139,7 +145,7 @@ class Books:
             if entry is None or taker not in (None, entry.taker):
                 return None
             if entry.revision == stale:
-                raise StaleRowError(id_)  # not this row's revision: another one has the invoice's id
+                raise StaleRowError(id_)  # the revision is current: another row has the invoice's id
             planned = plan(entry, facts, self._now())
             if may_fail and not planned.moved:
                 return planned
@@ -153,9 +159,10 @@ class Books:
             return planned
 
     async def move_all(self, moves: Sequence[tuple[Entry, Sequence[Fact]]]) -> list[Entry]:
-        """Let facts happen to many entries, read a moment ago, in one transaction.
+        """Apply facts to many entries, read just before, in one transaction.
 
-        Returns: those that have moved on meanwhile: nothing has happened to them here.
+        Returns:
+            The entries that have moved on meanwhile, and were left unchanged.
         """
         now = self._now()
         planned = [(entry, plan(entry, facts, now)) for entry, facts in moves if facts]
@@ -182,7 +189,7 @@ class Books:
         return stale
 
     def announce(self, planned: Planned) -> None:
-        """Say what has become durable; after a commit that wasn't made here."""
+        """Count durable moves and call `listen`; call this after a commit outside of `Books`."""
         for outcome in planned.outcomes:
             self.counts[outcome.fact if isinstance(outcome, Moved) else "impossible"] += 1
             if isinstance(outcome, Moved):
@@ -197,9 +204,10 @@ def moving(
     taker: Taker | None = None,
     may_fail: bool = False,
 ) -> MovePayment:
-    """Let these facts happen to an entry; as `Books.move`.
+    """Return a write that applies facts to an entry, like `Books.move`.
 
-    It may be stored once more, by whoever doesn't know whether it was: what has happened doesn't again.
+    If the outcome of a commit is unknown, the write may be committed again: facts stored by the first commit
+    aren't applied twice.
     """
     planned: Planned | None = None
 
@@ -208,11 +216,12 @@ def moving(
         try:
             entry = None if row is None else entry_of(row)
         except UnreadableRecordError:
-            # Another version's: whoever comes with it must not be held up, and somebody has to look.
+            # Another version wrote the row. Raise an alarm for the operator, and don't block the rest of the
+            # commit.
             text = f"payment {id_} can't be read by this version: {', '.join(map(_word, facts))}"
             return (RaiseAlarm("payment_unverified", id_, text, now),)
         if planned is not None and entry == planned.entry:
-            return ()  # the commit of which nobody heard has taken effect
+            return ()  # an earlier commit, with unknown outcome, has stored the moves
         planned = None
         if entry is not None and taker in (None, entry.taker):
             decided = plan(entry, facts, now)
@@ -227,9 +236,9 @@ def moving(
 
 
 def opening(books: Books, entry: Entry, now: int) -> tuple[Entry, MovePayment]:
-    """Write an entry first, on its way to the platform; also gives it as it is then.
+    """Return a new entry as it is once being sent, and the write that stores the entry first.
 
-    The commit is refused if its number is somebody else's; nothing happens if it is there already.
+    The commit is refused if another owner has the number. The write does nothing if the entry exists already.
     """
     first = numbered(entry)
     planned = plan(first, [Plain("send_begun")], now)
@@ -252,7 +261,7 @@ def opening(books: Books, entry: Entry, now: int) -> tuple[Entry, MovePayment]:
 
 
 def claiming(books: Books, entry: Entry, fact: Fact, now: int) -> tuple[Entry, MovePayment]:
-    """Let a fact happen to an entry as it is, or refuse the commit; also gives what it is then."""
+    """Return an entry after a fact, and the write of that move; the commit fails if the entry moved on."""
     planned = plan(entry, [fact], now)
 
     def move(row: PaymentRow | None) -> Sequence[Decided]:

@@ -1,11 +1,13 @@
-"""Callbacks on their way from the inbox into the ledger: at once, side by side, a bounded number at a time.
+"""Moves callbacks from the inbox into the ledger: at once, concurrently, a bounded number at a time.
 
-Each is a hint about one payment. It is never deduplicated (a failure's callback and a success's are the same
-bytes), never believed, and never verified for a payment that isn't ours. An invoice whose creation answer was
-lost is found by its chat and by the amount that the platform names under the unknown id.
+A callback is a hint about one payment. Callbacks are never deduplicated, since the callbacks of a failure and
+of a success are the same bytes. A callback is never trusted, and never causes a verify of a payment that
+isn't ours. An invoice without a known id is found by its chat, and by the amount that the platform names for
+the unknown id.
 
-Each stays in the inbox until the transaction that takes it. Of what comes while too many are in hand only the
-place is noted: it is read from the inbox again once there is room.
+A callback stays in the inbox until the transaction that stores its hint. When too many callbacks are in
+memory, only the inbox position of a new callback is kept. The callback is read from the inbox again when
+memory is free.
 """
 
 from __future__ import annotations
@@ -34,26 +36,26 @@ from .records import SHARED, entry_of
 _WITHOUT_ID: Final[tuple[State, ...]] = ("sending", "unsure", "check", "closing", "lapsed")
 _CANDIDATES: Final = 200
 IN_HAND: Final = 1_024
-"""Callbacks that may be in memory; what comes beyond waits in the inbox."""
+"""Largest number of callbacks in memory; further callbacks wait in the inbox."""
 
 AGAIN: Final = (2.0, 10.0, 60.0, *(300.0 for _ in range(15)))
-"""Seconds between attempts to tell whose a callback is: for as long as its money can wait."""
+"""Seconds between attempts to find a callback's payment, as long as its money can wait."""
 
 _PAGE: Final = 200
 
 
 class LookUp(Protocol):
-    """Ask the platform about an invoice that may be ours; capture nothing."""
+    """Inquire about an invoice that may be ours; capture nothing."""
 
     def __call__(self, chat_id: ChatId, invoice_id: InvoiceId, /) -> Awaitable[PaymentAnswer]: ...
 
 
 @final
 class CallbackHandler:
-    """Stores what callbacks hint at, and finds the invoice whose id an unknown one names.
+    """Stores callbacks' hints, and finds the invoice for an unknown id.
 
     Args:
-        look_up: an inquiry about an invoice that isn't in the books.
+        look_up: inquires about an invoice that isn't in the ledger.
     """
 
     def __init__(
@@ -66,9 +68,10 @@ class CallbackHandler:
         self._now = now
 
     async def take(self, event: PayCallback | InvoiceCallback, also: Sequence[Write] = ()) -> bool:
-        """Store what a callback hints at, with `also` in the same transaction.
+        """Store a callback's hint, with `also` in the same transaction.
 
-        Returns: False if it can't be told yet whose it is: nothing was stored, take it again later.
+        Returns:
+            False if the callback's payment can't be determined yet: nothing was stored; call again later.
         """
         if isinstance(event, PayCallback):
             failed = event.status.lower() == "error"
@@ -85,7 +88,7 @@ class CallbackHandler:
     async def _adopt(self, event: InvoiceCallback, also: Sequence[Write]) -> bool:
         lost = await self._without_id(event.chat_id)
         if any(entry.state == "sending" for entry in lost):
-            return False  # the answer that tells its id may be on its way
+            return False  # the answer with the invoice's id may still arrive
         if not lost:
             await self._foreign(event.invoice_id, event.chat_id, also)
             return True
@@ -93,17 +96,17 @@ class CallbackHandler:
         if answer.word in ("unknown", "403"):
             return False
         matching = [entry for entry in lost if answer.word != "400" and entry.amount == answer.amount]
-        # One that can't be paid any more is not it, if there is another.
+        # A lapsed invoice matches only if no other invoice does.
         matching = [entry for entry in matching if entry.state != "lapsed"] or matching
         if len(matching) != 1:
-            # The platform knows it, and so it is no forger's: an alarm of its own keeps its number.
+            # The platform knows the invoice, so the callback isn't forged: a separate alarm keeps its number.
             key = event.invoice_id if matching else SHARED["foreign_payment"]
             await self._foreign(event.invoice_id, event.chat_id, also, key)
             return True
         try:
             await self._books.move(matching[0].id, Adopted(event.invoice_id), _hint(event), also=also)
         except StaleRowError:
-            return False  # it has been found otherwise meanwhile
+            return False  # the invoice's id was found in another way meanwhile
         return True
 
     async def _without_id(self, chat_id: ChatId) -> list[Entry]:
@@ -138,11 +141,11 @@ Callback: TypeAlias = PayCallback | InvoiceCallback
 
 @final
 class Callbacks:
-    """Callbacks that have come and are not taken yet.
+    """Callbacks that arrived and aren't stored in the ledger yet.
 
     Args:
-        store: has the inbox.
-        counts: what happened, by word.
+        store: the store with the inbox.
+        counts: number of events by word.
     """
 
     def __init__(self, handler: CallbackHandler, store: Store, counts: Counter[str]) -> None:
@@ -155,7 +158,7 @@ class Callbacks:
         self._news = trio.Event()
 
     def came(self, seq: int, event: Callback) -> None:
-        """Take a callback up, or note its place in the inbox if too many are in hand; never waits."""
+        """Queue a callback, or keep its inbox position if too many are in memory; never waits."""
         if self._in_hand >= IN_HAND:
             self._counts["hint_left_in_the_inbox"] += 1
             first, last = self._left or (seq, seq)
@@ -166,9 +169,9 @@ class Callbacks:
         self._news.set()
 
     async def keep_taking(self) -> None:
-        """Take them, until cancelled.
+        """Store the queued callbacks, until cancelled.
 
-        Cancellation: *atomic*: what is not taken is in the inbox.
+        Cancellation: *atomic*: a callback that isn't stored stays in the inbox.
         """
         async with trio.open_nursery() as nursery:
             while True:
@@ -177,7 +180,8 @@ class Callbacks:
                 while self._waiting:
                     nursery.start_soon(self._take, *self._waiting.popleft())
                 if self._left is not None and not self._in_hand:
-                    # Now that there is room: whatever is in between is gone from the inbox.
+                    # Memory is free again. Callbacks between the two positions that were stored are no longer
+                    # in the inbox.
                     nursery.start_soon(self._take_what_was_left, *self._left)
                     self._left = None
 
@@ -185,7 +189,7 @@ class Callbacks:
         try:
             for pause in (*AGAIN, None):
                 if await self._handler.take(event, also=(Consume((seq,)),)) or pause is None:
-                    return  # what can't be told yet is in the inbox until the next start
+                    return  # an undetermined callback stays in the inbox until the next start
                 await trio.sleep(pause)
         finally:
             self._in_hand -= 1
@@ -193,7 +197,7 @@ class Callbacks:
                 self._news.set()
 
     async def _take_what_was_left(self, first: int, last: int) -> None:
-        """Read what came from the one place to the other from the inbox again."""
+        """Read the callbacks between two positions from the inbox again, and store them."""
         after = first - 1
         while after < last and (
             rows := await await_store(partial(self._store.backlog, after=after, limit=_PAGE))

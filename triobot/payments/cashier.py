@@ -1,7 +1,7 @@
-"""The supervised task behind the ledger: callbacks at once, what is due when it is due, nothing in between.
+"""The cashier: the task that stores callbacks at once, and carries out duties when they are due.
 
-Outside of all conversations: they may be parked, replayed, or gone. The rows say what is due; nothing is
-remembered here that a restart would miss. Callbacks stay in the inbox until the transaction that takes them.
+The task is independent of conversations, which may be parked, replayed or gone. The rows contain all due
+times, so a restart loses nothing. Callbacks stay in the inbox until the transaction that stores them.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from .schedule import BLIND, MINUTE, SECOND, claimed_since, due_at
 from .ticket import OpenTicket, captured_of
 
 Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
-"""Whether the conversation of this owner in this chat will come back to its payment."""
+"""Function: whether the conversation with this owner in this chat will come back to its payment."""
 
 WATCHED: Final = "payments_watched"
-"""The setting that says when payments were watched last, and by how much the clock had jumped by then."""
+"""Setting with the last time at which payments were watched, and the clock's jumps up to then."""
 EPOCH: Final = "payments_epoch"
-"""The setting that says of which epoch the payments were taken up."""
+"""Setting with the store's epoch in which the payments were last taken over."""
 _NAMED: Final = 20
 _BEAT: Final = BLIND / 2 / SECOND
 _PAGE: Final = 64
 _PARALLEL: Final = 16
 LARGEST_ITEM: Final = LARGEST_VALUE // 2
 LARGEST_TEXT: Final = LARGEST_VALUE // 4
-"""Characters of what is bought, and of what is said of it, in a payment's row; the rest needs far less."""
+"""Characters of the item and of the text in a payment's row; the row's other values need far less."""
 _RETRY_STORE: Final = 5.0
 _ENDS: Final[dict[PaymentEnd, tuple[Taker, tuple[Plain, ...]]]] = {
     "settled": ("handler", (Plain("settled"),)),
@@ -81,12 +81,12 @@ _PATIENT: Final[tuple[State, ...]] = ("prepared", "unsure", "open", "check", "cl
 @final
 @guarded
 class Budget:
-    """How many examinations are allowed.
+    """Limits of examinations.
 
     Attributes:
-        per_second: of payments that no callback hinted at; those with a hint come first, and
-            aren't counted. Past it the sweep falls behind, and an alarm says what that risks.
-        parallel: at a time.
+        per_second: examinations a second of payments without a callback. Payments with a callback come first
+            and aren't counted. Beyond the limit the sweep falls behind, and an alarm names the risk.
+        parallel: examinations at a time.
     """
 
     per_second: float = 20.0
@@ -95,14 +95,14 @@ class Budget:
 
 @final
 class Cashier:
-    """The ledger, as conversations see it; and the task that verifies.
+    """The ledger's interface for conversations, and the task that verifies.
 
     Args:
-        deliver: starts the aside for what was bought.
-        ring: says at once what can't be stored.
-        on_alarm: told of alarms whose rows are stored.
-        epoch: how often the store was restored from a backup.
-        recall: brings a chat's conversations back into memory, if they are not there.
+        deliver: starts the aside for an item.
+        ring: raises an alarm at once, when nothing can be stored.
+        on_alarm: called with each alarm that was stored.
+        epoch: number of restores of the store from a backup.
+        recall: loads a chat's conversations into memory, unless they are loaded.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Cashier:
         self._budget = budget or Budget()
         rows = store.payments
         self.books = Books(rows, store.commit, clock.now, self._moved)
-        # What the platform has said is not forgotten because the disk is full for a while.
+        # Retries while the disk is full, so that no answer of the platform is lost.
         self._patient = Books(rows, self._commit_at_last, clock.now, self._moved, self.books.counts)
         self._hands = Hands(self.ask, self._remove, self._hand_out)
         handler = CallbackHandler(self._patient, rows, self._commit_at_last, self._look_up, clock.now)
@@ -141,7 +141,7 @@ class Cashier:
         self._removing: dict[RefId, trio.CancelScope] = {}
         self._asking = trio.CapacityLimiter(self._budget.parallel)
         self._poke = trio.Event()
-        # When the sweep wakes, by Trio's clock; infinite while it looks at what is due.
+        # When the sweep wakes, by Trio's clock; infinite while the sweep checks what is due.
         self._sleeps_until = math.inf
         self._cold_from = -math.inf
         self._beaten = 0
@@ -154,10 +154,10 @@ class Cashier:
     # --- for conversations
 
     def number(self, charge: Charge) -> RefId:
-        """Draw a number for a payment; nothing is stored.
+        """Draw a number for a payment, and check the payment's size; nothing is stored.
 
         Raises:
-            LocalProtocolError: what is bought, or what is said of it, is too large to be stored.
+            LocalProtocolError: the item or the text is too large for the store.
         """
         for name, part, most in (("item", charge.item, LARGEST_ITEM), ("text", charge.text, LARGEST_TEXT)):
             if len(encode_value(part)) > most:
@@ -165,50 +165,50 @@ class Cashier:
         return new_ref_id()
 
     def opened(self, id: RefId, charge: Charge) -> tuple[OpenTicket, MovePayment]:
-        """Write a payment down under its number; to be durable before anything of it is sent.
+        """Return a payment's ticket, and the write that stores the payment. Commit the write before sending.
 
-        A number that another payment has refuses the commit with StaleRowError: in ten million payments, one
-        charge in a billion draws such a one.
+        The commit is refused with StaleRowError if another payment has the number: with ten million payments,
+        that happens to one charge in a billion.
         """
         now = self._clock.now()
         entry, write = opening(self.books, self._new(id, charge), now)
         return OpenTicket(self.books, entry, self._clock.now, self._tickets), write
 
     async def again(self, id: RefId, *, since: int = 0) -> OpenTicket | None:
-        """Find the payment with this number again, for the conversation that opened it; None if it is gone.
+        """Return a ticket for the payment with number `id`; None if the payment is gone.
 
         Args:
-            since: the revision of the last notice that the conversation has dealt with; what it was told
-                later, while it was not in memory, it gets to know now.
+            since: revision of the last notice that the conversation has handled; the ticket delivers later
+                notices, also those from before the conversation was loaded.
         """
         entry = await self.books.read(id)
         while entry is not None:
             ticket = OpenTicket(self.books, entry, self._clock.now, self._tickets, since)
-            # It hears of what moves from here on; what moved while it was read, it has to see.
+            # The ticket gets moves from now on. A second read shows whether the entry moved before that.
             entry = await self.books.read(id)
             if entry is not None and entry.revision <= ticket.revision:
                 return ticket
         return None
 
     def ended(self, id: RefId, how: PaymentEnd) -> MovePayment:
-        """Return the write that ends a taker's part in a payment; does nothing if another has it by now."""
+        """Return the write that ends a taker's part in a payment; no effect if the taker has changed."""
         taker, facts = _ENDS[how]
         return moving(self.books, id, *facts, now=self._clock.now(), taker=taker, may_fail=True)
 
     async def may_give(self, id: RefId, *, uncertain: bool = False) -> bool:
-        """Tell whether the aside that has a payment may give the goods: it was not taken away since.
+        """Return whether the aside that has the payment may still give the goods.
 
         Args:
-            uncertain: it was delivered as `Captured.uncertain`.
+            uncertain: the value of `Captured.uncertain` at the delivery.
         """
         entry = await self.books.read(id)
         return entry is not None and entry.may_be_given(uncertain=uncertain)
 
     async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
-        """Give up the open payments of this owner, and of what is below it. Safe to repeat.
+        """Give up the open payments of this owner, and of the owners below it. Safe to repeat.
 
         Args:
-            key: of the payment that the owner has, if it is the aside for it.
+            key: key of the owner's payment, if the owner is the aside for an item.
         """
         after: RefId | None = None
         find = self._store.payments.find
@@ -224,10 +224,10 @@ class Cashier:
                     await self.books.move(entry.id, failed, may_fail=True, taker="handler")
 
     async def parked(self, chat_id: ChatId, key: str) -> None:
-        """Tell an operator of captured money whose aside can't go on. Safe to repeat.
+        """Raise an alarm about captured money if its aside can't continue. Safe to repeat.
 
         Args:
-            key: of the payment that it has.
+            key: key of the aside's payment.
         """
         after: RefId | None = None
         find = self._store.payments.find
@@ -238,7 +238,7 @@ class Cashier:
                     await self.books.move(entry.id, Plain("parked"), may_fail=True, taker="handler")
 
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
-        """Take a callback up, which stays at this place in the inbox until it is stored; never waits."""
+        """Queue a callback; it stays in the inbox at `seq` until it is stored. Never waits."""
         self._callbacks.came(seq, event)
 
     def _new(self, id: RefId, charge: Charge) -> Entry:
@@ -261,16 +261,17 @@ class Cashier:
     # --- the start
 
     async def start(self, alive: Alive) -> None:
-        """Take up the payments of the last process; before conversations go on, and before `run`.
+        """Take over the last process's payments; call this before conversations continue, and before `run`.
 
-        What only has to be asked about, however much that is, `run` takes up beside everything else.
+        `run` takes over the payments that only need examinations, beside its other work.
 
         Args:
-            alive: whether the conversation of this owner will come back to its payment.
+            alive: whether the conversation with this owner will come back to its payment.
         """
         self._alive = alive
         self._seen = await self._watched_last()
-        # What is paid of a backup goes to other hands: nobody may come back to one of them before.
+        # After a restore, paid payments change their taker first: no conversation may come back to one
+        # before.
         self._started = self._clock.now()
         if (await self._store.setting(EPOCH) or "0") == str(self._epoch):
             await self._take_up(_URGENT)
@@ -280,7 +281,7 @@ class Cashier:
             await self._commit_at_last(PutSetting(EPOCH, str(self._epoch)))
 
     async def _take_up(self, states: Sequence[State], *, restored: bool = False) -> None:
-        """Bring what is in these states into this life of the program, a page in one transaction."""
+        """Apply the start's facts to the payments in these states, one page in a transaction."""
         after: RefId | None = None
         find = self._store.payments.find
         while page := await find(states=states, after=after, limit=_PAGE):
@@ -303,13 +304,13 @@ class Cashier:
             await self._take_up(self._rest)
         if self._seen is not None and self._clock.now() - self._seen > BLIND:
             await self._alarm_unwatched("start", self._seen, self._started)
-        # Not before: until it is told that nobody watched, a start that dies has watched nothing.
+        # Only now: if the start crashes before this alarm, the next start must still see the unwatched time.
         self._watching = True
         self._poke.set()
         await self._beat()
 
     async def _watched_last(self) -> int | None:
-        """Read when payments were watched last, by the clock as it is now; None if they never were."""
+        """Return when payments were last watched, by the present clock; None if they never were."""
         seen = await self._store.setting(WATCHED)
         if seen is None:
             return None
@@ -321,7 +322,7 @@ class Cashier:
         return at + self._clock.jumped() - jumped
 
     async def _alarm_unwatched(self, key: str, since: int, before: int) -> None:
-        """Name what was open in a time in which nothing was verified."""
+        """Raise an alarm about the payments that were open while nothing was verified."""
         now = self._clock.now()
         named = await self._open_since(before)
         if named:
@@ -332,12 +333,12 @@ class Cashier:
             await self._alarm(RaiseAlarm("unwatched", key, text, now))
 
     async def _alarm(self, alarm: RaiseAlarm) -> None:
-        """Store an alarm that belongs to no payment, and tell of it."""
+        """Store an alarm that belongs to no payment, and call `on_alarm`."""
         await self._commit_at_last(alarm)
         self._on_alarm(Alarm(alarm.kind, alarm.key, alarm.text))
 
     async def _open_since(self, before: int) -> str:
-        """Describe the open payments made before a moment, for an alarm; empty if there are none."""
+        """Return a description, for an alarm, of the open payments made before `before`; empty if none."""
         count, named, sums = 0, list[str](), Counter[str]()
         after: RefId | None = None
         find = self._store.payments.find
@@ -357,18 +358,18 @@ class Cashier:
         return f"{count} payments were open, of {money} in all: {', '.join(named)}{more}" if count else ""
 
     async def _beat(self) -> None:
-        """Note that payments are being watched now."""
+        """Store the time at which payments are being watched."""
         now = self._clock.now()
         if self._watching and abs(now - self._beaten) >= MINUTE:
             self._beaten = now
             await self._commit_at_last(PutSetting(WATCHED, f"{now} {self._clock.jumped()}"))
 
     async def _set_back(self) -> None:
-        """Let what is due be due at once, after the time of day was set back."""
+        """After the time of day was set back, make due times in the future due at once."""
         await self._happens_to_all(_LEFT, Plain("clock_set_back"))
 
     async def _set_forward(self, by: int) -> None:
-        """Move what was noted along with the time of day, and name what a long standstill may have cost."""
+        """Move stored moments along with the time of day; warn of the risk if the standstill was long."""
         await self._happens_to_all(_LEFT, SetForward(by))
         now = self._clock.now()
         if by > WINDOW and (named := await self._open_since(now)):
@@ -380,8 +381,8 @@ class Cashier:
             await self._alarm(RaiseAlarm("clock_jumped", "payments", text, now))
 
     async def _stood_still(self, since: int) -> None:
-        """Raise an alarm about the time in which nothing was verified, and have all that is open verified."""
-        # Also what was made after the sweep looked last, up to a minute before the standstill.
+        """Raise an alarm about the time in which nothing was verified, and verify all open payments."""
+        # Includes payments made after the last sweep, up to a minute before the standstill.
         await self._alarm_unwatched("standstill", since, self._clock.now())
         await self._happens_to_all(_WATCHED_STATES, Plain("stood_still"))
 
@@ -396,9 +397,9 @@ class Cashier:
     # --- the task
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Take callbacks and do what is due, until cancelled.
+        """Store callbacks and carry out due duties, until cancelled.
 
-        Cancellation: *atomic*: what was begun is found by the next start.
+        Cancellation: *atomic*: the next start finds the duties that were begun.
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._callbacks.keep_taking)
@@ -424,9 +425,9 @@ class Cashier:
             pause = math.inf
             for row in rows:
                 if row.id in self._busy or (not self._watching and row.state in self._rest):
-                    continue  # in hand, or not taken up yet: its clocks go by the last process's time
+                    continue  # in progress, or not taken over yet
                 if len(self._busy) >= _PAGE:
-                    break  # whoever is done pokes
+                    break  # each finished task sets `_poke`
                 if row.urgent is None and not self._affordable():
                     pause = self._cold_from - trio.current_time()
                     break
@@ -439,17 +440,17 @@ class Cashier:
                 continue
             await self._beat()
             later = (due - now) / SECOND if due > now else 1.0
-            # Now and then in any case, to note that payments are being watched.
+            # Wake at least every `_BEAT` seconds, to store that payments are being watched.
             seconds = min(pause, later, _BEAT)
             self._sleeps_until = trio.current_time() + seconds
             await self._clock.wait(self._poke, seconds)
 
     def _affordable(self) -> bool:
-        """Tell whether the sweep may ask once more now, and count it."""
+        """Return whether the budget allows one more examination now, and count it."""
         now = trio.current_time()
         if self._cold_from > now:
             return False
-        # A quiet hour is no credit: at most a second's worth at once.
+        # Unused budget isn't saved up: at most one second's worth is used at once.
         self._cold_from = max(self._cold_from, now - 1) + 1 / self._budget.per_second
         return True
 
@@ -457,7 +458,7 @@ class Cashier:
         try:
             await work_on(id_, self._patient, self._hands, self._clock.now)
         except UnreadableRecordError:
-            # Another version's: it stays among the busy ones, so that it isn't tried every second.
+            # Another version wrote the row. It stays in `_busy`, so that it isn't tried every second.
             text = f"payment {id_} can't be read by this version; it is neither verified nor delivered"
             self._ring(Alarm("payment_unverified", id_, text))
             return
@@ -469,14 +470,14 @@ class Cashier:
         if ticket is not None:
             ticket.heard(moved)
         elif moved.notice is not None:
-            # Also if the payment is somebody else's now: whoever waited for it has to hear that.
+            # Also after a change of taker: the conversation that waited has to get the notice.
             self._recall(moved.entry.chat_id)
         for kind in moved.alarms:
             self._on_alarm(alarm_of(kind, moved.entry))
         if moved.entry.id in self._removing and next_step(moved.entry, self._clock.now()) != "remove":
             self._removing[moved.entry.id].cancel()
         due = due_at(moved.entry)
-        # Lengths are compared, since the time of day may be set while the sweep sleeps.
+        # Compare durations, since the time of day may change while the sweep sleeps.
         sleeps = (self._sleeps_until - trio.current_time()) * SECOND
         if due is not None and due - self._clock.now() < sleeps:
             self._poke.set()
@@ -493,7 +494,7 @@ class Cashier:
     # --- hands
 
     async def ask(self, entry: Entry, to: Literal["verify", "inquire"]) -> PaymentAnswer:
-        """Ask the platform, a bounded number of questions at a time."""
+        """Verify or inquire, a bounded number of requests at a time."""
         async with self._asking:
             if self._tracing is None:
                 return await asking.ask(self._outbox, entry, to)
@@ -501,7 +502,7 @@ class Cashier:
                 return await asking.ask(self._outbox, entry, to)
 
     async def _remove(self, entry: Entry) -> bool | None:
-        """Take the button away from the user's screen; given up (None) when something more urgent is due."""
+        """Remove the button from the user's screen; None if a more urgent duty cancelled the attempt."""
         with trio.CancelScope() as self._removing[entry.id]:
             try:
                 async with self._asking:
@@ -511,7 +512,6 @@ class Cashier:
         return None
 
     async def _hand_out(self, entry: Entry) -> bool:
-        """Hand captured money to the aside for its item."""
         delivered, claim = claiming(self._patient, entry, Plain("delivered"), self._clock.now())
         return await self._deliver(captured_of(delivered), claim)
 
@@ -526,7 +526,6 @@ async def _nobody(chat_id: ChatId, owner: str) -> bool:
 
 
 def _at_start(entry: Entry, *, alive: bool, restored: bool) -> list[Plain]:
-    """Return what happens to an entry when the program starts."""
     facts = [Plain("restored" if restored else "restart")]
     if entry.taker == "conversation" and not alive:
         facts.append(Plain("taker_gone"))

@@ -1,7 +1,7 @@
-"""One payment as the ledger keeps it: what was asked for, how far it got, and what is due when.
+"""One payment in the ledger: the request, its progress, and the times of its duties.
 
-An entry is the whole truth about a payment: whoever reads it after a crash knows what to do next. It is
-frozen; `ledger.move` makes the next one. All times are wall milliseconds.
+An entry contains everything about a payment: after a crash the entry alone defines what to do next. An entry
+is frozen; `ledger.move` returns the next one. All times are wall milliseconds.
 """
 
 from __future__ import annotations
@@ -67,11 +67,14 @@ CAPTURED: Final[tuple[State, ...]] = ("verified", "delivered", "settled", "misma
 ENDED: Final[tuple[State, ...]] = ("lapsed", "refused", "void", "resolved")
 
 Taker: TypeAlias = Literal["conversation", "handler", "nobody"]
-"""Who is to get it: the conversation that waits, and once it is captured the aside for its item; or nobody,
-and then it is never verified: not verifying is the only refund there is."""
+"""Recipient of the payment once captured.
+
+"conversation": the conversation that waits; after the capture, the aside for the item. "handler": the aside
+for the item. "nobody": no recipient, so the payment is never verified, which is the only way to refund it.
+"""
 
 NOTHING: Final = "[1,null]"
-"""The record of an item that nobody knows."""
+"""The record of an unknown item."""
 
 Said: TypeAlias = Literal["error", "unknown"]
 
@@ -82,45 +85,48 @@ class Entry:
     """One payment.
 
     Attributes:
-        id: a button's ``ref_id``; of an invoice, a number of ours that nobody else sees.
-        item: what is bought, as a record of `triobot.seams.values`.
-        text: what the message says; an edit has to repeat it.
-        owner: which operation of which conversation asked for it; opaque here.
-        taker: who gets it when it is verified.
-        late: who gets it if the conversation ends before it is captured.
-        epoch: how often the store had been restored from a backup when this was written.
-        expires_at: when a conversation stops waiting; of an invoice, when it can't be paid any more.
-        revision: grows with every move; a move that starts from another revision is refused by the store.
-        lost: the answer to a send of it was lost, so it may be on the screen twice, or without an id.
-        sent_at: the earliest moment at which the user may have seen it.
-        hinted_at: the last callback, whatever it said.
-        claimed_at: the last callback that may mean that it was paid.
-        claims: how many callbacks there were since it was certainly not paid, but those that say that no
-            money left the wallet.
-        tries: examinations since the last callback, but those that starts of the program brought.
-        hinted: a callback came since the last verify was begun.
-        ask: what an examination starts with; the inquiry, once a verify may have left.
-        asked_at: when the last verify was begun.
-        verify_said: what that verify answered; None until it did, and after an inquiry said "verified".
-        seen_at: since when the inquiry has said "verified", without a verify that did.
-        doubt_at: when the last verify was begun of which an answer was lost: it may take effect for a while
-            yet. None again once it is certain that it took nothing.
-        clean_at: it was certainly not paid then; the hour can't have begun earlier.
-        clean: the last examination said so.
-        decline: a code that will be believed once verify and inquiry have said "error" after it.
-        said: what the conversation that waits was told last and may not have heard; None once it is over.
-        captured: the amount that the platform says it took.
-        failures: how often the author's aside has failed with it.
-        ended_at: when the conversation stopped waiting for it.
-        gone_at: when its button went from the user's screen.
-        remove_failures: how often removing the button has failed.
-        redelivered: the author's code may have seen it before.
-        uncertain: the store was restored from a backup, and nobody knows whether it was captured before.
-        held: it was captured before that: only an operator hands it out.
-        check_at, remove_at, deliver_at: when verify or inquiry, removing the button, delivery are due.
-        warned: warnings about its age that were raised and still hold.
-        blind_at: when it was last said that nothing certain is heard of it.
-        watched_at: since when it is watched without a break: a start, or the end of a standstill.
+        id: a button's ``ref_id``; for an invoice, an internal number that is never sent.
+        item: the bought item, as a record of `triobot.seams.values`.
+        text: the message's text; an edit has to repeat the text.
+        owner: opaque key of the operation and conversation that requested the payment.
+        taker: recipient of the payment if it is captured now.
+        late: taker if the conversation ends before the capture.
+        epoch: number of restores of the store from a backup when the entry was created.
+        expires_at: when a conversation stops waiting; for an invoice, when paying becomes impossible.
+        revision: grows with every move; the store refuses a move from another revision.
+        lost: whether the answer to a send was lost: the button may be on the screen twice, or without a known
+            id.
+        sent_at: earliest moment at which the user may have seen the button or invoice.
+        hinted_at: time of the last callback, whatever its content.
+        claimed_at: time of the last callback that may mean paid.
+        claims: callbacks since the payment was certainly unpaid, without those whose code means that no money
+            left the wallet.
+        tries: examinations since the last callback, without those caused by starts of the program.
+        hinted: whether a callback came since the last verify began.
+        ask: first request of the next examination; "inquire" once a verify may have been sent.
+        asked_at: when the last verify began.
+        verify_said: answer of that verify; None before the answer, and after an inquiry's first "verified".
+        seen_at: when the inquiry first said "verified" without a verify that did.
+        doubt_at: when the last verify with a lost answer began: it may still take effect for a while. None
+            once that verify certainly captured nothing.
+        clean_at: last moment at which the payment was certainly unpaid; the platform's hour begins no
+            earlier.
+        clean: whether the last examination found the payment certainly unpaid.
+        decline: a callback's code for a decline, not yet confirmed by an "error" of both verify and inquiry.
+        said: last retry or decline notice for the waiting conversation; None once outdated.
+        captured: amount that the platform says it captured.
+        failures: number of failures of the author's aside for the payment.
+        ended_at: when the conversation stopped waiting.
+        gone_at: when the button disappeared from the user's screen.
+        remove_failures: number of failed attempts to remove the button.
+        redelivered: whether the author's code may have received the payment before.
+        uncertain: whether the store was restored from a backup, and an earlier capture is possible.
+        held: whether the payment was captured before a restore: only an operator hands it out.
+        check_at, remove_at, deliver_at: due times of an examination, of the button's removal, and of the
+            delivery.
+        warned: raised warnings about the payment's age that still apply.
+        blind_at: when the warning about missing answers was last raised.
+        watched_at: start of the unbroken watch: the program's start, or the end of a standstill.
     """
 
     id: RefId
@@ -177,34 +183,34 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """Return the idempotency key that the author's code gets, the same for ever."""
+        """Idempotency key for the author's code; never changes."""
         return f"{self.kind}-{self.id}"
 
     @property
     def verifiable(self) -> bool:
-        """Tell whether the platform can be asked about it: we know its name there."""
+        """Whether the payment has a number that the platform knows."""
         return self.kind == "button" or self.invoice_id is not None
 
     @property
     def wanted(self) -> bool:
-        """Tell whether a conversation or an aside would take it; anything else is never verified."""
+        """Whether a conversation or an aside is the taker; an unwanted payment is never verified."""
         return self.taker != "nobody"
 
     def may_be_given(self, *, uncertain: bool) -> bool:
-        """Tell whether the aside that has it may give the goods: it was not taken away since.
+        """Return whether the aside that has the payment may still give the goods.
 
         Args:
-            uncertain: the aside was told so when it got it, as what an operator hands out is marked.
+            uncertain: whether the aside got the payment marked as uncertain, as an operator hands it out.
         """
         if self.taker != "handler":
             return False
-        # Settled by this aside itself, which has gone on as another: it may have more to give.
+        # This aside settled the payment and continues as another aside, which may give more goods.
         mine = self.state == "delivered" and not self.held and (uncertain or not self.uncertain)
         return mine or self.state == "settled"
 
     @property
     def ending(self) -> PaymentGoods | None:
-        """Return what became of the goods; None: they are not paid for, or on their way."""
+        """State of the goods; None while unpaid, or while the goods are being given."""
         if self.captured is None or self.state == "mismatch":
             return None
         if self.state == "settled" and self.taker == "handler":

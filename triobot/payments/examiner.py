@@ -1,7 +1,7 @@
-"""Carries out what is due for one payment, one thing after another.
+"""Carries out the due duties of one payment, one after the other.
 
-Waits for nothing but the books and the hands that it is given, so that a simulation can run it as it is, and
-stop it anywhere as a crash would.
+The module waits for nothing except the books and the functions in `Hands`. So a simulation can run the module
+unchanged, and stop it at any point like a crash.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from .schedule import Clock, due
 @final
 @guarded
 class Hands:
-    """What reaches beyond the books.
+    """The functions with effects beyond the store.
 
     Attributes:
-        ask: asks the platform; no failure is raised, an answer that can't be read is "unknown".
-        remove: takes the button away from the user's screen. Returns False if that failed; None if something
-            about the payment came that can't wait for it.
-        deliver: hands captured money to the aside for its item, once "delivered" is stored; False if none is.
+        ask: sends a verify or inquiry; raises no failure: an unreadable answer is "unknown".
+        remove: removes the button from the user's screen. Returns False on failure; None if a more urgent
+            duty of the payment cancelled the attempt.
+        deliver: hands captured money to the aside for its item, once "delivered" is stored; False without
+            such an aside.
     """
 
     ask: Callable[[Entry, Literal["verify", "inquire"]], Awaitable[PaymentAnswer]]
@@ -37,7 +38,7 @@ class Hands:
 @final
 @guarded
 class Happen:
-    """Time brings this fact."""
+    """A fact caused by time alone."""
 
     clock: Clock
 
@@ -46,7 +47,7 @@ Step: TypeAlias = Happen | Literal["verify", "inquire", "remove", "deliver"]
 
 
 def next_step(entry: Entry, now: int) -> Step | None:
-    """Return the first thing to do for an entry; None if nothing is due."""
+    """Return the first due step for an entry; None if no step is due."""
     clock = due(entry)
     if clock is not None and clock[0] <= now:
         return Happen(clock[1])
@@ -60,7 +61,7 @@ def next_step(entry: Entry, now: int) -> Step | None:
 
 
 async def work_on(id_: RefId, books: Books, hands: Hands, now: Callable[[], int]) -> None:
-    """Do all that is due for one entry; returns when nothing is, or when what was done changed nothing."""
+    """Carry out all due steps of an entry; return when no step is due, or when a step changed nothing."""
     before = -1
     while (entry := await books.read(id_)) is not None and entry.revision != before:
         before, step = entry.revision, next_step(entry, now())
@@ -85,7 +86,7 @@ async def work_on(id_: RefId, books: Books, hands: Hands, now: Callable[[], int]
 
 
 async def _examine(entry: Entry, books: Books, hands: Hands) -> None:
-    """Verify; and inquire after anything but a yes."""
+    """Verify, and also inquire unless the verify said "verified"."""
     begun = await books.move(entry.id, Plain("verify_begun"), may_fail=True)
     if begun is None or not begun.moved:
         return
@@ -93,5 +94,5 @@ async def _examine(entry: Entry, books: Books, hands: Hands) -> None:
     if verified.word == "verified":
         await books.move(entry.id, verified)
         return
-    # Both in one commit: what a verify says decides nothing before the inquiry has answered.
+    # Both answers in one commit: a verify's answer decides nothing before the inquiry's answer.
     await books.move(entry.id, verified, await hands.ask(begun.entry, "inquire"))

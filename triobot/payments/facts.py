@@ -1,7 +1,7 @@
-"""What can happen to a payment, as values; each has a name in the ledger's table.
+"""Facts: the events in a payment's life, as values; the ledger's table has a name for each.
 
-They come from the outbox's lane, the platform's callbacks, the answers of verify and inquiry, the
-conversation, clocks, starts of the program, and operators.
+Facts come from the outbox, the platform's callbacks, the answers to verify and inquiry, the conversation,
+clocks, starts of the program, and operators.
 """
 
 from __future__ import annotations
@@ -129,21 +129,21 @@ REFUSED: Final = frozenset({1001, 1002})
 FINAL: Final = REFUSED | {USED}
 UNVERIFIED: Final = frozenset({1005, 1006})
 UNTAKEN: Final = frozenset({NOT_ENOUGH, USED})
-"""With these codes no money left the wallet; behind each other "no" it may have."""
+"""Codes that mean that no money left the wallet; after every other decline money may have left."""
 LINGER: Final = 5 * 60 * 1_000
-"""How long after it was begun a verify that we gave up may still reach the platform."""
+"""Time after its beginning in which a verify without an answer may still reach the platform."""
 WINDOW: Final = 60 * 60 * 1_000
-"""The platform gives back what was not verified so long after it was paid (interface section 1)."""
+"""Time after a payment after which the platform returns unverified money (interface section 1)."""
 AT_ONCE: Final = 60 * 1_000
-"""In so little time money doesn't go back and get paid once more."""
+"""Time too short for money to go back and be paid again."""
 AFTERLIFE: Final = 75 * 60 * 1_000
-"""After so long nothing is paid and not captured: the hour, and a quarter for clocks that differ."""
+"""Time after which no payment is paid and uncaptured: the hour, and a quarter for clock differences."""
 
 
 @final
 @guarded
 class Plain:
-    """A fact that has no values besides its name."""
+    """A fact without any value besides its name."""
 
     name: PlainName
 
@@ -151,10 +151,10 @@ class Plain:
 @final
 @guarded
 class SendOk:
-    """The platform has it: a button's message, or an invoice's id.
+    """The platform accepted the send: a button's message, or an invoice's id.
 
     Attributes:
-        twice: an earlier attempt may have arrived, too.
+        twice: whether an earlier attempt may have arrived too.
     """
 
     message_id: MessageId | None = None
@@ -165,7 +165,7 @@ class SendOk:
 @final
 @guarded
 class Adopted:
-    """This unknown invoice id is ours: the platform names our amount under it."""
+    """An unknown invoice id belongs to this entry: the platform names the entry's amount for the id."""
 
     invoice_id: InvoiceId
 
@@ -173,14 +173,14 @@ class Adopted:
 @final
 @guarded
 class Hint:
-    """A callback: a hint, positive or negative, that anyone who knows our address may send.
+    """A callback: a positive or negative hint, sent by anyone who knows our address.
 
     Attributes:
-        code: of a payCallback; None when it had none.
-        failed: it says itself that the payment failed, whatever its code means.
-        chat_id, message_id: where the button was pressed, as it says.
-        payer: who pressed it, as it says.
-        charge_url: where to top up, as it says.
+        code: a payCallback's code; None without a code.
+        failed: whether the callback itself reports a failure, whatever its code means.
+        chat_id, message_id: place of the pressed button, according to the callback.
+        payer: user who pressed, according to the callback.
+        charge_url: link for a top-up, according to the callback.
     """
 
     code: int | None
@@ -194,7 +194,7 @@ class Hint:
 @final
 @guarded
 class SetForward:
-    """The time of day was set forward by so many milliseconds, while the program ran."""
+    """The time of day was set forward by `by` milliseconds, while the program ran."""
 
     by: int
 
@@ -205,7 +205,7 @@ AnswerWord: TypeAlias = Literal["verified", "error", "unknown", "400", "403"]
 @final
 @guarded
 class PaymentAnswer:
-    """What verify or inquiry answered; `amount` as far as it was told, always with "verified"."""
+    """Answer to a verify or inquiry. `amount` is set if the platform named it, and always for "verified"."""
 
     to: Literal["verify", "inquire"]
     word: AnswerWord
@@ -216,7 +216,7 @@ Fact: TypeAlias = Plain | SendOk | Adopted | Hint | PaymentAnswer | SetForward
 
 
 def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
-    """Return the name that the table has for a fact, given the entry to which it happens."""
+    """Return the table's name of a fact that happens to an entry."""
     match fact:
         case Plain("restored") if entry.state in UNPAID and not entry.verifiable:
             return "restored_unnamed"
@@ -271,12 +271,15 @@ def _inquired(entry: Entry, answer: PaymentAnswer, now: int) -> FactName:
 
 
 def _is_proof(entry: Entry, now: int) -> bool:
-    """Tell whether another "verified" of the inquiry means captured; the interface doesn't say what paid is.
+    """Return whether another "verified" of the inquiry proves a capture; the interface doesn't define it.
 
-    If a verify between two such answers said "error", there was nothing left for it to capture: unless the
-    money had gone back before it, and was paid once more after it. That takes an hour since it was certainly
-    not paid; and time between the three answers. What nobody wants isn't verified; but what is only paid goes
-    back within the hour.
+    Suppose that a verify between two such answers said "error". Then the verify had nothing to capture,
+    because the payment was captured. The only other explanation is that the money went back before the
+    verify, and that the user paid again after the verify. That needs an hour since the payment was certainly
+    unpaid, and time between the three answers.
+
+    An unwanted payment isn't verified. But uncaptured money goes back within the hour, so a later "verified"
+    proves a capture too.
     """
     if entry.seen_at is None:
         return False
@@ -289,15 +292,15 @@ def _is_proof(entry: Entry, now: int) -> bool:
 
 
 def unpaid_until(entry: Entry) -> int:
-    """Return the last moment at which it was certainly not paid."""
+    """Return the last moment at which the payment was certainly unpaid."""
     known = [at for at in (entry.clean_at, entry.sent_at) if at is not None]
     return max(known, default=entry.made_at)
 
 
 def new_ref_id() -> RefId:
-    """Draw 16 digits, the first 1 to 8: valid as base64 text, as letters and digits, and below 2**53.
+    """Return a random number of 16 digits, the first between 1 and 8.
 
-    From the system's generator, never derived from a row's number: after a backup was restored, numbers that
-    were used since must not come again.
+    The number is valid as base64 text, is alphanumeric, and is below 2**53. The digits come from the system's
+    random generator, never from a row's number: after a restored backup, used numbers must not come again.
     """
     return as_ref_id(str(10**15 + secrets.randbelow(8 * 10**15)))

@@ -1,7 +1,8 @@
-"""The ledger: an entry and a fact in, the next entry out, and what is due; pure.
+"""The ledger: computes from an entry and a fact the next entry, the duties, alarms and notices. Pure.
 
-The table says which state follows, who takes it, what is due and what to tell; here the entry's other fields
-move along, so that the new entry alone says what to do next and when. Nothing is done before it is stored.
+The table defines the next state, the taker, the duties and the alarms. This module updates the entry's other
+fields, so that the new entry alone defines what to do next and when. Nothing is done before the entry is
+stored.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ from .table import Duty, Transition, When, find
 @final
 @guarded
 class Moved:
-    """The next entry, to be stored before anything is done.
+    """A move of an entry. Store the new entry before carrying out any duty.
 
     Attributes:
-        fact: the name under which the table knows what happened.
-        row: the row of the table that said so.
-        due: what is due now; the entry's own fields say it, too, for whoever reads it after a crash.
-        alarms: what an operator is told.
-        notice: what a waiting conversation is told.
+        fact: the fact's name in the table.
+        row: the row of the table that applied.
+        due: the duties due now. The entry's own fields contain them too, for a restart after a crash.
+        alarms: alarms for the operator.
+        notice: the notice for a waiting conversation.
     """
 
     before: Entry
@@ -59,7 +60,7 @@ class Moved:
 @final
 @guarded
 class Impossible:
-    """The table has no such pair: nothing moves; to be counted and alarmed."""
+    """A fact that the table refuses: the entry stays unchanged; the caller counts it and raises an alarm."""
 
     entry: Entry
     fact: FactName
@@ -68,16 +69,16 @@ class Impossible:
 Outcomes: TypeAlias = Moved | Impossible
 
 _LONGEST_LINK: Final = 2_100
-"""Nobody follows a longer one, and a callback may bring anything."""
+"""Characters; longer links are dropped, since a callback may contain anything."""
 
 _EXAMINED: Final = frozenset({"inquire_error", "inquire_400"})
 _CLEARS: Final = _EXAMINED | {"inquire_early"}
-"""After a restored backup: so far nobody has captured it."""
+"""Facts that show, after a restored backup, that the payment isn't captured."""
 _UNANSWERED: Final = frozenset({"inquire_unknown", "inquire_403", "inquire_seen", "inquire_early"})
 
 
 def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
-    """Return the next entry after this happened to it at `now`, and what is due; pure."""
+    """Return the next entry after the fact happened at `now`, with the duties, alarms and notice. Pure."""
     name = name_of(entry, fact, now)
     row = find(entry.state, name)
     if row is None or not _allowed(entry, name):
@@ -102,14 +103,14 @@ def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
 
 
 def _allowed(entry: Entry, name: FactName) -> bool:
-    """Tell whether the entry may take this fact, beyond what the table's columns can say."""
+    """Return whether an entry may take a fact, beyond the table's columns."""
     match name:
         case "verify_begun":
             return entry.wanted and entry.verifiable
         case "invoice_adopted":
             return entry.kind == "invoice" and entry.invoice_id is None
         case "life_over" | "operator_resolved":
-            # Money that a conversation waits for is not closed over its head.
+            # A payment isn't closed while a conversation waits for it.
             return entry.ended_at is not None or entry.state in CAPTURED
         case _:
             return True
@@ -122,7 +123,7 @@ def _taker(entry: Entry, row: Transition) -> Taker:
         case "late":
             return entry.late if entry.taker == "conversation" else entry.taker
         case "last":
-            # What was paid in time, and nobody heard of, is found by a question that is asked now.
+            # One last verify, now, finds a payment made in time without a callback.
             asked = entry.verifiable and entry.ask == "verify"
             return entry.taker if entry.taker != "conversation" else "handler" if asked else entry.late
         case "once" | "once_more":
@@ -135,11 +136,10 @@ def _taker(entry: Entry, row: Transition) -> Taker:
 
 
 def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
-    """Fill in what the fact itself says."""
     match fact:
         case SendOk(message_id, invoice_id, twice):
             if entry.gone_at is not None and message_id not in (None, entry.message_id):
-                # It was shown once more, and the one that is gone was the other.
+                # The message was sent again, and the removed button was the other one.
                 entry = attrs.evolve(entry, gone_at=None, remove_failures=0)
             return attrs.evolve(
                 entry,
@@ -169,16 +169,16 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
     warned = tuple(kind for kind in entry.warned if kind != "hint_age_30min")
     shown_as = hint.message_id if hint.chat_id == entry.chat_id else None
     if entry.lost and entry.gone_at is not None and shown_as not in (None, entry.message_id):
-        # It was on the screen twice, and the other one is pressed.
+        # The button was on the screen twice, and the user pressed the other one.
         entry = attrs.evolve(entry, message_id=None, gone_at=None, remove_failures=0)
     hinted = attrs.evolve(
         entry,
         hinted_at=now,
         hinted=True,
         tries=0,
-        # It was on the screen after all.
+        # The callback proves that the button was on the screen.
         gone_at=None if entry.state in ("refused", "void") else entry.gone_at,
-        # Where the button is, if the answer to our send was lost.
+        # The callback names the message of a send without an answer.
         message_id=entry.message_id or shown_as,
         payer=hint.payer or entry.payer,
     )
@@ -207,7 +207,7 @@ def _answered(entry: Entry, answer: PaymentAnswer, name: FactName, now: int) -> 
 
 
 def _anew(entry: Entry) -> bool:
-    """Tell whether a "verified" of the inquiry is the first since the platform said otherwise."""
+    """Return whether an inquiry's "verified" is the first since the platform said otherwise."""
     return entry.seen_at is None or entry.verify_said == "error"
 
 
@@ -224,7 +224,7 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
         case "removed":
             return attrs.evolve(entry, gone_at=entry.gone_at or now, remove_at=None)
         case "send_refused" | "send_never_left":
-            # Of an unsure one, an earlier send may have arrived all the same.
+            # An unsure entry may have arrived by an earlier send.
             never = entry.state in ("sending", "closing") and not entry.lost and entry.claimed_at is None
             return attrs.evolve(entry, gone_at=now) if never else entry
         case "remove_failed":
@@ -237,7 +237,7 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
         case "hint_age_30min" | "unsettled_1day":
             return attrs.evolve(entry, warned=(*entry.warned, name))
         case "restored" | "restored_unnamed":
-            # What the last process sent, after the backup was made, may be on its way.
+            # After the backup was made, the last process may have sent requests that are still in flight.
             return attrs.evolve(
                 entry,
                 uncertain=True,
@@ -250,7 +250,7 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
         case "operator_redeliver":
             return attrs.evolve(entry, failures=0, redelivered=True, held=False)
         case "restart" | "stood_still":
-            # It asks besides: that is no try, and a verify whose turn has come keeps it.
+            # An extra examination: not counted as a try, and a due verify keeps its turn.
             return attrs.evolve(entry, watched_at=now, tries=max(0, entry.tries - 1))
         case "clock_set_back":
             return schedule.without_future(entry, now)
@@ -271,7 +271,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
     if before.state == "delivered" and after.state == "verified":
         after = attrs.evolve(after, redelivered=True, delivered_at=None)
     if name == "restart" and after.state == "verifying" and after.ask == "inquire" and not after.verify_said:
-        # What the last process sent may be on its way.
+        # The last process may have a request in flight.
         after = attrs.evolve(after, doubt_at=after.asked_at)
     if name == "inquire_early":
         certain = after.verify_said == "error"
@@ -289,7 +289,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
             clean=certain,
             clean_at=after.asked_at if certain else after.clean_at,
             warned=() if certain else after.warned,
-            # Nothing that was said or sent before has taken anything.
+            # No earlier callback or verify has captured anything.
             claims=0 if certain and not after.hinted else after.claims,
             doubt_at=None if certain else after.doubt_at,
         )
@@ -302,7 +302,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
             gone = now if after.state in ("refused", "void") else after.gone_at
             return attrs.evolve(after, gone_at=gone, check_at=None, remove_at=None, deliver_at=None)
         case "prepared":
-            return attrs.evolve(after, check_at=None)  # there is nothing to ask about
+            return attrs.evolve(after, check_at=None)  # nothing to verify yet
         case "unsure":
             return attrs.evolve(after, lost=True)
         case "verifying" if not after.wanted and after.ask == "verify":
@@ -314,7 +314,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
 def _with_duties(
     before: Entry, after: Entry, fact: Fact, name: FactName, due: tuple[Duty, ...], now: int
 ) -> tuple[Entry, tuple[Duty, ...]]:
-    """Set when the duties are due; returns the entry, and those duties that it really has."""
+    """Set when the duties are due; return the entry, and the duties that apply to the entry."""
     done: list[Duty] = []
     if name in _EXAMINED or name in _UNANSWERED:
         after = attrs.evolve(
@@ -324,23 +324,27 @@ def _with_duties(
         match duty:
             case "verify":
                 if not (after.wanted and after.verifiable):
-                    # A verify may have captured it all the same: that is asked about until it is known.
+                    # A verify may still have captured the payment, so inquiries continue until the outcome is
+                    # known.
                     after = attrs.evolve(
                         after, check_at=after.check_at if after.state == "verifying" else None
                     )
                     continue
-                # Seen for the first time, the platform answers again: its hour may be nearly over.
+                # An inquiry's first "verified": the platform answers again, and the payment's hour may be
+                # nearly over.
                 again = after.check_at if name == "inquire_seen" and not _anew(before) else now
                 after = attrs.evolve(after, check_at=again, ask="verify")
             case "examine" | "inquire":
                 if not after.verifiable:
                     continue
-                # Wanted: verified again, which captures or says error. Else it is only asked about; and so is
-                # what a backup brought back, which may have been captured and granted.
+                # A wanted payment is verified again, which captures it or says error. An unwanted payment is
+                # only inquired about. A payment restored from a backup is only inquired about too, since it
+                # may have been captured and granted.
                 verified = duty == "examine" and after.wanted and not after.uncertain
                 asked = duty == "examine" or name == "restored"
                 later = after.check_at if name in _UNANSWERED else now
-                # Callbacks without end, starts and clocks must not take a verify's turn for ever.
+                # Repeated callbacks, starts and clock changes must not replace a due verify by an inquiry
+                # forever.
                 ask = "verify" if verified else "inquire" if asked else after.ask
                 after = attrs.evolve(after, check_at=later, ask=ask)
             case "remove":
@@ -381,7 +385,7 @@ def _deliver_at(entry: Entry, name: FactName, now: int) -> int | None:
 
 
 def _told(before: Entry, after: Entry, row: Transition, fact: Fact) -> tuple[Entry, Notice | None]:
-    """Return the entry with its notice for a conversation that may wait, if there is something to say."""
+    """Return the entry, and the notice for a waiting conversation, if there is one."""
     outcome = row.outcome
     waits = before.taker == "conversation" or before.state in ("verified", "delivered")
     if outcome is None or not waits:
@@ -389,10 +393,10 @@ def _told(before: Entry, after: Entry, row: Transition, fact: Fact) -> tuple[Ent
     if outcome == "unknown" and after.kind == "button":
         return after, None
     if outcome == "declined":
-        # Only an examination that began after the callback can confirm it.
+        # Only an examination that began after the callback confirms a decline.
         if after.decline is None or not after.clean or after.hinted:
             return after, None
-        # Not paid, but by pressing again: with a new number, if this one is used.
+        # Unpaid, but the user may press again, with a new payment number if the old one is used.
         word: Outcome = "declined" if after.decline in REFUSED else "retry"
         return attrs.evolve(after, decline=None), Notice(word, after.decline)
     if isinstance(fact, Hint):
@@ -401,9 +405,9 @@ def _told(before: Entry, after: Entry, row: Transition, fact: Fact) -> tuple[Ent
 
 
 def _with_word(after: Entry, notice: Notice | None) -> Entry:
-    """Keep in the entry what its conversation has to hear even if it is not in memory just now.
+    """Store a retry or decline notice in the entry, for a conversation that isn't in memory.
 
-    What became of the money, its state says; that the user may try again, or was declined, it doesn't.
+    The entry's state already contains the other outcomes.
     """
     if notice is not None and notice.outcome in ("retry", "declined"):
         url = notice.charge_url
@@ -450,9 +454,10 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
 
 
 def _elsewhere(entry: Entry, hint: Hint) -> bool:
-    """Tell whether a "no" isn't about our button: it was forwarded, or its sender only knows the number.
+    """Return whether a decline concerns another button than ours.
 
-    What was sent twice is on the screen twice; a callback that names no message is taken for ours.
+    The message was forwarded, or a sender only knows the number. A payment sent twice is on the screen twice.
+    A callback without a message counts as ours.
     """
     known = None not in (hint.message_id, entry.message_id) and not entry.lost
     return hint.chat_id != entry.chat_id or (known and hint.message_id != entry.message_id)

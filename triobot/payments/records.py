@@ -1,4 +1,4 @@
-"""Entries as rows of the store, and back; and the alarms of a move as rows."""
+"""Conversion between entries and store rows, and the alarm rows of a move."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SHARED: Final[Mapping[AlarmKind, str]] = {
     "token_or_chat_refused": "403",
     "foreign_payment": "foreign",
 }
-"""Kinds that would come for every payment at once, and are one thing all the same."""
+"""Keys of alarms that many payments raise at once for one cause; the payments share one alarm."""
 
-# What is over when a payment gets there; an operator who has not looked yet is told no more.
+# Alarms acknowledged automatically when a payment reaches this state or gets this fact.
 _OVER: Final[Mapping[State | FactName, tuple[AlarmKind, ...]]] = {
     "verified": ("paid_maybe_unverified", "verify_refused", "paid_will_lapse", "lapsed_after_hint"),
     "settled": (
@@ -55,7 +55,7 @@ _OVER: Final[Mapping[State | FactName, tuple[AlarmKind, ...]]] = {
 
 
 def row_of(entry: Entry) -> PaymentRow:
-    """Make the row that keeps an entry."""
+    """Return the store row of an entry."""
     captured = entry.captured is not None and entry.verified_at is not None
     return PaymentRow(
         entry.id,
@@ -75,10 +75,10 @@ def row_of(entry: Entry) -> PaymentRow:
 
 
 def entry_of(row: PaymentRow) -> Entry:
-    """Read the entry that a row keeps.
+    """Decode the entry of a row.
 
     Raises:
-        UnreadableRecordError: another version wrote it.
+        UnreadableRecordError: the row is damaged, or another version of the bot wrote it.
     """
     try:
         if isinstance(entry := decode_value(row.record), Entry):
@@ -90,13 +90,13 @@ def entry_of(row: PaymentRow) -> Entry:
 
 
 def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[PutPayment | RaiseAlarm | AcknowledgeAlarms]:
-    """Yield what a move stores: the row from the revision that was read, and its alarms."""
+    """Yield the writes of a move: the row, based on the revision that was read, and the alarms."""
     if isinstance(outcome, Impossible):
         what = f" ({outcome.entry.state}: {outcome.fact})"
         yield _alarm("impossible_transition", outcome.entry, now, what)
         return
     entry = outcome.entry
-    # Whoever looked at a price and left has a row of the books, and no more.
+    # The payment was never claimed to be paid: keep the row, without the history.
     folds = outcome.fact == "life_over" and entry.claimed_at is None
     yield PutPayment(row_of(entry), outcome.fact, now, folds)
     for kind in outcome.alarms:
@@ -112,7 +112,7 @@ def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[PutPayment | Ra
 
 
 def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
-    """Make an alarm about a payment: how much, what happened, what is at risk until when, what to type."""
+    """Return an alarm about a payment: amount, event, risk with its deadline, and the command to use."""
     money = f"{entry.amount:,} {entry.currency}"
     if kind == "amount_mismatch" and entry.captured is not None:
         money += f" asked for, {entry.captured:,} captured"
@@ -126,7 +126,7 @@ def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
 
 
 def _both(entry: Entry) -> str:
-    """Name both payments, if two may have been taken; the platform gives them no numbers."""
+    """Describe both payments if two may have been captured; the platform gives them no numbers."""
     known = [at for at in (entry.doubt_at, entry.verified_at, entry.hinted_at) if at is not None]
     if len(known) < 3 or entry.claims < 2:
         return ""
@@ -138,7 +138,7 @@ def _both(entry: Entry) -> str:
 
 
 def _back_from(kind: AlarmKind, entry: Entry) -> int | None:
-    """Return the first moment at which the platform may give back what the alarm is about."""
+    """Return the first moment at which the platform may return the money."""
     match kind:
         case "paid_maybe_unverified" | "sweep_blind" | "verify_refused" | "token_or_chat_refused":
             return verify_by(entry)
@@ -149,7 +149,7 @@ def _back_from(kind: AlarmKind, entry: Entry) -> int | None:
 
 
 def clock_time(at: int) -> str:
-    """Write a moment in UTC, for logs and people."""
+    """Format a moment in UTC, for logs and people."""
     return dt.datetime.fromtimestamp(at / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M")
 
 
@@ -159,5 +159,5 @@ def _alarm(kind: AlarmKind, entry: Entry, now: int, what: str = "") -> RaiseAlar
 
 
 def numbered(entry: Entry) -> Entry:
-    """Give a new entry its first revision."""
+    """Return a new entry with its first revision."""
     return attrs.evolve(entry, revision=1)

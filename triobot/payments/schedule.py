@@ -1,11 +1,12 @@
-"""When a payment is looked at: after a callback at once and ever more rarely, else now and then; pure.
+"""Times of a payment's examinations: quickly after a callback, then at growing intervals. Pure.
 
-The hour in which money must be verified begins no earlier than the last moment at which the payment was
-certainly not paid. So the sweep's distance and the hour together say how long an answer may fail to come
-before a lost callback costs a sale. For three hours since the button was shown, since the last callback, and
-since nobody waits any more, that is 20 minutes at least. Behind that the distances grow as the time does: a
-button that nobody pays must not cost a question every while for ever. Whoever pays it then is found by the
-callback, by another press, or by the question that is asked when the conversation goes.
+A payment must be verified within an hour. The hour begins no earlier than the last moment at which the
+payment was certainly unpaid. If a callback is lost, only the sweep finds the payment. The sweep's interval is
+therefore shorter than an hour, and the rest of the hour is the time for the platform to answer. That rest is
+at least 20 minutes in the first three hours after the button was shown, after the last callback, and after
+the conversation stopped waiting. Afterwards the intervals grow with the elapsed time: an unpaid button must
+not cost requests forever. A payment made that late is found by its callback, by another press, or by the
+examination at the conversation's end.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 
 PAUSES: Final = (2 * SECOND, 10 * SECOND, MINUTE, 5 * MINUTE)
-"""Between examinations after a callback."""
+"""Pauses between examinations after a callback."""
 
 UNCLEAR: Final = 5 * MINUTE
-"""Between examinations while nothing certain is known, when the pauses are used up."""
+"""Pause between examinations while the outcome is unknown, once `PAUSES` are used up."""
 
 SWEEP: Final = 18 * MINUTE
 LONGEST: Final = 40 * MINUTE
-"""Between examinations of what can be paid: at first, and in the `FRESH` time at most."""
+"""Shortest and longest pause between examinations of a payable payment within `FRESH`."""
 FRESH: Final = 3 * HOUR
-"""For so long each lost callback is found within its hour."""
+"""Time in which a payment with a lost callback is found within its hour."""
 
 NEAR: Final = 30 * SECOND
-"""Between examinations while nothing certain is known, when the alarm would come before the next one."""
+"""Pause before an examination while the outcome is unknown, if the alarm would come before it otherwise."""
 
 BLIND: Final = 20 * MINUTE
 ANSWER: Final = BLIND - SWEEP
-"""For the platform to answer, before somebody is told that it doesn't."""
+"""Time for the platform's answer, before the alarm about missing answers."""
 BLIND_STILL: Final = 30 * MINUTE
-"""After so long it is said again: who has acknowledged it has to hear of what was paid since, in its hour."""
+"""Time until the alarm is raised again, so that an acknowledgement doesn't hide later payments."""
 
 HINT_AGE: Final = 30 * MINUTE
 
@@ -61,64 +62,64 @@ ON_SCREEN: Final[tuple[State, ...]] = ("prepared", "sending", "open", "unsure", 
 
 
 def pause(pauses: tuple[int, ...], tries: int, then: int) -> int:
-    """Return the pause after so many tries."""
+    """Return the pause after `tries` tries; `then` once `pauses` are used up."""
     return pauses[tries] if tries < len(pauses) else then
 
 
 def next_check(entry: Entry, now: int) -> int:
-    """Say when to ask about it again, after an answer that decided nothing."""
+    """Return the time of the next examination, after an answer that decided nothing."""
     hinted = entry.hinted_at is not None and entry.tries < len(PAUSES)
     if not (hinted or not entry.clean):
         return now + distance(entry, now)
     at = now + pause(PAUSES, entry.tries, rarely(entry, now, UNCLEAR))
     alarm = None if "unchecked_20min" in entry.warned else _blind(entry)
-    # One lost answer, or a death in a verify, is no silence: it is asked again before an operator is told.
+    # One lost answer, or a crash during a verify, is no silence: examine again before the alarm.
     return now + NEAR if alarm is not None and now < alarm[0] <= at else at
 
 
 def distance(entry: Entry, clean_at: int) -> int:
-    """Return how long after a moment at which it wasn't paid it is asked about again."""
+    """Return the pause from `clean_at`, when the payment was certainly unpaid, to the next examination."""
     age = clean_at - _fresh_at(entry, clean_at)
     return age if age > FRESH else max(SWEEP, min(age, LONGEST))
 
 
 def rarely(entry: Entry, at: int, pause: int) -> int:
-    """Return the pause, longer by and by for what is unclear for days: that is for the books alone."""
+    """Return `pause`, or a longer pause for an outcome unknown for days: only accounting still needs it."""
     return max(pause, (at - _fresh_at(entry, at)) // 24)
 
 
 def _fresh_at(entry: Entry, now: int) -> int:
-    """Return the last moment up to now at which somebody was about to pay it, or it ended."""
+    """Return the latest moment, up to now, at which a payment was likely, or the conversation ended."""
     known = (entry.made_at, entry.sent_at, entry.hinted_at, entry.ended_at)
     return max((at for at in known if at is not None and at <= now), default=now)
 
 
 def verify_by(entry: Entry) -> int:
-    """Return the moment before which a verify captures all that may have been paid."""
+    """Return the moment before which a verify captures every possible payment."""
     return unpaid_until(entry) + WINDOW
 
 
 def claimed_since(entry: Entry) -> int | None:
-    """Return when it was said to be paid, if it is wanted and that is still to be found out."""
+    """Return when a callback claimed the payment, if it is wanted and not yet confirmed or denied."""
     open_ = entry.wanted and entry.claimed_at is not None and unpaid_until(entry) < entry.claimed_at
     return entry.claimed_at if open_ else None
 
 
 def watched_until(entry: Entry) -> int | None:
-    """Say when it can't be paid any more; None while it is waited for, or its button is still there."""
+    """Return when paying becomes impossible; None while a conversation waits, or while the button exists."""
     over = _life(attrs.evolve(entry, state="closing"))
     return None if over is None else over[0]
 
 
 def due(entry: Entry) -> tuple[int, Clock] | None:
-    """Return the next fact that time alone brings, and its moment; None if there is none."""
+    """Return the next fact caused by time alone, with its time; None if there is none."""
     found = (_life(entry), _hint(entry), _blind(entry), _unsettled(entry), _late(entry))
     clocks = [clock for clock in found if clock]
     return min(clocks, default=None)
 
 
 def urgency(entry: Entry) -> int | None:
-    """Rank an entry among those that are due, the smaller the earlier; None leaves it to the sweep."""
+    """Return an entry's rank among the due entries, the smallest first; None: left to the sweep."""
     if entry.deliver_at is not None:
         return 0
     unclear = entry.state in WATCHED or entry.state == "verifying"
@@ -126,7 +127,7 @@ def urgency(entry: Entry) -> int | None:
 
 
 def due_at(entry: Entry) -> int | None:
-    """Say when this entry has to be looked at again, for any reason; None for never."""
+    """Return the earliest due time of an entry, for any duty or fact; None: never."""
     clock = due(entry)
     moments = (entry.check_at, entry.remove_at, entry.deliver_at, clock[0] if clock else None)
     return min((at for at in moments if at is not None), default=None)
@@ -151,17 +152,17 @@ _DUE: Final = ("check_at", "remove_at", "deliver_at")
 
 
 def without_future(entry: Entry, now: int) -> Entry:
-    """Correct an entry after the clock was set back: what is due is due now, and nothing happened later.
+    """Correct an entry after the clock was set back: move future moments, and future due times, to now.
 
-    Better asked too early than too late: how wrong the clock was when a moment was noted isn't known.
+    An examination too early is better than one too late: the clock's error at the stored moments is unknown.
     """
     return _with_moments(entry, (*_HAPPENED, *_DUE), lambda at: min(at, now))
 
 
 def moved_on(entry: Entry, by: int, now: int) -> Entry:
-    """Correct an entry after the clock was set forward while the program ran: all is as long ago as before.
+    """Correct an entry after the clock was set forward while the program ran: elapsed times stay the same.
 
-    An hour lasts an hour. What is due by the new time is due, and so is the end of a button's life.
+    Due times aren't moved: duties due by the new time are due, and so is the end of a button's life.
     """
     return _with_moments(entry, _HAPPENED, lambda at: min(at + by, now))
 
@@ -180,7 +181,7 @@ def _life(entry: Entry) -> tuple[int, Clock] | None:
     gone = entry.expires_at if entry.kind == "invoice" else entry.gone_at
     if gone is None:
         return None
-    # Sent again after an answer was lost, there may be another button, which nobody can remove.
+    # If a lost answer led to a second send, another button may exist, which can't be removed.
     twice = BUTTON_LIFE if entry.lost and entry.kind == "button" else 0
     return max(gone, entry.ended_at, entry.claimed_at or 0) + AFTERLIFE + twice, "life_over"
 
@@ -191,7 +192,7 @@ def _hint(entry: Entry) -> tuple[int, Clock] | None:
         return None
     if unpaid_until(entry) >= claimed:
         return None
-    # A callback that comes late has used up a part of its hour; a minute is for the verify itself.
+    # A late callback has used up a part of its hour; a minute is reserved for the verify itself.
     return max(claimed + MINUTE, min(claimed + HINT_AGE, verify_by(entry) - BLIND)), "hint_age_30min"
 
 
@@ -202,9 +203,9 @@ def _blind(entry: Entry) -> tuple[int, Clock] | None:
         return entry.blind_at + rarely(entry, entry.blind_at, BLIND_STILL), "unchecked_20min"
     unpaid = unpaid_until(entry)
     asked = [unpaid + distance(entry, unpaid) + ANSWER]
-    # Asked about before its time: the platform gets as long to answer as at first.
+    # After an earlier examination, the platform gets as long to answer as at first.
     asked += [at + BLIND for at in (entry.hinted_at, entry.ended_at) if at is not None and at > unpaid]
-    # Whoever was away is told so in one word; then the platform gets the time to answer.
+    # After a start or standstill one alarm covers the past; then the platform gets time to answer.
     return max(min(asked), (entry.watched_at or 0) + ANSWER), "unchecked_20min"
 
 
@@ -220,7 +221,7 @@ def _unsettled(entry: Entry) -> tuple[int, Clock] | None:
 
 
 def _late(entry: Entry) -> tuple[int, Clock] | None:
-    # A conversation says so itself; one that can't be revived never does.
+    # A conversation gives up its payment itself, unless it can't be revived.
     if entry.taker != "conversation" or entry.state not in ON_SCREEN:
         return None
     return entry.expires_at + MINUTE, "taker_gone"

@@ -1,13 +1,16 @@
-"""The ledger's table, as data: what becomes of a payment when something happens to it.
+"""The payment table, as data: the next state, the duties and the alarms for each pair of state and fact.
 
-The code (`ledger.move`), the property tests, the simulation and the page in the documentation read these
-rows; there is no other copy. A pair of state and fact that isn't here is refused, counted and alarmed, and
-the entry stays as it was. What is due is done only after the entry is stored.
+The code (`ledger.move`), the property tests, the simulation and the documentation page all read these rows;
+no other copy exists. A pair of state and fact without a row is refused and counted, raises an alarm, and
+leaves the entry unchanged. Duties are carried out only after the entry is stored.
 
-Three laws. What is known to be captured is never verified again: that would capture a second payment. No
-``error`` of verify is believed, and no lost answer followed by a verify, without an inquiry; if none is
-answered for half an hour, it is verified all the same. An entry is watched until 75 minutes after its button
-has gone, and a day longer if it may be on the screen twice: before that it can still be paid.
+Three laws:
+
+- A payment known to be captured is never verified again: another verify would capture a second payment.
+- An ``error`` of a verify isn't final without an inquiry, and after a lost answer no verify follows without
+  an inquiry. If no inquiry is answered for half an hour, the payment is verified anyway.
+- A payment can still be paid until 75 minutes after its button was removed, and a day longer if the button
+  may be on the screen twice. The entry is watched until then.
 """
 
 from __future__ import annotations
@@ -70,7 +73,7 @@ OUTCOMES: Final[dict[Outcome, str]] = {
 @final
 @guarded
 class Due:
-    """Something to do after the entry is stored."""
+    """A duty to carry out after the entry is stored."""
 
     duty: Duty
     when: When = "always"
@@ -88,14 +91,16 @@ class TellOperator:
 @final
 @guarded
 class Transition:
-    """What becomes of an entry in one of these states when one of these facts comes.
+    """The effect of one of `facts` on an entry in one of `states`.
 
     Attributes:
-        next: the state behind it; None to stay.
-        taker: who takes it from here on: whoever was named for late money, the aside, or nobody. "last": the
-            aside takes what one more question finds paid. "once": that question is answered, or can't be;
-            "once_more": unless the answer is new.
-        outcome: what a conversation that waits for it gets, if one does.
+        next: the next state; None: unchanged.
+        taker: the next taker; None: unchanged. "late": the entry's `late`, if a conversation was the taker.
+            "last": the aside for the item, for one last verify, if a conversation was the taker. "once": the
+            entry's `late`, if the aside was the taker: its last verify is answered or impossible.
+            "once_more": as "once", unless the inquiry's "verified" is new. "somebody": the aside for the
+            item, if "nobody" was the taker.
+        outcome: the outcome that a waiting conversation gets.
     """
 
     states: tuple[State, ...]
@@ -144,12 +149,12 @@ TABLE: Final[tuple[Transition, ...]] = (
         outcome="unknown",
         tell=(TellOperator("id_unknown", "invoice"),),
     ),
-    # --- sent again: the same ref_id, so at most one of the two buttons can be paid
+    # --- sent again: the same ref_id, so the user can pay at most one of the two buttons
     Transition(("unsure",), ("send_begun", "send_never_left")),
     Transition(("unsure",), ("send_ok",), "open"),
     Transition(("unsure",), ("send_refused",), outcome="refused"),
     Transition(("unsure",), ("send_unknown",), outcome="unknown"),
-    # --- the send's own answer, when something overtook it
+    # --- the send's own answer, after another fact has come first
     Transition(_SENT, ("send_begun",)),
     Transition(_SENT, ("send_ok",), due=(Due("remove", "ended_or_captured"),)),
     Transition(("check", "verifying", *CAPTURED), ("send_unknown",)),
@@ -221,7 +226,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(
         ("verifying",),
         ("hint_age_30min",),
-        due=(Due("examine"),),  # no inquiry was answered: the sale would be lost for certain
+        due=(Due("examine"),),  # without an answer to the inquiries, the sale would be lost
         tell=(TellOperator("paid_maybe_unverified"),),
     ),
     Transition(("verifying",), ("unchecked_20min",), due=_INQUIRE, tell=(TellOperator("sweep_blind"),)),
@@ -239,7 +244,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(
         ("closing", "check"), ("life_over",), "lapsed", tell=(TellOperator("lapsed_after_hint", "claimed"),)
     ),
-    # --- a verify is in flight, or may have been; the intent is stored before the request
+    # --- a verify is in flight, or may be in flight; the intent is stored before the request
     Transition(("verifying",), ("verify_begun",)),
     Transition(
         ("verifying",),
@@ -308,7 +313,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         tell=(TellOperator("declined_by_code", "not_again"),),
     ),
     Transition(("verifying",), ("taker_gone",), due=(Due("verify", "next"), Due("remove")), taker="last"),
-    # --- captured: whoever waited for it or not, the aside for its item gives the goods
+    # --- captured: the aside for the item gives the goods, whether or not a conversation waited
     Transition(("verified",), ("delivered",), "delivered"),
     Transition(("verified",), ("restart",), due=(Due("deliver"),)),
     Transition(
@@ -318,7 +323,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         tell=(TellOperator("captured_without_taker"),),
     ),
     Transition(("delivered",), ("delivered",)),
-    # The one that has it is there, and can't go on with this code.
+    # An aside has the payment, but can't continue with the present code.
     Transition(("delivered",), ("no_handler",), tell=(TellOperator("captured_but_parked"),)),
     Transition(("delivered",), ("settled",), "settled"),
     Transition(("delivered",), ("restart",), due=(Due("deliver"),)),
@@ -332,7 +337,8 @@ TABLE: Final[tuple[Transition, ...]] = (
     ),
     Transition(("delivered",), ("unsettled_1day",), tell=(TellOperator("captured_not_fulfilled"),)),
     Transition(("settled",), ("settled",)),
-    # --- once captured, never verified again: a second payment lapses, and goes back by itself
+    # --- captured payments are never verified again: an uncaptured second payment goes back to the user by
+    # itself
     Transition(CAPTURED, ("callback",), tell=(TellOperator("maybe_paid_again", "late_or_elsewhere"),)),
     Transition(
         CAPTURED,
@@ -341,9 +347,9 @@ TABLE: Final[tuple[Transition, ...]] = (
     ),
     Transition(("mismatch",), ("taker_gone",)),
     Transition(("settled", "mismatch", *ENDED), ("restart", "restored")),
-    # --- a backup was restored: what was open in it may have been captured and granted since. So the inquiry
-    # goes first; what it says is paid was captured before, for all that is known, and an operator looks. What
-    # isn't paid goes on: nobody has given anything for it.
+    # --- a backup was restored: open payments may have been captured and granted after the backup. So the
+    # inquiry comes first. A payment found paid counts as captured before the restore, and needs an operator.
+    # An unpaid payment continues: no goods were given for it.
     Transition(UNPAID, ("restored",), "verifying", due=(*_INQUIRE, Due("remove", "ended_or_captured"))),
     Transition(
         ("verifying",),
@@ -362,13 +368,14 @@ TABLE: Final[tuple[Transition, ...]] = (
         outcome="handed_over",
         tell=(TellOperator("granted_before_maybe"),),
     ),
-    # The aside that has it goes on, and gives nothing more by a step.
+    # The aside that has the payment continues, but gives no more goods by a step.
     Transition(("delivered",), ("restored",), tell=(TellOperator("granted_before_maybe"),)),
-    # --- the machine's clock: what is due is due at once, and nothing was in the future; or all is later
+    # --- the machine's clock: after a set-back everything due is due now and no moment is in the future;
+    # after a set-forward all moments move along
     Transition((*_LIVE, "verified", "delivered"), ("clock_set_back", "clock_set_forward")),
-    # --- the aside that has the money can't go on with it
+    # --- the aside that has the payment can't continue
     Transition(("verified", "delivered"), ("parked",), tell=(TellOperator("captured_but_parked"),)),
-    # --- ended, and something still points at it
+    # --- ended, but a fact still arrives
     Transition(
         ("lapsed", "refused", "void"),
         ("callback", "declined_final"),
@@ -411,7 +418,7 @@ TABLE: Final[tuple[Transition, ...]] = (
 
 
 def find(state: State, fact: FactName) -> Transition | None:
-    """Return the transition for this pair, or None: then the fact is refused."""
+    """Return the row for a state and a fact; None: the fact is refused."""
     return INDEX.get((state, fact))
 
 

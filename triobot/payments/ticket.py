@@ -1,7 +1,7 @@
-"""A handle on one payment for the conversation that waits for it.
+"""A handle on one payment, for the conversation that waits for it.
 
-It hears of every move, and gives the conversation's own as writes, which do nothing to a payment that
-somebody else takes by now.
+A ticket receives every move of its payment. The conversation's own moves are writes, which have no effect on
+a payment with another taker.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _HINTS: Final = ("callback", "declined_retry", "declined_final")
 
 @final
 class OpenTicket:
-    """One payment, as the conversation that waits for it holds it.
+    """A conversation's handle on one payment.
 
-    It hears of every move of its payment while it is in the register.
+    The ticket receives every move of its payment while it is in `register`.
 
-    What happens to the payment is given as a write: to be stored with what the conversation records of it.
+    The methods for moves return writes: store each write together with the conversation's own record.
     """
 
     def __init__(
@@ -56,36 +56,36 @@ class OpenTicket:
 
     @property
     def id(self) -> RefId:
-        """Return its number: a button's ``ref_id``."""
+        """Payment number: a button's ``ref_id``."""
         return self._entry.id
 
     @property
     def to_send(self) -> bool:
-        """Tell whether its message still has to be sent: none was, or it isn't known."""
+        """Whether the message still has to be sent: it wasn't sent, or the outcome is unknown."""
         entry = self._entry
         if entry.state in ("prepared", "sending", "unsure"):
             return True
-        # A start asks the platform about what it doesn't know: that says nothing of what the user sees.
+        # A start examines unclear payments, so their state doesn't show whether the user has the message.
         named = entry.message_id is not None or entry.invoice_id is not None or entry.hinted_at is not None
         return entry.state in ("check", "verifying") and not named
 
     @property
     def in_doubt(self) -> bool:
-        """Tell whether an answer to a send of it was lost."""
+        """Whether the answer to a send was lost."""
         return self._entry.lost
 
     @property
     def message_id(self) -> MessageId | None:
-        """Return the id of the message with its button, once that is known."""
+        """Id of the message with the button; None while unknown."""
         return self._entry.message_id
 
     @property
     def revision(self) -> int:
-        """Return the revision of the entry that it knows."""
+        """Revision of the ticket's entry."""
         return self._entry.revision
 
     def heard(self, moved: Moved) -> None:
-        """Take over a move of the payment that is durable, and wake the code that waits for it."""
+        """Update the ticket after a durable move, and wake the waiting code."""
         self._entry = moved.entry
         if moved.notice is not None:
             self._notices.append(moved.notice)
@@ -96,14 +96,14 @@ class OpenTicket:
             self._tell()
 
     def listen(self, news: Callable[[], None] | None) -> None:
-        """Have this called, at once and without waiting, whenever there are news; with None, hear no more."""
+        """Register a callback for news, called at once; it must not wait. None: stop receiving moves."""
         self._tell = news
         if news is None:
             self._close()
 
     @property
     def has_news(self) -> bool:
-        """Tell whether `wait_notice` would return at once."""
+        """Whether `wait_notice` would return at once."""
         return bool(self._notices)
 
     def _catch_up(self, since: int) -> None:
@@ -130,23 +130,23 @@ class OpenTicket:
         invoice_id: InvoiceId | None = None,
         twice: bool = False,
     ) -> MovePayment:
-        """Return the write by which the platform has it; with `twice`, perhaps in a second message, too."""
+        """Return the write for an accepted send; `twice`: a second message may exist."""
         return moving(self._books, self.id, SendOk(message_id, invoice_id, twice), now=self._now())
 
     def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> MovePayment:
-        """Return the write by which it was refused, never left, or may have left."""
+        """Return the write for a send that was refused, never sent, or without an answer."""
         return moving(self._books, self.id, Plain(_SENT[why]), now=self._now())
 
     # --- waiting
 
     async def wait_notice(self) -> PaymentNotice | None:
-        """Wait for what the conversation gets to know; None: a callback came, and is being looked at."""
+        """Wait for the next notice; None: a callback came, and is being examined."""
         while not self._notices:
             await self._wait_news()
         return self._notices.popleft()
 
     async def wait_decided(self) -> PaymentNotice | None:
-        """Wait until what is being looked at is decided; None: nothing is, wait on.
+        """Wait until the present examination is decided; None: no examination is in progress, keep waiting.
 
         Cancellation: *atomic*.
         """
@@ -168,20 +168,20 @@ class OpenTicket:
         entry = self._entry
         if entry.state not in ("check", "verifying"):
             return False
-        # The first two examinations after a callback decide, or nothing does for a while.
+        # The first two examinations after a callback decide; later ones take too long to wait for.
         return entry.hinted or (not entry.clean and entry.tries < 2)
 
     # --- once it is captured
 
     @property
     def captured(self) -> Captured | None:
-        """Describe the captured money, for which the aside gives the goods; None if none is."""
+        """The captured money, for the aside that gives the goods; None if nothing is captured."""
         paid = self._entry.state in CAPTURED and self._entry.state != "mismatch"
         return captured_of(self._entry) if paid else None
 
     @property
     def ending(self) -> PaymentGoods | None:
-        """Tell what became of the goods; None: they are not paid for, or on their way."""
+        """State of the goods; None while unpaid, or while the goods are being given."""
         return self._entry.ending
 
     def _close(self) -> None:
@@ -190,7 +190,7 @@ class OpenTicket:
 
 
 def captured_of(entry: Entry) -> Captured:
-    """Describe captured money to the code that gives the goods."""
+    """Return a captured entry as `Captured`, for the code that gives the goods."""
     assert entry.state in CAPTURED
     return Captured(
         entry.id,
