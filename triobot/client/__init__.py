@@ -1,10 +1,11 @@
-"""The platform over HTTP: `PlatformClient`, usable alone.
+"""The platform's client over HTTP: `PlatformClient`, usable without the rest of triobot.
 
-Read it in this order: `platform` (the client), `terms` (what all requests have in common, and what a failure
-means), `address`, `posted` (the straight way out). Files and transports of somebody else's are httpx's
-business: `carried`, `exchange` (one request), `successor`, `upload` (files on their way out), `media` (in).
+Suggested reading order: `platform` (the client), `terms` (common rules of all requests, and the meaning of
+failures), `address`, `posted` (requests over our own connections). The other modules use httpx, for files and
+for transports of other libraries: `carried`, `exchange` (one request), `successor`, `upload` (outgoing
+files), `media` (incoming files).
 
-Nothing is retried, ordered, paced or stored here, and nothing is logged.
+The client retries, orders, paces, stores and logs nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where the client may go: the base URL's rules, and those for addresses that came from outside.
+"""Allowed addresses: rules for the base URL, and for addresses from outside. Pure.
 
-Pure: nothing is resolved or connected here. The token goes to the base URL's origin only; files are
-fetched from the platform's own domain only, because their addresses come out of events, and whoever knows
-the webhook's address can forge an event.
+This module resolves no name and opens no connection. The token is sent to the base URL's origin only. Files
+are fetched from the platform's own domain only: their addresses come from events, and anyone who knows the
+webhook's address can forge an event.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _HOST: Final = re.compile(r"[a-z0-9_.\-]{1,253}", re.ASCII)
 
-# Addresses that carry an IPv4 address inside, which is where the packets end up.
+# IPv6 addresses with an IPv4 address inside; packets go to the IPv4 address.
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
-# What httpx, or another server's library, would mend or read in its own way is refused here.
+# Rejects every form that httpx or a server's library would correct or interpret differently.
 _BASE: Final = re.compile(
     r"(?P<scheme>https?)://(?P<user>[^/?#]*@)?"
     r"(?P<host>[a-z0-9_.\-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?"
@@ -40,13 +40,13 @@ _PORTS: Final = {"https": 443, "http": 80}
 @final
 @guarded
 class BaseUrl:
-    """The platform's address, checked.
+    """The platform's checked address.
 
     Attributes:
         host: in lower-case ASCII, without a dot at the end.
-        path: put before the path of each operation; without a slash at the end.
-        trusted_network: cleartext and addresses that are not public are all right: the platform is on this
-            machine, or the operator said so.
+        path: prefix of each operation's path; without a slash at the end.
+        trusted_network: whether cleartext and non-public addresses are allowed: the platform is on this
+            machine, or the operator allowed insecure URLs.
     """
 
     scheme: str
@@ -60,17 +60,18 @@ class BaseUrl:
 
     @property
     def netloc(self) -> str:
-        """Return host and port as a Host header has them."""
+        """Host and port in the form of a Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def parse_base_url(text: object, *, allow_insecure: bool) -> BaseUrl:
-    """Check the platform's base URL; an unset variable's None is none, either.
+    """Check and parse the platform's base URL.
 
     Raises:
-        ConfigError: it is not one, or it is cleartext to another machine without `allow_insecure`. The text
-            itself is not repeated, since a password may be in it.
+        ConfigError: `text` is no URL (None, from an unset variable, is no URL either), or is cleartext to
+            another machine without `allow_insecure`. The error doesn't contain the text, which may contain a
+            password.
     """
     found = _BASE.fullmatch(text) if isinstance(text, str) else None
     if found is None:
@@ -93,30 +94,29 @@ def parse_base_url(text: object, *, allow_insecure: bool) -> BaseUrl:
 
 
 def is_host(host: str) -> bool:
-    """Return whether a name server or a socket understands this; of digits alone only whole addresses."""
+    """Return whether a resolver or a socket accepts `host`; a numeric host must be a whole address."""
     named = _HOST.fullmatch(host) is not None and not host.rpartition(".")[2].isdecimal()
     return named or _literal(host) is not None
 
 
 def is_loopback_host(host: str) -> bool:
-    """Return whether a host names this machine by itself, without asking a name server."""
+    """Return whether a host means this machine, without asking a name server."""
     address = _literal(host)
     return host == "localhost" if address is None else address.is_loopback
 
 
 def registrable_domain(host: str) -> str:
-    """Return the part of a host that its owner registered: ``api.example.com`` gives ``example.com``.
+    """Return the registered domain of a host: ``example.com`` for ``api.example.com``.
 
-    An address stays whole, and so does a name of one label, and one under which anybody may have a name, such
-    as ``co.uk``.
+    An address is returned unchanged. So are a name of one label, and a public suffix such as ``co.uk``.
     """
     if _literal(host) is not None or "." not in host:
         return host
-    from publicsuffixlist import PSLFILE, PublicSuffixList  # for who asks only: it is large
+    from publicsuffixlist import PSLFILE, PublicSuffixList  # imported here because it is large
 
     end = host.rpartition(".")[2]
     with Path(PSLFILE).open(encoding="utf-8") as lines:
-        # Of ten thousand suffixes those that can matter: all of them take twenty times as long, and 4 MB.
+        # Only the suffixes with the same ending: all ten thousand take 20 times as long, and 4 MB.
         known = PublicSuffixList([line for line in lines if end.startswith("xn--") or _ends(line, end)])
     return known.privatesuffix(host) or host
 
@@ -126,13 +126,13 @@ def _ends(line: str, end: str) -> bool:
 
 
 def own_hosts(base_url: str) -> tuple[str, ...]:
-    """Return the platform's own domain: ``api.gap.im`` stands for everything under ``gap.im``."""
+    """Return the platform's own domain: ``gap.im`` for ``api.gap.im``, covering every name below it."""
     host = urlsplit(base_url).hostname or ""
     return () if "." not in host or _literal(host) is not None else (registrable_domain(host),)
 
 
 def checked_hosts(further: Collection[str]) -> Sequence[str]:
-    """Return the domains that an operator names.
+    """Return the operator's further domains, normalized.
 
     Raises:
         ConfigError: an entry is no plain host name.
@@ -146,16 +146,16 @@ def checked_hosts(further: Collection[str]) -> Sequence[str]:
 
 
 def allowed_domains(base: BaseUrl, further: Iterable[str]) -> frozenset[str]:
-    """Return the domains that files may be fetched from: the platform's own, and those that are named."""
+    """Return the domains that files may be fetched from: the platform's own domain and `further`."""
     own = _LOOPBACK_HOSTS if is_loopback_host(base.host) else ()
     return frozenset({registrable_domain(base.host), *own, *further})
 
 
 def check_addresses(addresses: Iterable[str], *, trusted_network: bool) -> tuple[str, ...]:
-    """Check what a media host resolved to: all of it must be public, else a name can lead inside.
+    """Check the resolved addresses of a media host; all must be public, so that no name leads inside.
 
     Raises:
-        RemoteProtocolError: there is an address that is not public.
+        RemoteProtocolError: an address is not public.
     """
     checked = tuple(dict.fromkeys(addresses))
     if not trusted_network and not all(is_public(ipaddress.ip_address(one)) for one in checked):
@@ -164,7 +164,7 @@ def check_addresses(addresses: Iterable[str], *, trusted_network: bool) -> tuple
 
 
 def is_public(address: IPAddress) -> bool:
-    """Return whether an address is on the public internet, not this machine's or network's."""
+    """Return whether an address is on the public internet, not on this machine or network."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = _inner_ipv4(address)
         if inner is not None:

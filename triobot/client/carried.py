@@ -1,6 +1,7 @@
-"""The client's part that is httpx's: files, and whatever goes over a transport of somebody else's.
+"""The part of the client that uses httpx: files, and operations over another library's transport.
 
-It is loaded when one of them comes. Without either, forms go out by `posted`, and no httpx is loaded.
+The client imports this module for the first file, or for a given transport. Otherwise forms are sent by
+`posted`, and httpx is not imported.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ if TYPE_CHECKING:
 
 @final
 class Carrier:
-    """Sends operations as requests of httpx, and fetches files.
+    """Sends operations as httpx requests, and fetches files.
 
     Args:
         transport, media_transport, lent: see `PlatformClient`.
-        connections: those that the client has already, or how many there may be.
+        connections: the client's connections, or the number of connections to allow.
 
     Attributes:
-        transport: carries the operations.
-        media: fetches files.
-        closes: the transports that end with the client.
+        transport: transport of the operations.
+        media: fetcher of files.
+        closes: the transports that close with the client.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Carrier:
         self._terms = terms
 
     async def carry(self, operation: Operation[Any]) -> Answer:
-        """Send an operation, with its file if it has one."""
+        """Send an operation, including its file if there is one."""
         if encode_operation(operation).file is not None:
             return (await self.upload(operation, None))[0]
         body = WholeBody(encode_operation_form(operation))
@@ -65,10 +66,10 @@ class Carrier:
     async def upload(
         self, operation: Operation[Any], on_progress: UploadProgress | None
     ) -> tuple[Answer, str, int]:
-        """Send an operation's file; return the answer, and the digest and size of what was sent.
+        """Send an operation's file; return the answer, and the digest and size of the sent bytes.
 
         Raises:
-            LocalProtocolError: the operation has no file, or one that can't be read.
+            LocalProtocolError: the operation has no file, or its file can't be read.
         """
         request = encode_operation(operation)
         if request.file is None:
@@ -85,7 +86,7 @@ class Carrier:
             try:
                 answer = await self._post(request.path, edges.content_type, body, patience)
             except Exception:
-                # A transport may have wrapped it.
+                # A transport may have wrapped the body's own error.
                 if body.failure is not None:
                     raise body.failure from None
                 raise

@@ -1,10 +1,10 @@
-"""One request through one transport of httpx: under a deadline, with a bounded answer, and failures as ours.
+"""One request through an httpx transport: with a deadline, a bounded answer, and triobot's errors.
 
-Requests go to the transport itself and not through `httpx.AsyncClient`: no redirects, no cookies, no
-environment, no second opinion on the headers.
+Requests go directly to the transport, not through `httpx.AsyncClient`: no redirects, no cookies, no
+environment variables, no changed headers.
 
-What a failure means is a question of how far the request got (`Delivery`): if not a byte of it may have left
-this machine, repeating is safe; if one may have, the platform may have acted. In doubt it may have.
+A failure's meaning depends on the progress of the request (`Delivery`). If no byte can have left this
+machine, repeating is safe. Otherwise the platform may have acted. In doubt the request counts as sent.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from .terms import (
     stalled,
 )
 
-# What transports raise when the other side or the way to it fails; a bug in one is not among these.
+# Errors of transports for failures of the connection or the other side; bugs of a transport are others.
 FAILURES: Final = (httpx.TransportError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
-# Long enough to say goodbye to a socket; nothing is waited for from the other side.
+# Long enough to close a socket; closing doesn't wait for the other side.
 _CLOSING_SECONDS: Final = 2
 
-# Raised while there is no connection to the platform yet, or for a request that can't be written at all.
+# Errors raised before a connection exists, or for a request that can't be written.
 _BEFORE: Final = (
     httpx.ConnectError,
     httpx.ConnectTimeout,
@@ -53,13 +53,13 @@ _BEFORE: Final = (
 @final
 @attrs.define
 class Delivery:
-    """One request's way, as far as its transport reports it.
+    """Progress of one request, as far as its transport reports it.
 
     Attributes:
-        may_have_left: a byte of the request may have left. From the start for a transport that reports
-            nothing; else from when the request's headers are about to be written.
-        fresh: a connection has just been made and has not been given its request yet.
-        before: called right before the request leaves; what it raises keeps that here.
+        may_have_left: whether a byte of the request may have left this machine. True from the start if the
+            transport reports no steps; otherwise True once the headers are about to be written.
+        fresh: whether a new connection exists that hasn't got its request yet.
+        before: called right before the request is sent; an exception stops the request.
     """
 
     may_have_left: bool
@@ -67,9 +67,9 @@ class Delivery:
     before: Callable[[], None] | None = None
 
     def step(self, event: str, *, tunnel: bool) -> None:
-        """Take note of a step that the transport reports, such as ``connection.connect_tcp.started``.
+        """Record a step that the transport reports, such as ``connection.connect_tcp.started``.
 
-        `tunnel`: the step concerns the request that opens a way through a proxy, not ours.
+        `tunnel`: the step concerns the request for a tunnel through a proxy, not our request.
         """
         part, _, rest = event.partition(".")
         self.fresh = rest.endswith(".complete") and not part.startswith("http")
@@ -79,7 +79,7 @@ class Delivery:
             self.may_have_left = True
 
     def failed(self, operation: str, error: Exception) -> Failure:
-        """Return what an error of the transport means for the operation, as an error of ours."""
+        """Return triobot's error for a transport's error: whether the operation may have taken effect."""
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return not_connected(operation, error)
         if isinstance(error, _BEFORE):
@@ -89,9 +89,9 @@ class Delivery:
 
 @final
 class WholeBody(httpx.AsyncByteStream):
-    """A request's body that is in memory.
+    """A request's body in memory.
 
-    httpx's own is a generator, and a request that breaks off would leave it to the garbage collector.
+    httpx's own body is a generator, which an interrupted request would leave to the garbage collector.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -109,10 +109,9 @@ class WholeBody(httpx.AsyncByteStream):
 
 @final
 class Patience:
-    """How long nothing may happen: a scope whose deadline moves on with each progress.
+    """A limit on the time without progress: a cancel scope whose deadline moves with each progress.
 
-    httpx's own timeouts are not used: they are the business of its socket transport, and don't fire in
-    others.
+    httpx's own timeouts aren't used: only its socket transport applies them.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -120,13 +119,13 @@ class Patience:
         self.scope = trio.CancelScope()
 
     def renew(self, most: float = math.inf) -> None:
-        """Move the deadline to `seconds` from now, but not behind `most`: something happened."""
+        """Record progress: move the deadline to `seconds` from now, but not beyond `most`."""
         self.scope.deadline = min(trio.current_time() + self.seconds, most)
 
     def pause(self) -> None:
-        """Wait without end until the next `renew`: our own disk is not what patience is about.
+        """Remove the deadline until the next `renew`, since work on the local disk doesn't count.
 
-        A clock that jumps ahead whenever all tasks wait doesn't see that a thread is at work.
+        A test clock that jumps ahead whenever all tasks wait would not notice the working thread.
         """
         self.scope.deadline = math.inf
 
@@ -142,17 +141,17 @@ async def exchange(
     """Send a request once and read its answer, within `patience` from now.
 
     Args:
-        before: called right before it leaves, if the transport reports its steps; what it raises keeps the
-            request here, and is raised.
+        before: called right before the request is sent, if the transport reports its steps; an exception
+            stops the request, and is raised.
 
     Raises:
-        NotDeliveredError: not a byte of it left.
-        DeliveryUnknownError: it may have taken effect: no answer's head came.
+        NotDeliveredError: no byte of the request left this machine.
+        DeliveryUnknownError: the request may have taken effect: no head of an answer came.
 
-    Cancellation: *ambiguous* once the request is being written. The connection is closed, and its place in
-    the pool is free again.
+    Cancellation: *ambiguous* once the request is being written. The connection is closed, and its slot in the
+    pool is free again.
     """
-    # These report each step; what another one does is unknown until it says.
+    # These transports report each step; the steps of other transports are unknown.
     told = connections_of(transport) is not None or isinstance(transport, httpx.AsyncHTTPTransport)
     if isinstance(transport, AdaptedTransport):
         told = transport.reports
@@ -170,7 +169,7 @@ async def exchange(
     except Exception:
         raise
     except BaseException as error:
-        raise contained_in_task(error) from error  # a transport is somebody else's code
+        raise contained_in_task(error) from error  # a transport is foreign code
     failure = stalled(operation, patience.seconds, may_have_left=delivery.may_have_left)
     return broken_off(head.status_code if head else 0, failure)
 
@@ -178,15 +177,16 @@ async def exchange(
 async def send(
     transport: httpx.AsyncBaseTransport, request: httpx.Request, delivery: Delivery
 ) -> httpx.Response:
-    """Send a request and wait for the head of its answer, keeping `delivery` up to date."""
+    """Send a request and wait for the head of its answer; update `delivery` on the way."""
     handover = trio.CancelScope()
     with handover:
 
         async def trace(event: str, details: Mapping[str, object]) -> None:
             inner = details.get("request")
             delivery.step(event, tunnel=getattr(inner, "method", None) == b"CONNECT")
-            # httpcore loses the pool's place of a connection that was made but never got its request, when
-            # the cancellation comes just between the two; nothing waits there, so it may come after.
+            # httpcore loses the pool's slot of a new connection if the cancellation comes before the
+            # connection gets its request. No task waits at that point, so the shield only delays the
+            # cancellation.
             handover.shield = delivery.fresh
 
         request.extensions["trace"] = trace
@@ -198,10 +198,10 @@ async def send(
 
 @asynccontextmanager
 async def reading(response: httpx.Response) -> AsyncGenerator[AsyncIterator[bytes], None]:
-    """Hand out the pieces of a body; its connection is given back or closed however the block ends.
+    """Yield the pieces of a body; at the block's end the connection is returned to the pool or closed.
 
-    The transports' streams are generators within generators. Left half read, the inner ones would be
-    finished by the garbage collector; a cancellation passes through all of them and finishes them now.
+    The transports' streams are nested generators. A half-read stream would leave the inner generators to the
+    garbage collector; a cancellation passes through all of them and finishes them at once.
     """
     if not isinstance(response.stream, httpx.AsyncByteStream):
         raise TypeError("the transport's answer is not an asynchronous stream")
@@ -209,8 +209,8 @@ async def reading(response: httpx.Response) -> AsyncGenerator[AsyncIterator[byte
     try:
         yield pieces
     finally:
-        # Shielded, because a cancelled request must free its connection too, and with a deadline, because
-        # a transport is somebody else's code.
+        # Shielded, because a cancelled request must free its connection too. With a deadline, because a
+        # transport is foreign code.
         with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
             with trio.CancelScope() as ended:
                 ended.cancel()
@@ -227,5 +227,5 @@ async def _body(response: httpx.Response) -> bytes | None:
         async for piece in pieces:
             body += piece
             if len(body) > LARGEST_ANSWER:
-                return None  # more than is read
+                return None  # longer than the limit
     return bytes(body)

@@ -1,8 +1,7 @@
-"""Files on their way in, from addresses that came out of events.
+"""Incoming files, fetched from addresses in events.
 
-An event can be forged by whoever knows the webhook's address, so everything here distrusts it: where a file
-is said to be, how large it is, what it is called. The token is unknown to this module. The rules for
-domains and IP addresses are in `address`.
+Anyone who knows the webhook's address can forge an event. So this module distrusts a file's address, size and
+name. The module never has the token. `address` has the rules for domains and IP addresses.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ OPERATION: Final = "download"
 
 _AT_ONCE: Final = 4
 _ADDRESSES: Final = 4
-# Per address, so that one that leads nowhere leaves time for the next.
+# Per address, so that an unreachable address leaves time for the next.
 _CONNECT_SECONDS: Final = 5
-# A file may take an hour; a longer one has to come at so many bytes a second.
+# A file may take an hour; after the hour `_SLOWEST` bytes a second are required.
 _LONGEST: Final = 3600
 _SLOWEST: Final = 16 * 1024
-# Endings that a desktop opens in a viewer or a player. Anything else is kept without one, so that nothing
-# which a sender named "invoice.exe" or "report.html" runs by a click.
+# Endings that a desktop opens in a viewer or a player. Files with any other ending are saved without one, so
+# that a sender's "invoice.exe" or "report.html" doesn't run by a click.
 _SUFFIXES: Final = frozenset(
     {".jpg", ".jpeg", ".png", ".gif", ".webp", ".heic"}
     | {".mp4", ".m4v", ".mov", ".webm", ".mkv", ".3gp"}
@@ -47,14 +46,14 @@ _SUFFIXES: Final = frozenset(
 
 @final
 class MediaFetcher:
-    """Fetches files by the rules, over a transport of its own."""
+    """Fetches files by the rules for addresses, over a transport of its own."""
 
     def __init__(self, terms: Terms, transport: httpx.AsyncBaseTransport | None) -> None:
         self._domains = allowed_domains(terms.base, terms.hosts)
         self._trusted_network = terms.base.trusted_network
         self._resolves = transport is None
-        # Nothing is kept alive: connections go by address here, and one that was made for one name must not
-        # serve another that leads to the same address.
+        # No keep-alive: connections are pooled by IP address here, and a connection made for one host name
+        # must not serve another host name with the same address.
         self.transport = transport or new_transport(_AT_ONCE, idle=0)
         self._slots = trio.CapacityLimiter(_AT_ONCE)
         self._headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
@@ -96,7 +95,7 @@ class MediaFetcher:
         raise NotDeliveredError(OPERATION, f"no progress for {self._patience:g} seconds")
 
     async def _open(self, url: httpx.URL) -> httpx.Response:
-        """Return the head of the answer, from the first address that can be connected to."""
+        """Return the head of the answer, from the first address that accepts a connection."""
         try:
             if not self._resolves:
                 return await self._send(httpx.Request("GET", url, headers=self._headers))
@@ -117,9 +116,9 @@ class MediaFetcher:
         return await send(self.transport, request, Delivery(may_have_left=True))
 
     def _pinned(self, url: httpx.URL, address: str) -> httpx.Request:
-        """Build a request to the very address that was checked: a second look-up could give another one.
+        """Build a request to the checked IP address: a second look-up could return another address.
 
-        The name still goes into the Host header, and is what the certificate is checked for.
+        The host name still goes into the Host header, and into the check of the certificate.
         """
         headers = {"Host": url.netloc.decode("ascii"), **self._headers}
         extensions = {"sni_hostname": host_of(url), "timeout": {"connect": _CONNECT_SECONDS}}
@@ -127,10 +126,10 @@ class MediaFetcher:
 
 
 def check_media_url(text: str, *, domains: Collection[str], trusted_network: bool) -> httpx.URL:
-    """Check where a file is said to be, before anything is looked up; more strictly than httpx.
+    """Check a file's address before any look-up, more strictly than httpx does.
 
     Raises:
-        RemoteProtocolError: this address is not one that we follow. Sender's fault; repeating never helps.
+        RemoteProtocolError: the address is not allowed. The sender's fault; repeating never helps.
     """
     try:
         url = httpx.URL(text)
@@ -151,7 +150,7 @@ def check_media_url(text: str, *, domains: Collection[str], trusted_network: boo
 
 
 def host_of(url: httpx.URL) -> str:
-    """Return the host as it would be looked up: lower-case ASCII, without a dot at the end."""
+    """Return the host in the form used for look-ups: lower-case ASCII, without a dot at the end."""
     return url.raw_host.decode("ascii").lower().rstrip(".")
 
 
@@ -162,12 +161,11 @@ async def _resolve(url: httpx.URL) -> tuple[str, ...]:
 
 
 def announced_size(response: httpx.Response, *, limit: int) -> int | None:
-    """Return the file's size as the head of an answer gives it; None if it gives none.
+    """Return the file's size from the answer's head; None if the head has no size.
 
     Raises:
-        RefusedError: the status is not 200. A redirect counts as a refusal: where it leads is not
-            checked.
-        RemoteProtocolError: it is too large, or compressed, so that its size says nothing.
+        RefusedError: the status is not 200. A redirect counts as a refusal, since its target is not checked.
+        RemoteProtocolError: the file is too large, or compressed, which makes the announced size useless.
     """
     if response.status_code != 200:
         reason = "redirects are not followed" if response.has_redirect_location else ""
@@ -187,7 +185,7 @@ def _too_large(limit: int) -> RemoteProtocolError:
 
 
 class _Named:
-    """Pieces of a body, with the connection's failures as ours; the disk's stay the disk's."""
+    """Pieces of a body; a connection's failure is raised as NotDeliveredError."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces
@@ -203,9 +201,9 @@ class _Named:
 
 
 async def place_for(to: Path, name: str) -> Path:
-    """Return `to` itself, or a random name inside it when it is a directory.
+    """Return `to`, or a random name in `to` if it is a directory.
 
-    Of `name`, the sender's, at most a harmless ending is taken over.
+    Only a harmless ending of the sender's `name` is kept.
     """
     if await trio.Path(to).is_dir():
         return to / f"{secrets.token_hex(16)}{harmless_suffix(name)}"
@@ -213,20 +211,19 @@ async def place_for(to: Path, name: str) -> Path:
 
 
 def harmless_suffix(name: str) -> str:
-    """Return the ending of a name, in lower case, if it is on the list; else an empty text."""
+    """Return a name's ending in lower case if the ending is in `_SUFFIXES`; otherwise an empty text."""
     suffix = PurePosixPath(name).suffix.lower()
     return suffix if suffix in _SUFFIXES else ""
 
 
 @asynccontextmanager
 async def new_file(place: Path) -> AsyncGenerator[BinaryIO, None]:
-    """Open a file to write to, which takes `place` when the block ends well and is gone when it doesn't.
+    """Open a temporary file for writing. It replaces `place` if the block succeeds, and is deleted otherwise.
 
-    Only the owner can read it. What was at `place` before is replaced; a link there is replaced, not
-    followed.
+    Only the owner can read the file. A link at `place` is replaced, not followed.
 
     Raises:
-        OSError: the disk's refusal, as it is.
+        OSError: the disk's own error, unchanged.
     """
     temporary = place.with_name(f".{secrets.token_hex(12)}.part")
     file = await trio.to_thread.run_sync(_create, temporary)
@@ -234,14 +231,15 @@ async def new_file(place: Path) -> AsyncGenerator[BinaryIO, None]:
         yield file
         await trio.to_thread.run_sync(_finish, file, temporary, place)
     except BaseException:
-        # Shielded, because a cancelled download must not leave its half behind; a local disk's time at most.
+        # Shielded, because a cancelled download must not leave a partial file; that takes a local disk's time
+        # at most.
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(_discard, file, temporary)
         raise
 
 
 def _create(temporary: Path) -> BinaryIO:
-    # Else Windows would write the two bytes of a line's end for each of its own.
+    # Without O_BINARY, Windows would write two bytes for each line feed.
     binary: int = getattr(os, "O_BINARY", 0)
     return os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | binary, 0o600), "wb")
 
@@ -252,7 +250,7 @@ def _finish(file: BinaryIO, temporary: Path, place: Path) -> None:
 
 
 def _discard(file: BinaryIO, temporary: Path) -> None:
-    # Closing writes what is buffered, which fails again on a full disk.
+    # Closing flushes the buffer, which fails again on a full disk.
     with suppress(OSError):
         file.close()
     temporary.unlink(missing_ok=True)

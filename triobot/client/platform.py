@@ -1,4 +1,4 @@
-"""`PlatformClient`: operations in, results out, over HTTP."""
+"""`PlatformClient`: performs operations over HTTP, and returns their results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CLOSING_SECONDS: Final = 2
 
 @asynccontextmanager
 async def opened_transports(*transports: AnyTransport | None) -> AsyncGenerator[None]:
-    """Open transports that several clients are lent; close them at the end of the block."""
+    """Open transports that several clients share; close them at the end of the block."""
     async with AsyncExitStack() as opening:
         for one in transports:
             if one is not None:
@@ -52,47 +52,48 @@ async def opened_transports(*transports: AnyTransport | None) -> AsyncGenerator[
 
 
 async def _close(transports: AsyncExitStack) -> None:
-    # Shielded, so that sockets are closed on the way out of a cancelled program; with a deadline, because a
-    # transport is somebody else's code.
+    # Shielded, so that a cancelled program still closes its sockets. With a deadline, because a transport is
+    # foreign code.
     with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
         await transports.aclose()
 
 
 @final
 class PlatformClient:
-    """Perform operations on the platform, each once.
+    """A client of the platform that performs each operation once.
 
-    Use it with ``async with``; it implements `triobot.seams.outbox.Platform`. Nothing is retried, ordered or
-    paced here: that is the outbox's work. Redirects are never followed, and the token goes to the base URL's
-    origin only.
+    Use the client with ``async with``. The client implements `triobot.seams.outbox.Platform`. Retries, order
+    and pace are the outbox's work, not the client's. Redirects are never followed, and the token is sent to
+    the base URL's origin only.
 
-    HTTP_PROXY and its kin are **not** read, nor SSL_CERT_FILE. Where the platform is behind a proxy, say so:
-    ``transport=httpx.AsyncHTTPTransport(proxy="http://proxy:3128")``, and the same as `media_transport`
-    for downloads.
+    Environment variables such as HTTP_PROXY and SSL_CERT_FILE are **not** read. For a proxy, pass
+    ``transport=httpx.AsyncHTTPTransport(proxy="http://proxy:3128")``, and the same as `media_transport` for
+    downloads.
 
     Args:
-        base_url: such as ``https://api.example.com``; operations' paths are appended. ``http://`` is for
-            this machine only.
-        token: the service's, from the developer portal.
-        transport: carries the operations; closed with the client: a transport of httpx, or of httpx2. None: a
-            `triobot.http.TrioTransport`, or where that package is missing one of httpx's own.
-        media_transport: carries downloads, and is then responsible for the addresses it connects to; the
-            other rules stay. Never sees the token. None: one that connects to checked addresses only.
-        lent: the transports that are given stay open: other clients have them, too.
-        allow_insecure: accept ``http://`` to another machine: on a network that you trust.
-        media_hosts: domains, with all below them, that files may be downloaded from besides the base URL's
-            own registered domain.
-        patience: seconds that a request may take, from its connection to the end of its answer. For
-            uploads and downloads: seconds without progress.
-        connections: requests at once; further ones wait for their turn, outside the patience.
-        on_unreadable: told of each answer 2xx that can't be read as it should: the operation's path, and the
-            shape of the answer, without its content. It must be quick, and must not raise.
-        certain: asked once more when a request has its connection, since a process may have stood still
-            while it waited for that: if it returns 0, nothing leaves, and it is a `NotDeliveredError`. A
-            transport of your own that reports no steps asks nothing.
+        base_url: such as ``https://api.example.com``; operations' paths are appended. ``http://`` is for this
+            machine only.
+        token: the service's token, from the developer portal.
+        transport: transport of the operations, of httpx or httpx2; closed with the client. None: a
+            `triobot.http.TrioTransport`, or an httpx transport if that package is missing.
+        media_transport: transport of downloads; responsible for the addresses it connects to. The other rules
+            still apply, and the transport never gets the token. None: a transport that connects to checked
+            addresses only.
+        lent: whether the given transports stay open, because other clients share them.
+        allow_insecure: whether to accept ``http://`` to another machine; for a trusted network only.
+        media_hosts: further domains, with all names below them, that files may be downloaded from, besides
+            the base URL's own registered domain.
+        patience: seconds for a request, from connecting to the end of its answer. For uploads and downloads:
+            seconds without progress.
+        connections: requests at a time; further requests wait in line, outside of `patience`.
+        on_unreadable: called for each unreadable 2xx answer, with the operation's path and the answer's
+            shape, without its content. Must be quick, and must not raise.
+        certain: called right before a request is sent, since the process may have been suspended while the
+            request waited for a connection. If the result is 0, nothing is sent, and NotDeliveredError is
+            raised. Not called with a transport of yours that reports no steps.
 
     Raises:
-        ConfigError: one of these is wrong.
+        ConfigError: an argument is invalid.
 
     Examples:
         async with PlatformClient(base_url, token) as platform:
@@ -122,7 +123,8 @@ class PlatformClient:
         slots, hosts = trio.Semaphore(connections), checked_hosts(media_hosts)
         terms = self._terms = Terms(base, _check_token(token), hosts, slots, patience, certain)
         self._on_unreadable = on_unreadable
-        # Our own, which files share: httpx's part is made for the first of those, or for a transport given.
+        # Our own connections, shared with files. The httpx part is created for the first file, or for a given
+        # transport.
         own = self._own = new_connections(connections) if transport is None else None
 
         def carrier() -> Carrier:
@@ -161,9 +163,9 @@ class PlatformClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close all connections. Leaving the ``async with`` does it too; twice is all right.
+        """Close all connections. Leaving the ``async with`` does the same; a second call does nothing.
 
-        Cancellation: *forceful*: they are closed anyway.
+        Cancellation: *forceful*: the connections are closed anyway.
         """
         stack, self._open = self._open, None
         self._closed = True
@@ -174,19 +176,20 @@ class PlatformClient:
     async def perform(self, operation: Operation[R], /) -> R:
         """Perform one operation, once.
 
-        A send that was answered 200, or any other 2xx, was taken, whatever the answer's body, and whether or
-        not that arrives: without an id that can be read, its `Sent` has none. So was any other operation
-        whose result isn't in the body. For those whose result is, a 2xx that can't be read counts as unknown:
-        the platform may have done what it was asked. An answer that breaks off within its head counts by its
-        status if that was read; a transport of your own doesn't tell it, and the outcome is unknown then.
+        A 2xx status means that the platform accepted a send, whatever the answer's body, and even if the body
+        doesn't arrive. Without a readable id, the `Sent` has no id. The same holds for every other operation
+        whose result isn't in the body. For an operation with its result in the body, an unreadable 2xx answer
+        counts as unknown, because the platform may have performed it. If an answer breaks off within its
+        head, its status decides if it was read. A transport of yours doesn't report such a status, so the
+        outcome is then unknown.
 
         Raises:
-            LocalProtocolError: the operation can't be sent, or its file can't be read or changed while it
-                was sent; nothing took effect. Your program's fault.
-            RefusedError: the platform answered, and said no: any other status than 2xx, redirects included.
-                After 502 and 504 it depends on the machine in between whether it took effect.
-            NotDeliveredError: the request never left; safe to repeat.
-            DeliveryUnknownError: it may have taken effect.
+            LocalProtocolError: the operation can't be sent, its file can't be read, or its file changed while
+                being sent. The operation took no effect. Your program's fault.
+            RefusedError: the platform answered with another status than 2xx, redirects included. After 502
+                and 504 the operation may have taken effect, depending on the gateway.
+            NotDeliveredError: the request was never sent; safe to repeat.
+            DeliveryUnknownError: the operation may have taken effect.
 
         Cancellation: *ambiguous* once the request is being written; before that, *atomic*.
         """
@@ -203,14 +206,17 @@ class PlatformClient:
         return self._result(operation, await self._carried().carry(operation))
 
     def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> PostedForm[R] | None:
-        """Write an operation out for whichever task awaits its result; None if only `perform` can carry it.
+        """Encode an operation as a request for the task that awaits its result.
 
-        That is so for what has a file, and for a transport that isn't ours. Its time is up to the caller:
-        nothing ends it but `seams.Begun.expire`. At most as many as there are connections should be on their
-        way at once: the line for one is in their time.
+        The caller limits the request's time: only `seams.Begun.expire` ends it. Begin at most as many
+        requests at a time as there are connections: the wait for a connection counts in a request's time.
 
         Args:
-            fresh: take no idle connection, which the platform may have closed unseen.
+            fresh: use a new connection: the platform may have closed an idle one unnoticed.
+
+        Returns:
+            The request; None if only `perform` can send the operation: one with a file, or over another
+            library's transport.
 
         Raises:
             LocalProtocolError: as `perform`.
@@ -221,13 +227,13 @@ class PlatformClient:
         return self._forms.write_out(operation, fresh=fresh)
 
     async def upload(self, operation: Upload, on_progress: UploadProgress | None = None) -> Uploaded:
-        """Perform an upload and learn what was sent, for those who keep descriptors.
+        """Perform an upload and return facts about the sent file, for callers that keep descriptors.
 
-        The file is read in pieces while it is sent; memory holds one of them.
+        The file is read in pieces while it is sent; one piece is in memory at a time.
 
         Args:
-            on_progress: called with the bytes sent so far and the file's size, from 0 to the end. It must
-                be quick; what it raises ends the upload.
+            on_progress: called with the bytes sent so far and the file's size, from 0 to the end. Must be
+                quick; an exception ends the upload.
 
         Raises: as `perform`.
 
@@ -244,31 +250,31 @@ class PlatformClient:
         limit: int = 100 * 1024 * 1024,
         on_progress: DownloadProgress | None = None,
     ) -> Path:
-        """Fetch a file that the platform serves, without the token.
+        """Download a file from the platform, without the token.
 
-        Only https, only from the base URL's registered domain and `media_hosts`, only from public
-        addresses, no redirects; a base URL on this machine, or one that `allow_insecure` let through, may
-        lead to cleartext and to its own network. The file appears at its place whole or not at all, readable
-        by its owner only. The sender's filename is never used.
+        Downloads use https only, from the base URL's registered domain and `media_hosts` only, from public
+        addresses only, without redirects. If the base URL is on this machine, or was accepted because of
+        `allow_insecure`, cleartext and non-public addresses are allowed. The file appears complete or not at
+        all, readable by its owner only. The sender's filename is never used.
 
         Args:
             source: media with a descriptor, or one of its `screenshots`.
-            to: the file's place, which is replaced; or a directory, where it gets a random name with at
+            to: the file's path, which is replaced; or a directory, where the file gets a random name with at
                 most a harmless ending.
-            limit: the most bytes that it may have.
-            on_progress: called with the bytes received so far, and how many there will be if that is known.
+            limit: largest size of the file in bytes.
+            on_progress: called with the bytes received so far, and the total if it is known.
 
-        Returns: where the file is.
+        Returns: the file's path.
 
         Raises:
             LocalProtocolError: the media has no descriptor. Your program's fault.
-            RemoteProtocolError: the address or the file breaks these rules. Sender's fault; repeating never
-                helps.
+            RemoteProtocolError: the address or the file breaks these rules. The sender's fault; repeating
+                never helps.
             RefusedError: the answer was not 200.
-            NotDeliveredError: the connection failed, or stood still. Safe to repeat.
-            OSError: your disk refused, as it is.
+            NotDeliveredError: the connection failed, or made no progress. Safe to repeat.
+            OSError: your disk's own error, unchanged.
 
-        Cancellation: *atomic*: nothing is left behind.
+        Cancellation: *atomic*: no partial file stays behind.
         """
         return await self._carried().media.fetch(source, to, limit=limit, on_progress=on_progress)
 
@@ -304,7 +310,7 @@ class PlatformClient:
         if self._carrier is None:
             self._carrier = self._make_carrier()
             for one in self._carrier.closes:
-                opened.push_async_exit(one)  # ours, which need no opening
+                opened.push_async_exit(one)  # our own transports need no opening
         return self._carrier
 
     def _check_open(self) -> AsyncExitStack:
@@ -323,5 +329,5 @@ def _check_token(token: str | Secret) -> Secret:
 
 
 def _fits_header(token: object) -> bool:
-    # An unset environment variable comes as None, whatever the types say.
+    # An unset environment variable is None, in spite of the type.
     return isinstance(token, str) and _HEADER_SAFE.fullmatch(token) is not None

@@ -1,6 +1,7 @@
-"""The straight way out: an operation as a form over a connection of our own transport, without httpx.
+"""Requests over our own connections, without httpx: an operation as a form.
 
-It is there with `triobot.http` only. The caller's task carries the request; without this couriers do.
+This module needs `triobot.http`. The caller's task sends the request; without this module, separate tasks
+(couriers) send operations.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..wire.encode import FORM_TYPE, encode_operation_form
 from ..wire.operations import Operation
 from .terms import LARGEST_ANSWER, Answer, Terms, broken_off, cut_off, not_connected, retry_after_of, stalled
 
-# What is raised when the other side or the way to it fails; a bug of ours is not among these.
+# Errors for failures of the connection or the other side; our own bugs are not among them.
 _FAILURES: Final = (NoConnectionError, MalformedError, OSError, *LOST)
 
 R = TypeVar("R")
@@ -28,7 +29,11 @@ R = TypeVar("R")
 
 @final
 class Forms:
-    """Writes operations out as whole requests; `read` makes the result of an answer."""
+    """Encodes operations as whole requests.
+
+    Args:
+        read: returns the result of an answer.
+    """
 
     def __init__(
         self, connections: Connections, terms: Terms, read: Callable[[Operation[Any], Answer], Any]
@@ -37,7 +42,7 @@ class Forms:
         self.connections: Final = connections
         self.terms: Final = terms
         self.read: Final = read
-        # A head is a quarter of an echo's instructions.
+        # Building a head takes a quarter of an echo's instructions, so heads are cached by path.
         self._heads: dict[str, bytes] = {}
 
     def write_out(self, operation: Operation[R], *, fresh: bool) -> PostedForm[R]:
@@ -51,7 +56,7 @@ class Forms:
             headers = self.terms.headers(FORM_TYPE, 0)
             pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
             head = encode_head(b"POST", f"{self.terms.base.path}/{path}".encode(), pairs)
-            # The length is the last header; it and the empty line are put behind for each.
+            # The length is the last header: each request appends its length and the empty line.
             start = self._heads[path] = head.removesuffix(b"0\r\n\r\n")
         return b"%s%d\r\n\r\n%s" % (start, len(form), form)
 
@@ -59,13 +64,13 @@ class Forms:
 @final
 @attrs.define(eq=False, repr=False)
 class PostedForm(Generic[R]):
-    """An operation on its way as a form, over a connection of our own transport: `seams.Begun`.
+    """An operation as a form over one of our own connections; implements `seams.Begun`.
 
     Args:
-        operation: what is asked.
-        message: the whole request, written out.
-        forms: have a connection for it, and read its answer.
-        within: seconds that it is to be given.
+        operation: the operation to perform.
+        message: the whole encoded request.
+        forms: provide a connection, and read the answer.
+        within: seconds that the caller should wait.
         fresh: see `PlatformClient.begin`.
     """
 
@@ -105,7 +110,7 @@ class PostedForm(Generic[R]):
                     self._drop()
                     if fresh:
                         raise NoConnectionError(f"it ended at once: {error.__cause__}") from error
-                    # It had ended unseen while it was idle.
+                    # The idle connection had ended unnoticed.
                     connection = None
         except _FAILURES as error:
             self._drop()

@@ -1,7 +1,7 @@
-"""httpx2's transports, for a client whose requests are httpx's.
+"""Adapter for httpx2's transports in a client that uses httpx's requests.
 
-httpx2 goes on where httpx has stopped, under another name and with request, response and error classes of its
-own. What is handed over is the same: a method, an address, headers, a stream.
+httpx2 is httpx's successor, under another name and with its own request, response and error classes. Both
+pass the same data: a method, an address, headers, a stream.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SuccessorTransport(Protocol):
     """An asynchronous transport of httpx2."""
 
     async def handle_async_request(self, request: Any) -> Any:
-        """Send a request of httpx2, and return its answer's head."""
+        """Send an httpx2 request, and return the head of its answer."""
         ...
 
     async def aclose(self) -> None:
@@ -30,16 +30,16 @@ class SuccessorTransport(Protocol):
 
 
 AnyTransport: TypeAlias = httpx.AsyncBaseTransport | SuccessorTransport
-"""What carries requests: a transport of httpx, or of httpx2."""
+"""A transport of httpx or of httpx2."""
 
 _NAME: Final = "httpx2"
 
 
 def adapted(transport: AnyTransport) -> httpx.AsyncBaseTransport:
-    """Return a transport of httpx that carries requests as this one does.
+    """Return an httpx transport: `transport` itself, or an adapter for a transport of httpx2.
 
     Raises:
-        ConfigError: it is of neither.
+        ConfigError: `transport` belongs to neither library.
     """
     if isinstance(transport, httpx.AsyncBaseTransport):
         return transport
@@ -52,20 +52,20 @@ def adapted(transport: AnyTransport) -> httpx.AsyncBaseTransport:
 
 @final
 class AdaptedTransport(httpx.AsyncBaseTransport):
-    """A transport of httpx2 as one of httpx.
+    """A transport of httpx2 with the interface of httpx.
 
     Attributes:
-        reports: it tells each step of a request, as httpx's own transport does.
+        reports: whether the transport reports each step of a request, as httpx's own transport does.
     """
 
     def __init__(self, transport: SuccessorTransport) -> None:
         self._inner = transport
-        # It is loaded, since its transport is there.
+        # Loaded already, since its transport exists.
         self._own: Any = sys.modules[_NAME]
         self.reports = isinstance(transport, self._own.AsyncHTTPTransport)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request, and return its answer's head."""
+        """Send a request, and return the head of its answer."""
         asked = self._own.Request(
             request.method,
             str(request.url),
@@ -88,7 +88,7 @@ class AdaptedTransport(httpx.AsyncBaseTransport):
 
     @asynccontextmanager
     async def _translated(self) -> AsyncGenerator[None]:
-        """Raise httpx's error of the same name in place of httpx2's."""
+        """Replace an httpx2 error by httpx's error of the same name."""
         try:
             yield
         except self._own.TransportError as error:
@@ -116,7 +116,7 @@ class _Answer(httpx.AsyncByteStream):
 
 @cache
 def _body_class(own: Any) -> Any:
-    """Return a class of bodies as httpx2 takes them."""
+    """Return a subclass of httpx2's stream class for request bodies."""
 
     class Body(own.AsyncByteStream):  # type: ignore[misc]
         def __init__(self, stream: httpx.AsyncByteStream) -> None:

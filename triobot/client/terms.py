@@ -1,7 +1,7 @@
-"""What all requests of a client have in common, by our own way out (`posted`) and by httpx's (`carried`).
+"""Common rules of a client's requests, over our own connections (`posted`) and through httpx (`carried`).
 
-That is where they go and with which headers, and what an answer or a failure means: whether the operation
-may have taken effect.
+The rules define the address and the headers of requests, and the meaning of an answer or a failure: whether
+the operation may have taken effect.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ UploadProgress: TypeAlias = Callable[[int, int], None]
 @final
 @attrs.define(eq=False, repr=False)
 class Terms:
-    """What holds for every request of a client. The token is in headers, and in nothing that can be shown.
+    """Common values of a client's requests. The token is only in headers, and in nothing that can be printed.
 
     Attributes:
-        hosts: domains that files may come from, besides the platform's own.
-        slots: one for each request at once.
+        hosts: further domains that files may come from, besides the platform's own.
+        slots: bounds the number of requests at a time.
         patience, certain: see `PlatformClient`.
     """
 
@@ -59,7 +59,7 @@ class Terms:
         self._token_bytes = self._token.reveal().encode("ascii")
 
     def headers(self, content_type: str, length: int) -> dict[str, str]:
-        """Return the headers of a request whose body has this type and length."""
+        """Return the headers of a request with a body of this type and length."""
         return {
             "Host": self.base.netloc,
             "User-Agent": USER_AGENT,
@@ -71,17 +71,17 @@ class Terms:
         }
 
     def without_token(self, body: bytes) -> bytes:
-        """Return an answer's body without the token, since what it says goes into our errors.
+        """Return an answer's body with the token masked, since parts of the body go into errors.
 
-        An error page may show the request. A token that is shorter than usual is some test's, and could stand
-        in any word.
+        An error page may show the request. A token shorter than usual is a test's token, and is kept: it
+        could be a part of any word.
         """
         token = self._token_bytes
-        # `in` takes bytes for a number first, and raises and drops an error: that costs more than looking.
+        # `in` first tries the bytes as a number, and drops the exception: that costs more than `find`.
         return body if body.find(token) < 0 or len(token) < _SHORTEST_TOKEN else body.replace(token, b"***")
 
     def check_certain(self, operation: str) -> None:
-        """Refuse what must not leave any more; to be called right before it does."""
+        """Raise NotDeliveredError if the process may have lost its store; call right before sending."""
         if self.certain is not None and not self.certain():
             raise NotDeliveredError(
                 operation, "the process may have lost its store meanwhile; nothing was sent"
@@ -89,17 +89,17 @@ class Terms:
 
 
 def not_connected(operation: str, error: Exception) -> NotDeliveredError:
-    """Return the error of an operation that had no connection: not a byte has left."""
+    """Return the error of an operation without a connection: no byte left this machine."""
     return NotDeliveredError(operation, f"could not connect: {cause_of(error)}")
 
 
 def cut_off(operation: str, error: Exception, *, may_have_left: bool) -> Failure:
-    """Return the error of an operation whose connection ended."""
+    """Return the error of an operation whose connection failed."""
     return _verdict(operation, f"the connection failed ({type(error).__name__})", may_have_left)
 
 
 def stalled(operation: str, patience: float, *, may_have_left: bool) -> Failure:
-    """Return the error of an operation that was not answered in time."""
+    """Return the error of an operation without an answer in time."""
     return _verdict(operation, f"no answer within {patience:g} seconds", may_have_left)
 
 
@@ -110,10 +110,10 @@ def _verdict(operation: str, what: str, may_have_left: bool) -> Failure:
 
 
 def cause_of(error: BaseException) -> str:
-    """Return why a connection was not made, in the words of the resolver, the socket or TLS.
+    """Return the text of the resolver's, socket's or TLS's error that prevented a connection.
 
-    Those know nothing of the request. The libraries between wrap their error, some without its text: then
-    the text of a cause is returned.
+    Such a text contains nothing of the request. Libraries wrap these errors, some without any text; then the
+    text of a cause is returned.
     """
     within: BaseException | None = error
     while within is not None:
@@ -126,11 +126,11 @@ def cause_of(error: BaseException) -> str:
 @final
 @attrs.define
 class Answer:
-    """A status and its body.
+    """A status with its body.
 
     Attributes:
-        too_large: there was more of the body than is read, and it is empty.
-        broken: why the body is empty, if the connection failed or stood still behind a 200's head.
+        too_large: whether the body was longer than the limit; `body` is then empty.
+        broken: the failure after a 2xx head that left `body` empty; None if there was none.
         retry_after: see `retry_after_of`.
     """
 
@@ -142,10 +142,10 @@ class Answer:
 
 
 def retry_after_of(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
-    """Return for how many seconds the platform asks not to be asked again; None if it names no such time.
+    """Return the pause in seconds that the platform asks for; None if it asks for none.
 
-    `Retry-After` is a number of seconds, or a date; a date is measured from the answer's own, since the two
-    machines' clocks may differ. An hour is the most that is believed.
+    `Retry-After` is a number of seconds, or a date. A date is compared with the answer's own date, since the
+    two machines' clocks may differ. The result is at most an hour.
 
     Platform: RFC 9110, section 10.2.3.
     """
@@ -164,7 +164,7 @@ def retry_after_of(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
 
 
 def _date(said: str) -> datetime | None:
-    from email.utils import parsedate_to_datetime  # servers name seconds, nearly always
+    from email.utils import parsedate_to_datetime  # imported here because servers nearly always send seconds
 
     try:
         date = parsedate_to_datetime(said)
@@ -174,9 +174,10 @@ def _date(said: str) -> datetime | None:
 
 
 def broken_off(status: int, failure: Failure, cause: Exception | None = None) -> Answer:
-    """Return what is known of a request that has failed, or stood still if there is no cause.
+    """Return the answer of a request that failed; without a `cause` the request timed out.
 
-    The status, 0 if none came, is the platform's word: losing the text behind it takes nothing of that back.
+    A status that was read counts, although the text after it is lost. Without a status (0), `failure` is
+    raised.
     """
     failure.__cause__ = cause
     if not status:
@@ -187,12 +188,12 @@ def broken_off(status: int, failure: Failure, cause: Exception | None = None) ->
 @final
 @guarded
 class Uploaded:
-    """What an upload gave.
+    """Result of an upload.
 
     Attributes:
-        descriptor: the platform's, which may be sent often.
-        digest: SHA-256 of the bytes that were sent, in hexadecimal.
-        size: how many those were.
+        descriptor: the platform's descriptor, which may be sent often.
+        digest: SHA-256 of the sent bytes, in hexadecimal.
+        size: number of sent bytes.
     """
 
     descriptor: Descriptor

@@ -1,8 +1,8 @@
-"""A file on its way out: read in pieces while it is sent, counted and digested as it goes.
+"""Outgoing files: read in pieces while being sent, with a running size and digest.
 
-Memory holds one piece at a time, whatever the file's size. Disk work runs in a thread.
+One piece is in memory at a time, whatever the file's size. Disk work runs in a thread.
 
-Around its bytes goes the frame of a multipart body (RFC 7578).
+The file's bytes are framed as a multipart body (RFC 7578).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from .terms import UploadProgress
 
 _PACKED: Final = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
 
-# What browsers do (HTML, "multipart/form-data encoding algorithm") for the quote and the line ends; the
-# other control signs are treated alike, since no server needs to see them.
+# Escapes of browsers (HTML, "multipart/form-data encoding algorithm") for the quote and the line ends. Other
+# control characters are escaped too, since no server needs them.
 _ESCAPES: Final = {code: f"%{code:02X}" for code in (*range(0x20), 0x22, 0x7F)}
-# The unit of progress, and so of patience: within 30 s it asks for 2 KiB/s, which the slowest link has.
+# The unit of progress: a patience of 30 s demands 2 KiB/s, which the slowest link has.
 PIECE: Final = 64 * 1024
 
 
 @final
 @guarded
 class Frame:
-    """The bytes around a file, and the content type that announces them."""
+    """The bytes before and after a file, and the body's content type."""
 
     content_type: str
     head: bytes = attrs.field(repr=False)
@@ -47,13 +47,13 @@ class Frame:
 
 
 def frame(*, boundary: str, fields: Iterable[tuple[str, str]], name: str, filename: str) -> Frame:
-    """Frame one file after some text fields.
+    """Return the multipart frame of one file after some text fields.
 
     Args:
-        boundary: random, so that it is not in the file; letters and digits.
+        boundary: random letters and digits, so that the file doesn't contain them.
         fields: names and values of the text fields, in order.
         name: the file's field name.
-        filename: what the receiver sees; any text.
+        filename: name that the receiver sees; any text.
     """
     line = f"--{boundary}\r\n"
     texts = "".join(
@@ -71,15 +71,15 @@ def frame(*, boundary: str, fields: Iterable[tuple[str, str]], name: str, filena
 
 
 def escape(text: str) -> str:
-    """Escape what may not stand between the quotes of a part's header; other signs stay as they are."""
+    """Escape characters that are invalid between the quotes of a part's header."""
     return text.translate(_ESCAPES)
 
 
 @cache
 def _types() -> mimetypes.MimeTypes:
-    """Make the table that comes with Python: with the machine's, the same file would have two types.
+    """Return Python's own table of media types: with the machine's table, types would differ by machine.
 
-    It is made for the first file that is sent, since Python reads the machine's table for its own use then.
+    The table is created for the first file, since Python reads the machine's table at that moment.
     """
     types = mimetypes.MimeTypes(filenames=())
     for kind, suffix in (
@@ -95,8 +95,8 @@ def _types() -> mimetypes.MimeTypes:
 
 
 def media_type(filename: str) -> str:
-    """Return the media type that a file's name suggests; ``application/octet-stream`` if it suggests none."""
-    # Only the ending: guess_type reads what it is given as a URL.
+    """Return the media type for a file's name; ``application/octet-stream`` if the ending is unknown."""
+    # Only the ending: `guess_type` parses its argument as a URL.
     stem, dot, ending = filename.rpartition(".")
     if not (stem and dot):
         return "application/octet-stream"
@@ -108,10 +108,11 @@ def media_type(filename: str) -> str:
 
 @asynccontextmanager
 async def open_source(source: LocalFile | Blob) -> AsyncGenerator[Reader, None]:
-    """Open what is to be uploaded, and close it at the end.
+    """Open a file or bytes for an upload, and close it at the end of the block.
 
     Raises:
-        LocalProtocolError: it can't be opened, or is no regular file. The path is not shown.
+        LocalProtocolError: the file can't be opened, or is no regular file. The error doesn't contain the
+            path.
     """
     if isinstance(source, Blob):
         yield _BlobReader(source.data)
@@ -120,7 +121,7 @@ async def open_source(source: LocalFile | Blob) -> AsyncGenerator[Reader, None]:
     try:
         yield reader
     finally:
-        # Closing a file that was only read doesn't wait, so it needs no thread and no checkpoint.
+        # Closing a read-only file doesn't block, so no thread and no checkpoint are needed.
         reader.close()
 
 
@@ -140,7 +141,7 @@ class _BlobReader:
 
 @final
 class _FileReader:
-    """A regular file; its size and time of change must stay what they were."""
+    """A regular file; a change of its size or modification time is an error."""
 
     def __init__(self, file: FileIO) -> None:
         self._file = file
@@ -152,7 +153,7 @@ class _FileReader:
     def open(cls, source: LocalFile) -> Self:
         """Open a regular file; blocks on the disk."""
         try:
-            # FileIO has no buffer of its own: a piece is one read.
+            # FileIO has no buffer: one piece is one system call.
             file = FileIO(source.path, opener=_open_without_waiting)
         except OSError as error:
             raise _unreadable(error) from None
@@ -182,7 +183,7 @@ class _FileReader:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    # Without O_NONBLOCK, opening a pipe that nobody writes to would occupy the thread for ever.
+    # Without O_NONBLOCK, opening a pipe without a writer would block the thread forever.
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -196,20 +197,20 @@ def _unreadable(error: OSError) -> LocalProtocolError:
 
 
 Reader: TypeAlias = _BlobReader | _FileReader
-"""A file's bytes from the start, once: `read` returns the next piece, and an empty one at the end."""
+"""A file's bytes, read once: `read` returns the next piece, and an empty one at the end."""
 
 
 @final
 class UploadBody(httpx.AsyncByteStream):
-    """A multipart body with one file. It can be sent once.
+    """A multipart body with one file. The body can be sent once.
 
-    An iterator written out rather than a generator: a generator that a cancelled request leaves behind is
-    finished by the garbage collector, whenever that may be.
+    The class is an iterator, not a generator: a cancelled request would leave a generator to the garbage
+    collector.
 
     Attributes:
-        length: of the whole body.
-        failure: why the file could not be sent to its end, if so; a transport may have hidden it.
-        whole: every byte of the body was handed to the transport.
+        length: length of the whole body.
+        failure: the error that stopped reading the file, or None; a transport may have hidden the error.
+        whole: whether every byte of the body was passed to the transport.
     """
 
     def __init__(
@@ -233,7 +234,7 @@ class UploadBody(httpx.AsyncByteStream):
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of the file's bytes so far, in hexadecimal."""
+        """SHA-256 of the file's bytes so far, in hexadecimal."""
         return self._hash.hexdigest()
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -242,7 +243,7 @@ class UploadBody(httpx.AsyncByteStream):
         return self
 
     async def __anext__(self) -> bytes:
-        # A transport asks for the next piece once it has written the one before.
+        # A transport requests the next piece once it has written the previous one.
         self._patience.renew()
         if self.whole:
             raise StopAsyncIteration

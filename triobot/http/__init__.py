@@ -1,12 +1,13 @@
-"""HTTP/1.1 on Trio, client and server; nothing in it knows of bots.
+"""HTTP/1.1 on Trio, client and server, independent of bots.
 
-A bot without this package is slower, and says so (`triobot.seams.own_http`). Read it in this order. Shared:
-`links` (bytes over a
-connection). The client's side: `outgoing` and `response` (pure), `connections`, `transport`.
-The server's side: `request` (pure), `server_connection` (with one request, its talk), `listener`.
+A bot without this package is slower, and logs that (`triobot.seams.own_http`). Suggested reading order:
 
-The one name that programs of others want here, `TrioTransport`, is loaded when it is used: httpx, on which it
-stands, takes as long as Trio.
+- both sides: `links` (bytes over a connection);
+- the client: `outgoing` and `response` (pure), `connections`, `transport`;
+- the server: `request` (pure), `server_connection` (with `Talk`, one request and its response), `listener`.
+
+`TrioTransport`, the only name for other programs, is imported on first use: its base class comes from httpx,
+which takes as long to import as Trio.
 """
 
 from __future__ import annotations

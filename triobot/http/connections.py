@@ -1,13 +1,14 @@
-"""Opens a transport's connections, hands them out to requests, and takes them back.
+"""Opens a transport's connections, assigns them to requests, and takes them back.
 
-`Connections` keeps track of idle connections, taken places, and the requests in line for one. Its count costs
-the same however many connections there are: nothing looks at all of them. A *place* is the right to have a
-connection, open or being opened; there are `most` of them. A request that gets none waits in line. A
-connection that becomes free goes to the first in line, or is closed for it if it leads elsewhere.
+`Connections` manages idle connections, slots, and the line of waiting requests. A *slot* is the right to an
+open or opening connection; there are `most` slots. A request without a slot waits in line. A connection that
+becomes free goes to the first request in line. If that request needs another origin, the connection is
+closed, and the request gets the slot. Each operation takes the same time for any number of connections: none
+iterates over all of them.
 
-`ClientConnection` is one of them: it sends a request, reads its response, and tells whether another may
-follow. A failed write is no error yet: a server may refuse a long body early, answer and close, and that
-answer counts.
+`ClientConnection` is one connection: it sends a request, reads the response, and determines whether another
+request may follow. A failed write is no error yet: a server may refuse a long body early, answer and close,
+and that answer counts.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ import trio
 from .links import LOST, ByteLink, PlainLink, TlsLink, detached
 from .response import ResponseReader
 
-# curl waits so long for a 100 before it sends the body anyway, since old servers never say it.
+# curl waits as long for a 100 before it sends the body anyway, since old servers never send a 100.
 _CONTINUE_SECONDS: Final = 1.0
 _CLOSED: Final = "this transport was closed"
 _UNLIMITED: Final = nullcontext()
 
 
 class NothingSentError(Exception):
-    """The connection had ended before a byte was written: another one may be used instead."""
+    """The connection had ended before a byte was written: another connection may be used instead."""
 
 
 class NoConnectionError(Exception):
-    """There is no connection: nothing listens, or TLS was not agreed on. No byte of a request has left."""
+    """No connection was made: nothing listens, or TLS failed. No byte of a request was sent."""
 
 
 @final
 class Origin(NamedTuple):
-    """Where a connection leads, and what it may be used for.
+    """Destination of a connection; a connection serves requests to the same origin only.
 
     Attributes:
         scheme: ``http`` or ``https``.
-        host, port: what is connected to.
-        name: what the certificate must be for, if not `host`.
+        host, port: address to connect to.
+        name: host name that the certificate must have; None: `host`.
     """
 
     scheme: str
@@ -58,14 +59,14 @@ class Origin(NamedTuple):
 
 @final
 class ClientConnection:
-    """A connection with at most one request on it.
+    """A connection with at most one request at a time.
 
     Attributes:
-        origin: where it leads.
-        reader: of the response.
-        broken: a write failed; only an answer that came before it counts any more.
-        is_quiet: as `ByteLink.is_quiet`: an idle connection may be used if it is.
-        may_have_left: a byte of what `post` was given may have left this machine.
+        origin: the connection's destination.
+        reader: parser of the response.
+        broken: whether a write failed; only an answer that came before the failure counts.
+        is_quiet: as `ByteLink.is_quiet`: an idle connection may be used only if it is quiet.
+        may_have_left: whether a byte of the message passed to `post` may have left this machine.
     """
 
     def __init__(self, origin: Origin, link: ByteLink) -> None:
@@ -78,7 +79,7 @@ class ClientConnection:
         self._message: bytes | None = None
 
     def begin(self, method: bytes) -> None:
-        """Prepare for a request; call before each one."""
+        """Prepare for a request; call before each request."""
         self._link.wrote = False
         self.reader.begin(without_body=method == b"HEAD")
 
@@ -86,7 +87,7 @@ class ClientConnection:
         """Write a part of the request.
 
         Raises:
-            NothingSentError: not a byte of the request has left.
+            NothingSentError: no byte of the request was sent.
         """
         try:
             await self._link.send(data)
@@ -96,27 +97,27 @@ class ClientConnection:
             self.broken = True
 
     def post(self, message: bytes) -> None:
-        """Prepare for a request that is written out already, of which nothing is checked: see `answer`."""
+        """Prepare to send an encoded request; the message isn't checked. `answer` sends it."""
         self._link.wrote = False
         self.reader.begin(without_body=False)
         self._message = message
         self.may_have_left = False
 
     async def answer(self, most: int) -> bytes:
-        """Send what `post` was given, and return the body of the response: the short way, for small ones.
+        """Send the message passed to `post`, and return the response's body.
 
-        It costs half of what httpx's request and response do.
+        This shortcut for small messages costs half of httpx's request and response.
 
         Args:
-            most: the longest body that is read. Of a longer one the beginning is returned, which is longer
-                than this, and the connection can't be used again.
+            most: longest body that is read. Of a longer body the result is the beginning, which is longer
+                than `most`, and the connection can't be used again.
 
         Raises:
             NothingSentError: as `send`.
             trio.BrokenResourceError, trio.ClosedResourceError, MalformedError: as `receive`.
 
-        Cancellation: nothing is lost while it waits for the response: another task may await this again. Cut
-        in the middle of the request, it ends the connection.
+        Cancellation: nothing is lost during the wait for the response: another task may call `answer` again.
+        In the middle of the request, a cancellation ends the connection.
         """
         reader = self.reader
         if self._message is not None:
@@ -135,7 +136,7 @@ class ClientConnection:
         return reader.pieces[0] if len(reader.pieces) == 1 else b"".join(reader.pieces)
 
     async def wait_continue(self) -> bool:
-        """Wait a second at most for a 100; return whether to send the body: not if an answer came instead.
+        """Wait at most a second for a 100; return whether to send the body: False if an answer came instead.
 
         Raises: as `receive`.
         """
@@ -150,7 +151,7 @@ class ClientConnection:
         Raises:
             trio.BrokenResourceError: the connection failed, now or while the request was written.
             trio.ClosedResourceError: `cut` was called.
-            MalformedError: what came is no response, or ended in its middle.
+            MalformedError: the bytes are no response, or the response is incomplete.
         """
         if data := await self._link.receive():
             self.reader.feed(data)
@@ -158,19 +159,18 @@ class ClientConnection:
             self.reader.feed_eof()
 
     def cut(self) -> None:
-        """End it at once: the task that is on it gets an error, and is to close it."""
+        """End the connection at once: the task that uses it gets an error, and must call `close`."""
         self._link.close()
 
     def close(self) -> None:
-        """Close it at once."""
         self._link.close()
         self.reader.close()
 
 
 @functools.cache
 def default_context() -> ssl.SSLContext:
-    """Return a TLS context that verifies certificates by Mozilla's list, checks names, offers HTTP/1.1."""
-    import certifi  # for connections that need it only
+    """Return a TLS context: certificates by Mozilla's list, checked host names, HTTP/1.1 offered."""
+    import certifi  # imported for TLS connections only
 
     context = ssl.create_default_context(cafile=certifi.where())
     context.set_alpn_protocols(["http/1.1"])
@@ -181,11 +181,11 @@ async def dial(origin: Origin, context: Callable[[], ssl.SSLContext], uds: str |
     """Connect to an origin.
 
     Args:
-        context: called for the TLS context when it is needed, since reading certificates takes a while.
-        uds: the path of a Unix socket that leads there.
+        context: returns the TLS context; called only when needed, since reading certificates is slow.
+        uds: path of a Unix socket to connect to instead.
 
     Raises:
-        NoConnectionError: nothing listens there, or TLS was not agreed on.
+        NoConnectionError: nothing listens there, or TLS failed.
 
     Cancellation: *atomic*: the connection is closed.
     """
@@ -201,7 +201,7 @@ async def dial(origin: Origin, context: Callable[[], ssl.SSLContext], uds: str |
             return PlainLink(detached(stream.socket))
         try:
             rules = context()
-        except OSError as error:  # no descriptor is left to read the certificates with
+        except OSError as error:  # no file descriptor is left for reading the certificates
             raise NoConnectionError(_reason(error)) from error
         name = origin.name or origin.host
         secured = trio.SSLStream(stream, rules, server_hostname=name, https_compatible=True)
@@ -225,7 +225,7 @@ class Waiter:
     """A request in line.
 
     Attributes:
-        wake: called once, with a connection, or with None for a place to open one.
+        wake: called once: with a connection, or with None for a slot to open a new one.
     """
 
     origin: Origin
@@ -234,18 +234,19 @@ class Waiter:
 
 @final
 class Connections:
-    """The connections of one transport, in use and idle, its places, and the requests in line for one.
+    """The connections of one transport, in use and idle, with their slots and the line of requests.
 
     Attributes:
-        taken: how many are open or being opened, the idle ones included.
+        taken: number of slots in use: connections that are open or being opened, including idle ones.
 
     Args:
-        most: connections at once.
-        most_idle: how many of them may be idle, beyond which the oldest is closed; None: all.
-        keep_seconds: after so long an idle one is not used again. Common servers wait for 5 s at least, and a
-            request that meets the closing has an unknown outcome: so ours goes first.
-        context: for TLS; None: `default_context`.
-        uds: the path of a Unix socket that all of them go to; None: each goes to its origin.
+        most: largest number of connections.
+        most_idle: largest number of idle connections, beyond which the oldest is closed; None: no limit.
+        keep_seconds: seconds after which an idle connection is no longer used. Common servers keep an idle
+            connection for at least 5 s. A request sent while the server closes has an unknown outcome, so
+            this side closes first.
+        context: TLS context; None: `default_context`.
+        uds: path of a Unix socket for all connections; None: connect to the origins.
     """
 
     def __init__(
@@ -260,26 +261,26 @@ class Connections:
         self._uds: Final = uds
         self._context: Final = default_context if context is None else lambda: context
         self._closed = False
-        # Of the loop in which a connection was opened last: asked only while there is one.
+        # Clock of the loop that opened the last connection; read only while a connection exists.
         self._time = trio.current_time
         self._most: Final = most
         self._most_idle: Final = most if most_idle is None else most_idle
         self._keep_seconds: Final = keep_seconds
         self.taken = 0
-        # Before this time none of the idle ones is too old.
+        # No idle connection expires before this time.
         self._look_at = 0.0
-        # All idle ones, the oldest first; and the same by origin, where the youngest is used first.
+        # All idle connections, the oldest first; and the same by origin, where the youngest is used first.
         self._idle: OrderedDict[ClientConnection, float] = OrderedDict()
         self._by_origin: dict[Origin, OrderedDict[ClientConnection, None]] = {}
         self._line: OrderedDict[Waiter, None] = OrderedDict()
 
     def close(self) -> None:
-        """Close idle connections now, and the others once they come back; hand out no more."""
+        """Close idle connections now and others on return; assign no more connections."""
         self._closed = True
         self.close_idle()
 
     def idle(self, origin: Origin) -> ClientConnection | None:
-        """Take an idle connection on which nothing has happened since; None if there is none."""
+        """Take an idle connection without any bytes or end since its last request; None if there is none."""
         while self._idle and (connection := self.take(origin, self._time())) is not None:
             if connection.is_quiet():
                 return connection
@@ -294,13 +295,13 @@ class Connections:
         line: AbstractContextManager[None] = _UNLIMITED,
         dialing: AbstractContextManager[None] = _UNLIMITED,
     ) -> tuple[ClientConnection, bool]:
-        """Return a connection, idle or newly opened, and whether it is new; with `fresh` a new one.
+        """Return a connection, idle or newly opened, and whether it is new; with `fresh`, always a new one.
 
         Args:
-            line, dialing: limit how long it waits in line, and for a new connection.
+            line, dialing: time limits for the wait in line, and for opening a connection.
 
         Raises:
-            NoConnectionError: none could be opened.
+            NoConnectionError: no connection could be opened.
             trio.ClosedResourceError: `close` was called.
 
         Cancellation: *atomic*.
@@ -315,7 +316,7 @@ class Connections:
             if handed is not None and not fresh and handed.is_quiet() and not self._closed:
                 return handed, False
             if handed is not None:
-                handed.close()  # Its place is still ours.
+                handed.close()  # The slot stays with this request.
             if self._closed:
                 self.free()
                 raise trio.ClosedResourceError(_CLOSED)
@@ -329,7 +330,7 @@ class Connections:
         return ClientConnection(origin, link), True
 
     async def _wait_in_line(self, origin: Origin) -> ClientConnection | None:
-        """Wait for a connection; return None for a place to open one."""
+        """Wait in line; return a connection, or None for a slot to open a new one."""
         task = trio.lowlevel.current_task()
 
         def wake(connection: ClientConnection | None) -> None:
@@ -342,14 +343,13 @@ class Connections:
             self.leave(waiter)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        # A task that has been rescheduled can't be cancelled before it runs: a connection that was handed
-        # over is never lost.
+        # A rescheduled task can't be cancelled before it runs, so a connection passed to it is never lost.
         return cast("ClientConnection | None", await trio.lowlevel.wait_task_rescheduled(abort))
 
     def settle(self, connection: ClientConnection) -> None:
-        """Keep the connection of a request that is over, or close it if it can't be used again.
+        """Keep the connection of a finished request, or close the connection if it can't be used again.
 
-        It can be if both messages are complete, and both sides want it.
+        A connection can be used again if both messages are complete, and neither side wants to close.
         """
         if connection.reader.reusable and not connection.broken and not self._closed:
             self.give_back(connection, self._time())
@@ -357,11 +357,11 @@ class Connections:
             self.discard(connection)
 
     def discard(self, connection: ClientConnection) -> None:
-        """Close a connection, whatever was on it."""
+        """Close a connection in any state, and free its slot."""
         connection.close()
         self.free()
 
-    # --- the count: none of these waits, and none looks at all connections
+    # --- slots: these methods never wait, and never iterate over all connections
 
     def take(self, origin: Origin, now: float) -> ClientConnection | None:
         """Take the idle connection that was used last; None if there is none."""
@@ -377,7 +377,7 @@ class Connections:
         return connection
 
     def claim(self) -> bool:
-        """Take a place for a new connection, closing an idle one if need be; False if there is none."""
+        """Take a slot for a new connection, closing an idle one if necessary; False if no slot is free."""
         if self.taken < self._most:
             self.taken += 1
             return True
@@ -387,15 +387,15 @@ class Connections:
         return False
 
     def line_up(self, waiter: Waiter) -> None:
-        """Add a request at the end of the line."""
+        """Add a request to the end of the line."""
         self._line[waiter] = None
 
     def leave(self, waiter: Waiter) -> None:
-        """Take a request out of the line before its turn."""
+        """Remove a request from the line before its turn."""
         del self._line[waiter]
 
     def give_back(self, connection: ClientConnection, now: float) -> None:
-        """Give a connection that can be used again to the first in line, or keep it idle."""
+        """Pass a reusable connection to the first request in line, or keep the connection idle."""
         if self._line:
             waiter, _ = self._line.popitem(last=False)
             if waiter.origin == connection.origin:
@@ -414,7 +414,7 @@ class Connections:
             self.taken -= 1
 
     def free(self) -> None:
-        """Free the place of a connection that was closed or never opened; the first in line gets it."""
+        """Free the slot of a connection that was closed or never opened, for the first request in line."""
         if self._line:
             waiter, _ = self._line.popitem(last=False)
             waiter.wake(None)
@@ -422,7 +422,6 @@ class Connections:
             self.taken -= 1
 
     def close_idle(self) -> None:
-        """Close every idle connection."""
         while self._idle:
             self._forget_oldest().close()
             self.taken -= 1

@@ -1,9 +1,9 @@
 """Bytes over one connection, plain or through TLS, for both sides of HTTP.
 
-A plain link works on the socket itself: it writes before it waits for room, and waits before it reads. In a
-protocol of questions and answers a write nearly always fits and a read nearly always has to wait, so that
-each takes one system call. Closing is sync and abrupt: HTTP's messages tell their own ends, so no task waits
-for the other side to close, and a cancelled task can close too.
+A plain link uses the socket directly: it writes before it waits for room, and waits before it reads. With
+requests and responses, a write nearly always fits and a read nearly always has to wait. So each write and
+each read costs one system call. Closing is synchronous and abrupt: HTTP messages mark their own ends. So no
+task waits for the other side to close, and a cancelled task can close too.
 """
 
 from __future__ import annotations
@@ -18,33 +18,34 @@ from typing import Final, Protocol, TypeAlias, final
 import trio
 from trio.lowlevel import wait_readable, wait_writable
 
-# One read brings any usual message whole; a larger buffer is allocated for each read and hardly filled.
+# One read returns any usual message whole; a larger buffer would be allocated for each read and rarely
+# filled.
 _READ_BYTES: Final = 64 * 1024
 
 POLLIN: Final[int] = getattr(select, "POLLIN", 1)
-"""What a socket is asked for: whether there is something to read."""
-# Linux tells that the other side has closed its half even while bytes from it wait to be read.
+"""Poll event: there are bytes to read."""
+# Linux reports that the other side closed its half even while its bytes wait to be read.
 _GONE: Final[int] = getattr(select, "POLLRDHUP", 0)
 
 LOST: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
-"""What a link raises whose connection has failed, or was closed here."""
+"""Errors of a link whose connection failed, or was closed on this side."""
 _CLOSED: Final = "this connection was closed here"
 
 
 @final
 class ByReading:
-    """A `select.poll` for systems without one, such as Windows: it sees only what can be read."""
+    """Replacement for `select.poll` on systems without it, such as Windows; reports readable sockets only."""
 
     def __init__(self) -> None:
         self._asked: list[int] = []
 
     def register(self, fd: int, eventmask: int, /) -> None:
-        """Ask for these events of this descriptor from now on."""
+        """Watch a descriptor for these events."""
         if eventmask & POLLIN:
             self._asked.append(fd)
 
     def poll(self, timeout: float | None, /) -> list[tuple[int, int]]:
-        """Return the descriptors with events, and which."""
+        """Return the descriptors with events, and the events."""
         if not self._asked:
             return []
         return [(fd, POLLIN) for fd in select.select(self._asked, [], [], timeout)[0]]
@@ -52,16 +53,16 @@ class ByReading:
 
 Poll: TypeAlias = "select.poll | ByReading"
 poll: Final[Callable[[], Poll]] = getattr(select, "poll", ByReading)
-"""Makes the system's own `select.poll`, or what takes its place."""
+"""Creates the system's `select.poll`, or its replacement."""
 
 
 class ByteLink(Protocol):
     """A connection's bytes, for one reader and one writer.
 
     Attributes:
-        wrote: a byte may have left since this was last set to False.
-        stalled_since: when a write began to wait for the other side to read; infinite while none does.
-        seen: how many bytes somebody has peeked at and left there.
+        wrote: whether a byte may have been sent since the attribute was last set to False.
+        stalled_since: when a write began to wait for the other side to read; infinite while no write waits.
+        seen: number of received bytes that were peeked at and not read.
     """
 
     wrote: bool
@@ -69,25 +70,25 @@ class ByteLink(Protocol):
     seen: int
 
     async def receive(self) -> bytes:
-        """Return the next bytes; empty when the other side will send no more.
+        """Return the next bytes; empty once the other side will send no more.
 
         Raises:
             trio.BrokenResourceError: the connection failed.
-            trio.ClosedResourceError: it was closed here.
+            trio.ClosedResourceError: the connection was closed on this side.
         """
         ...
 
     async def send(self, data: bytes) -> None:
-        """Write all of this. Returns without a checkpoint when the kernel takes it at once.
+        """Write all bytes of `data`. Returns without a checkpoint if the kernel accepts them at once.
 
         Raises: as `receive`.
 
-        Cancellation: *ambiguous*: part of it may have left.
+        Cancellation: *ambiguous*: a part of the data may have been sent.
         """
         ...
 
     async def send_eof(self) -> None:
-        """Close the sending half, if the connection has halves; more can still be received."""
+        """Close the sending half, if the connection has halves; receiving continues."""
         ...
 
     def is_quiet(self) -> bool:
@@ -99,13 +100,13 @@ class ByteLink(Protocol):
         ...
 
     def close(self) -> None:
-        """Close at once. Twice is all right."""
+        """Close at once. A second call does nothing."""
         ...
 
 
 @final
 class PlainLink:
-    """A link over a socket, which it takes over."""
+    """A link over a socket; the link owns the socket."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.seen = 0
@@ -167,15 +168,15 @@ class PlainLink:
             raise _broken(error) from error
 
     def peek(self, most: int) -> bytes:
-        """Return the first bytes that have come and leave them there; empty at their end.
+        """Return the first received bytes without removing them; empty at the end of the connection.
 
         Raises:
-            OSError: the connection failed, or nothing has come.
+            OSError: the connection failed, or no byte has arrived.
         """
         return self._sock.recv(most, socket.MSG_PEEK)
 
     def is_quiet(self) -> bool:
-        """See `ByteLink`. What was `seen` is nothing new."""
+        """See `ByteLink`. Bytes counted in `seen` don't count."""
         if self._fd == -1 or not self.seen:
             return self._fd != -1 and not self._poll.poll(0)
         try:
@@ -200,7 +201,7 @@ class PlainLink:
 
 @final
 class TlsLink:
-    """A link through TLS; the first read or write completes the handshake if it hasn't been done."""
+    """A link through TLS; the first read or write completes the handshake."""
 
     def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
         self._stream = stream
@@ -215,7 +216,7 @@ class TlsLink:
 
     async def send(self, data: bytes) -> None:
         """See `ByteLink`."""
-        # TLS may send what it has taken with a later write, so that this can't be known any more.
+        # TLS may send these bytes with a later write, so they count as sent from now on.
         self.wrote = True
         for start in range(0, len(data), _READ_BYTES):
             self.stalled_since = trio.current_time()
@@ -225,11 +226,11 @@ class TlsLink:
                 self.stalled_since = math.inf
 
     async def send_eof(self) -> None:
-        """Do nothing but check for cancellation: not every peer understands a half-closed TLS connection."""
+        """Only check for cancellation: some peers can't handle a half-closed TLS connection."""
         await trio.lowlevel.checkpoint_if_cancelled()
 
     def is_quiet(self) -> bool:
-        """See `ByteLink`. A TLS record without data counts as data."""
+        """See `ByteLink`. A TLS record without data counts as arrived bytes."""
         return _is_quiet(self._socket)
 
     def has_left(self) -> bool:
@@ -242,7 +243,7 @@ class TlsLink:
 
 
 def detached(made: trio.socket.SocketType) -> socket.socket:
-    """Take the plain socket out of one of Trio's, which can't be used any more."""
+    """Detach the plain socket from a Trio socket, which can't be used afterwards."""
     family, kind, proto = made.family, made.type, made.proto
     return socket.socket(family, kind, proto, fileno=made.detach())
 

@@ -1,8 +1,9 @@
-"""Accepts connections, bounds them, closes those that wait for too long, and stops without refusing any.
+"""Accepts connections, limits their number, closes slow ones, and stops without refusing a connection.
 
-A full listener makes room: it closes the connection whose sender has kept it waiting for longest: for a
-request, for the rest of one, or by not reading an answer. A connection whose request is in hand is never
-closed for this, so that senders that hold connections without using them hold up no others.
+A full listener makes room by closing the connection that its sender has kept waiting longest. Such a
+connection waits for a request, for the rest of a request, or for its sender to read an answer. A connection
+with a request in progress is never closed for this. So senders that hold unused connections don't block other
+senders.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from .server_connection import Handler, OnAnswer, ServerConnection
 
 _log: Final = logging.getLogger("triobot.http")
 
-# As many are taken before the others have their turn.
+# Connections accepted in a row before other tasks run.
 _AT_ONCE: Final = 32
 _BEHIND: Final = 8
-# Of those whose time is over, so many are closed together, with a pause behind.
+# Expired connections closed in a row, and the pause in seconds after them.
 _TOGETHER: Final = 4
 _AT_LEISURE: Final = 0.01
-# How soon to look again, when no connection of a full listener can be closed.
+# Seconds until the next attempt, if no connection of a full listener can be closed.
 _PAUSE: Final = 0.02
-# When descriptors run out, so many are left to the rest of the process; for so long before more are tried.
+# Descriptors left to the rest of the process when they run out, and the seconds before more are used again.
 _LEFT_FREE: Final = 8
 _SCARCE_FOR: Final = 60.0
 _BACK_OFF: Final = 0.1
@@ -49,7 +50,7 @@ _NO_LISTENER: Final = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
 
 
 Admits: TypeAlias = Callable[[socket.socket], bool]
-"""Returns whether to serve a connection; must not raise."""
+"""Function: whether to serve a connection; must not raise."""
 
 
 async def serve_listeners(
@@ -63,23 +64,25 @@ async def serve_listeners(
     admits: Admits | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve HTTP/1.1 until `shutdown` is set, then answer the requests in hand, and return.
+    """Serve HTTP/1.1 until `shutdown` is set, then answer the requests in progress, and return.
 
-    Requests are taken until `shutdown` is set. Then the listeners are closed; connections that are open may
-    bring a request for `ServingLimits.settle_seconds` more, each answered with ``connection: close``; and
-    requests in hand have `ServingLimits.grace_seconds` to be answered. With an inherited socket no connection
-    is refused: those that were not accepted here wait for the next process.
+    When `shutdown` is set, the listeners are closed. Open connections may still send a request within
+    `ServingLimits.settle_seconds`; each such answer has ``connection: close``. Requests in progress have
+    `ServingLimits.grace_seconds` to be answered. With an inherited socket no connection is refused:
+    connections not accepted here wait for the next process.
 
     Args:
         handler: called for each request, in the task of its connection.
-        listeners: taken over, and closed at the end.
-        shutdown: set it to stop.
-        limits: of connections and time; fewer connections where the process may not open as many files.
-        tls: the server's TLS context, or a function called for it at each connection; None: plain.
+        listeners: listening sockets; closed at the end.
+        shutdown: set by the caller to stop.
+        limits: limits of connections and time; fewer connections are accepted if the process may not open as
+            many files.
+        tls: the server's TLS context, or a function called for the context of each connection; None: no TLS.
         on_answer: called after each answer.
-        admits: called for each connection; one for which it returns False is closed unread.
+        admits: called for each connection; a connection with the result False is closed unread.
 
-    Cancellation: *forceful*: closes listeners and connections at once; requests in hand get no answer.
+    Cancellation: *forceful*: listeners and connections are closed at once; requests in progress get no
+    answer.
     """
     server = _Server(handler, within_descriptors(limits, _descriptors()), tls, on_answer, admits)
     async with trio.open_nursery() as connections:
@@ -88,7 +91,7 @@ async def serve_listeners(
                 accepting.start_soon(server.accept, detached(listener.socket), connections)
             accepting.start_soon(server.close_the_slow)
             connections.start_soon(server.look_at_the_silent, connections)
-            # The sockets listen already: a connection made now waits for the tasks above to run.
+            # The sockets are listening already: a connection made now waits until the tasks above run.
             task_status.started()
             await shutdown.wait()
             server.stopping = True
@@ -121,13 +124,13 @@ class _Server:
         self._shared = lru_cache(1024)(Networks(limits.shared_addresses).hold)
         self._open: set[ServerConnection] = set()
         self._counts: Counter[str] = Counter()
-        # Of all (None), and of each sender that reached its bound: the connections that waited at the last
-        # look, the longest at the end. One look serves as many as it found.
+        # Waiting connections found by the last scan, the longest wait at the end: of all senders (None), and
+        # of each sender at its limit. The result of a scan is used until it is empty.
         self._waiting: dict[str | None, list[tuple[float, ServerConnection]]] = {}
-        # How many requests that came behind others, on all connections, may begin between two turns of all.
+        # Bounds, over all connections, the pipelined requests that start before other tasks run.
         self._turnstile = trio.CapacityLimiter(_BEHIND)
         self._known: KnownHeads = {}
-        # Those that have not sent a whole head, by descriptor; where there is epoll, they have no task.
+        # Connections without a whole head, by descriptor; with epoll they have no task.
         self._silent: dict[int, ServerConnection] = {}
         self._epoll = select.epoll() if hasattr(select, "epoll") else None
         self._tasks = 0
@@ -137,7 +140,7 @@ class _Server:
     # --- accepting
 
     async def accept(self, listener: socket.socket, connections: trio.Nursery) -> None:
-        """Accept connections on this socket until cancelled; then close it."""
+        """Accept connections on this socket until cancelled; then close the socket."""
         with listener:
             listener.setblocking(False)
             come = poll()
@@ -148,13 +151,13 @@ class _Server:
                     await trio.sleep(pause)
 
     def _take_some(self, listener: socket.socket, come: Poll, connections: trio.Nursery) -> float:
-        """Accept the connections that wait, some at a time; return how long to pause before the next."""
+        """Accept a batch of waiting connections; return the pause in seconds before the next batch."""
         for _ in range(_AT_ONCE):
             if self._is_full():
                 if not come.poll(0):
                     break
                 if not self._make_room():
-                    # Requests are in hand on all of them: new connections wait in the kernel's queue.
+                    # All connections have a request in progress: new ones wait in the kernel's queue.
                     return _PAUSE
             try:
                 made, address = listener.accept()
@@ -166,7 +169,7 @@ class _Server:
                 if error.errno in _SCARCE:
                     self._leave_free(error)
                     return _BACK_OFF
-                # That one's own failure, such as having left again.
+                # Otherwise the error concerns one connection, such as a sender that is gone already.
             else:
                 self._admit(made, _host(address), connections)
         return 0.0
@@ -180,7 +183,9 @@ class _Server:
         return True
 
     def _make_room(self, sender: str | None = None) -> bool:
-        """Close the connection that has waited longest, of all or one sender's; return whether one was."""
+        """Close the connection that has waited longest, of all or of one sender; return whether one was
+        closed.
+        """
         waiting = self._waiting.setdefault(sender, [])
         for anew in (False, True):
             if anew:
@@ -245,7 +250,7 @@ class _Server:
     async def look_at_the_silent(self, connections: trio.Nursery) -> None:
         """Start the tasks of connections that have sent a whole head or have ended, until cancelled.
 
-        Connections that say nothing, or a byte now and then, cost neither a task nor a parser's work.
+        Connections that send nothing, or a byte now and then, cost neither a task nor parsing.
         """
         if self._epoll is None:
             return
@@ -264,12 +269,12 @@ class _Server:
                     self._close(connection)
 
     def _speaks(self, connection: ServerConnection) -> bool:
-        """Take it from those that have no task; return whether it was one of them."""
+        """Remove a connection from those without a task; return whether it was among them."""
         descriptor, connection.descriptor = connection.descriptor, None
         return descriptor is not None and self._silent.pop(descriptor, None) is connection
 
     def _close(self, connection: ServerConnection) -> None:
-        """Close a connection; its task ends by itself, if it has one."""
+        """Close a connection; its task, if it has one, then ends by itself."""
         connection.close()
         if self._speaks(connection):
             connection.drop()
@@ -287,9 +292,9 @@ class _Server:
         return TlsLink(trio.SSLStream(stream, tls, server_side=True, https_compatible=True))
 
     def _ended(self, connection: ServerConnection, failure: Exception | None) -> None:
-        """Forget a connection that is over, and log its failure."""
+        """Remove a finished connection, and log its failure."""
         if failure is not None:
-            # Strangers decide what comes in here; the others' requests must not pay for it, nor the log.
+            # Senders are untrusted: their errors must not affect other requests, or flood the log.
             self._tell(type(failure).__name__, "a connection ended with %s", type(failure).__name__)
             _log.debug("a connection failed", exc_info=failure)
         self._forget(connection)
@@ -307,7 +312,7 @@ class _Server:
             self._waiting.pop(connection.sender, None)
 
     def _leave_free(self, error: OSError) -> None:
-        """Take fewer connections for a minute, so that descriptors are left for the rest of the process."""
+        """Accept fewer connections for a minute, so that the rest of the process gets descriptors."""
         many = len(self._open)
         self._tell("scarce", "no more connections than %d can be taken now: %s", many, error.strerror)
         self._most = max(1, min(self._most, len(self._open) - _LEFT_FREE))
@@ -324,7 +329,10 @@ class _Server:
     # --- watching
 
     async def close_the_slow(self) -> None:
-        """Close connections that wait for too long, until cancelled; one task instead of a timer each."""
+        """Close connections that wait for too long, until cancelled.
+
+        One task does this for all connections, instead of a timer for each.
+        """
         while True:
             await trio.sleep(self._limits.idle_seconds / 4)
             await self._close_waiting(_AT_LEISURE)
@@ -340,7 +348,7 @@ class _Server:
             for connection in list(self._open):
                 if connection.idle or connection.lingering_since < lingered:
                     self._close(connection)
-            # Heads that have begun may still be completed, as long as they could before.
+            # Partly received heads may still be completed within the usual time.
             with trio.move_on_after(self._limits.idle_seconds / 4):
                 await self._none_left.wait()
             await self._close_waiting()
@@ -358,13 +366,13 @@ class _Server:
                 self._close(connection)
                 closed += 1
                 if closed % _TOGETHER == 0:
-                    # Thousands may have come together, and come again once they are closed: the others must
-                    # not wait meanwhile. As long as there is room, they do no harm where they are.
+                    # Thousands of connections may expire together, and reconnect once they are closed. The
+                    # pause lets other tasks run; without a lack of room, expired connections do no harm.
                     await trio.sleep(pause)
 
 
 def _descriptors() -> int | None:
-    """Return how many files this process may open; None: any number."""
+    """Return how many files this process may open; None: no limit."""
     try:
         import resource
     except ImportError:
@@ -374,9 +382,9 @@ def _descriptors() -> int | None:
 
 
 def within_descriptors(limits: ServingLimits, descriptors: int | None) -> ServingLimits:
-    """Return the limits with no more connections than a process can have with so many descriptors.
+    """Return the limits, with no more connections than the process's file descriptors allow.
 
-    However few these are, half of them are for connections. None: there is no bound.
+    At least half of the descriptors are for connections. `descriptors` None: no limit.
     """
     if descriptors is None:
         return limits
@@ -396,7 +404,7 @@ def within_descriptors(limits: ServingLimits, descriptors: int | None) -> Servin
 
 @lru_cache(4096)
 def counted_as(host: str) -> str:
-    """Return the name to count a host's connections under: itself, or its /64 network in IPv6."""
+    """Return the key under which a host's connections are counted: the host, or its /64 network in IPv6."""
     if ":" not in host:
         return host
     address = ipaddress.IPv6Address(host.partition("%")[0])
@@ -406,5 +414,5 @@ def counted_as(host: str) -> str:
 
 
 def _host(address: object) -> str | None:
-    # A path has none; its sender has no name at all.
+    # The address of a Unix socket has no host.
     return cast("tuple[str, int]", address)[0] if isinstance(address, tuple) else None

@@ -1,4 +1,4 @@
-"""Writes the head of a request, and refuses parts that would make two requests of one."""
+"""Encodes the head of a request, and refuses parts that would turn one request into two."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _DIGITS: Final = re.compile(rb"[0-9]{1,18}")
 
 
 class UnsendableError(Exception):
-    """This can't be written as a request or response. Our program's fault; not a byte of it has left."""
+    """The request or response can't be encoded. Our program's fault; no byte of the message was sent."""
 
 
 @final
 @guarded
 class Framing:
-    """How a request's body is delimited.
+    """Delimitation of a request's body.
 
     Attributes:
-        length: its bytes; None if it is sent in chunks.
-        expects: the body waits for a 100 from the other side.
+        length: the body's bytes; None if the body is sent in chunks.
+        expects: whether the body waits for a 100 from the other side.
     """
 
     length: int | None
@@ -35,13 +35,13 @@ class Framing:
 def encode_head(
     method: bytes, target: bytes, headers: Iterable[tuple[bytes, bytes]], *, host: bytes = b""
 ) -> bytes:
-    """Return a request's head, up to and with the empty line.
+    """Return a request's encoded head, including the empty line.
 
     Args:
-        host: put in front when `headers` name none.
+        host: value of a Host header, added if `headers` contain none.
 
     Raises:
-        UnsendableError: a part has a character that would end it early.
+        UnsendableError: a part contains a character that would end it early.
     """
     if not _TOKEN.fullmatch(method):
         raise UnsendableError("the method is no token")
@@ -65,10 +65,10 @@ def encode_head(
 
 
 def framing_of(headers: Sequence[tuple[bytes, bytes]]) -> Framing:
-    """Return how the headers delimit the body; without such a header there is none.
+    """Return the delimitation of the body by its headers; without such a header the body is empty.
 
     Raises:
-        UnsendableError: they give two lengths, or one that can't be read.
+        UnsendableError: the headers contain two lengths, or an invalid length.
     """
     lengths: set[bytes] = set()
     chunked = expects = False
@@ -95,7 +95,7 @@ def framing_of(headers: Sequence[tuple[bytes, bytes]]) -> Framing:
 
 
 def encode_chunk(piece: bytes) -> bytes:
-    """Return a piece of a chunked body; nothing for an empty piece, which would end the body."""
+    """Return an encoded piece of a chunked body; nothing for an empty piece, which would end the body."""
     return b"%x\r\n%s\r\n" % (len(piece), piece) if piece else b""
 
 

@@ -1,14 +1,13 @@
-"""Reads requests: bytes in, one request after another out. Waits for nothing.
+"""Parses requests from bytes, one after another. Never waits.
 
-llhttp parses, with no leniency switched on. What it lets through and a server must not is refused here: a
-request without a host, an encoding other than chunked, chunks in HTTP/1.0, other versions. What it doesn't
-bound is bounded here: the head, and what surrounds the pieces of a chunked body. The parser gets one head
-at a time, and only as requests are taken: thousands of requests in one write stay bytes until their turn
-comes, instead of becoming thousands of objects.
+llhttp parses in its strict mode. This module refuses more: a request without a host, an encoding other than
+chunked, chunks in HTTP/1.0, and other versions. It also adds the limits that llhttp lacks: the size of the
+head, and the bytes around the chunks of a body. The parser gets one head at a time, and only when a request
+is taken. So thousands of pipelined requests stay bytes until their turn, instead of becoming thousands of
+objects.
 
-A sender's requests have the same few heads again and again. What the parser has read of a head is remembered,
-and the same bytes in the same place are not parsed once more: `KnownHeads`. That spares 27,000 instructions
-of an echo's 860,000.
+A sender's requests have the same few heads again and again. So parsed heads are cached (`KnownHeads`), and an
+equal head in an equal position isn't parsed again. The cache saves 27,000 of an echo's 860,000 instructions.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ import attrs
 import httptools
 
 _CHUNK_LINE: Final = 64
-# llhttp leaves them behind a value.
+# llhttp keeps these at the end of a value.
 _BLANKS: Final = b" \t"
 
 HEAD_END: Final = b"\r\n\r\n"
 LONGEST_KNOWN: Final = 1024
-"""No longer head is remembered."""
+"""Bytes of the longest head that is cached."""
 MOST_KNOWN: Final = 256
-"""So many heads are remembered at once; then the memory begins anew."""
+"""Largest number of cached heads; when it is reached, the cache is cleared."""
 
 
 @final
@@ -36,8 +35,8 @@ class MalformedError(Exception):
     """The bytes break the rules of HTTP/1.1. Their sender's fault; the connection must be closed.
 
     Attributes:
-        rule: the broken rule, in words, without the bytes.
-        status: the HTTP status that a server answers with.
+        rule: description of the broken rule, without the bytes.
+        status: HTTP status of a server's answer.
     """
 
     def __init__(self, rule: str, status: int = 400) -> None:
@@ -52,20 +51,20 @@ class MalformedError(Exception):
 @final
 @attrs.define(eq=False, repr=False)
 class Incoming:
-    """A request, as far as it has come.
+    """A request, as far as it has arrived.
 
     Attributes:
         method: in capitals, such as ``POST``.
-        target: as it came: a path with its query, or a whole URL.
+        target: as received: a path with its query, or a whole URL.
         version: ``1.1`` or ``1.0``.
-        headers: names in lower case.
-        content_type: of the body, as it came, or empty.
-        length: of the body, as the head says; None if it comes in chunks.
-        expects: it waits to be asked for its body.
-        keep_alive: its sender wants to go on with the connection.
-        upgrade: its sender wants another protocol; what follows its head is not read.
-        pieces: of the body, not taken yet; a reader that takes them empties the list.
-        complete: the body has come to its end.
+        headers: headers with names in lower case.
+        content_type: the body's content type as received, or empty.
+        length: the body's length according to the head; None if the body comes in chunks.
+        expects: whether the sender waits for a 100 before the body.
+        keep_alive: whether the sender wants to keep the connection.
+        upgrade: whether the sender wants another protocol; bytes after the head are not read.
+        pieces: pieces of the body; a consumer empties the list.
+        complete: whether the whole body has arrived.
     """
 
     method: str
@@ -81,7 +80,7 @@ class Incoming:
     complete: bool = False
 
     def header(self, name: bytes) -> bytes:
-        """Return the first header of this name, or nothing."""
+        """Return the value of the first header with this name, or an empty value."""
         for key, value in self.headers:
             if key == name:
                 return value
@@ -89,10 +88,10 @@ class Incoming:
 
     @property
     def path(self) -> str:
-        """Return the path of the target, decoded."""
+        """The target's decoded path."""
         target = self.target
         if not target.startswith(b"/"):
-            # A whole URL, which servers must take too.
+            # A whole URL, which servers must accept too.
             _, found, rest = target.partition(b"://")
             target = b"/" + rest.partition(b"/")[2] if found else target
         path = target.partition(b"?")[0]
@@ -100,7 +99,7 @@ class Incoming:
 
 
 def _with_body(head: Incoming, body: bytes) -> Incoming:
-    """Return another request with the same head, which has come with its whole body."""
+    """Return a complete request with the same head, and with this body."""
     return Incoming(
         head.method,
         head.target,
@@ -117,23 +116,23 @@ def _with_body(head: Incoming, body: bytes) -> Incoming:
 
 
 KnownHeads: TypeAlias = dict[bytes, Incoming]
-"""Heads that were read, without their last line ends, and the requests that they were read as.
+"""Parsed requests by their heads' bytes, without the heads' final line ends.
 
-Each stood alone in front of a body as long as it says: the parser was between two requests before it, and
-behind the body. So the same bytes in front of as long a body are the same request.
+Before each cached head the parser was between two requests, and after its body again. The body had the length
+that the head announced. So equal bytes before an equally long body are an equal request.
 """
 
 
 @final
 class RequestReader:
-    """Reads the requests of one connection.
+    """Parses the requests of one connection.
 
     Args:
-        head_bytes: the longest request line with its headers.
-        known: shared with other connections.
+        head_bytes: largest size of the request line with the headers.
+        known: cache of heads, shared with other connections.
 
     Attributes:
-        begun: a request has begun, and its head is not complete.
+        begun: whether a request has begun, and its head is incomplete.
     """
 
     def __init__(self, *, head_bytes: int, known: KnownHeads | None = None) -> None:
@@ -152,11 +151,13 @@ class RequestReader:
         self._parser = httptools.HttpRequestParser(self)
 
     def feed(self, data: bytes) -> None:
-        """Take bytes as they came; `next` and `more` read them."""
+        """Append received bytes; `next` and `more` parse them."""
         self._unread, self._at = self._unread[self._at :] + data, 0
 
     def read(self, data: bytes) -> Incoming | None:
-        """Take bytes as they came when `next` had returned None, and return what it does now.
+        """Append received bytes, and return the next request, like `next`.
+
+        Call this after `next` has returned None.
 
         Raises: as `next`.
         """
@@ -184,7 +185,7 @@ class RequestReader:
         """Return the next request whose head is complete; None if more bytes are needed.
 
         Raises:
-            MalformedError: what follows is no request. Those before it have been handed out.
+            MalformedError: the next bytes are no request. All requests before them have been returned.
         """
         if not self._unread and not self._requests and self._refusal is None:
             return None
@@ -193,11 +194,11 @@ class RequestReader:
                 return None
         request = self._requests.popleft()
         if 0 < self._left <= len(self._unread) - self._at:
-            self._read_slice()  # its body, which has come as well
+            self._read_slice()  # the body, which has arrived too
         return request
 
     def more(self, incoming: Incoming) -> bool:
-        """Read on in the body of a request, by a slice; False if more bytes are needed, or it is complete.
+        """Parse one more slice of a request's body; False if more bytes are needed, or the body is complete.
 
         Raises:
             MalformedError: as `next`.
@@ -205,7 +206,7 @@ class RequestReader:
         return not incoming.complete and self._read_slice()
 
     def close(self) -> None:
-        """Drop the parser, which refers back to this."""
+        """Delete the parser, which refers back to the reader."""
         del self._parser
 
     def _read_slice(self) -> bool:
@@ -215,7 +216,7 @@ class RequestReader:
             return False
         if self._current is None and not self.begun:
             self._framing = 0
-            if self._unread.startswith((b"\r", b"\n"), self._at):  # no head's: the parser passes over them
+            if self._unread.startswith((b"\r", b"\n"), self._at):  # empty lines: skipped by the parser
                 self._at = len(self._unread) - len(self._unread[self._at :].lstrip(b"\r\n"))
         at, end = self._at, self._end_of_slice()
         if at == end:
@@ -229,7 +230,7 @@ class RequestReader:
         try:
             self._parser.feed_data(piece)
         except httptools.HttpParserUpgrade:
-            # Asked for, and not granted: the request is served, and nothing behind it can be read.
+            # The upgrade isn't granted: the request is served, but bytes after it can't be parsed.
             self._refusal = MalformedError("something behind the wish for another protocol")
         except httptools.HttpParserError as error:
             cause = error.__context__
@@ -243,16 +244,16 @@ class RequestReader:
         return True
 
     def _end_of_slice(self) -> int:
-        """Return up to where the bytes are one request's: to its body's end, or behind an empty line."""
+        """Return the end of the next slice within one request: the body's end, or after an empty line."""
         unread, at = self._unread, self._at
         if self._left > 0:
             return min(at + self._left, len(unread))
         end = unread.find(HEAD_END, at) + len(HEAD_END)
         if end < len(HEAD_END):
-            # What may be the beginning of an empty line waits for the rest of it.
+            # A possible beginning of an empty line waits for its rest.
             begun = (part for part in (3, 2, 1) if unread.endswith(HEAD_END[:part], at))
             end = len(unread) - next(begun, 0)
-        # No more than shows that it is too much: behind its end nothing could be refused.
+        # At most one byte beyond the limit, which suffices to refuse the request.
         return min(end, at + self._head_bytes - self._framing + (self._current is not None))
 
     # --- what the parser calls
@@ -264,11 +265,11 @@ class RequestReader:
         self._headers = []
 
     def on_url(self, target: bytes) -> None:
-        """Add to the target, which may come in parts."""
+        """Append to the target, which may come in parts."""
         self._target += target
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header; ignore trailers behind the body."""
+        """Add a header; ignore trailers after the body."""
         if self.begun:
             self._headers.append((name.lower(), value.rstrip(_BLANKS)))
 
@@ -325,7 +326,7 @@ class RequestReader:
             self._current.pieces.append(piece)
 
     def on_chunk_header(self) -> None:
-        """Allow for the line of one more chunk."""
+        """Allow the bytes of one more chunk's line."""
         self._framing -= _CHUNK_LINE
 
     def on_message_complete(self) -> None:

@@ -1,8 +1,8 @@
-"""Reads responses: bytes in, one response after another out. Waits for nothing.
+"""Parses responses from bytes, one after another. Never waits.
 
-llhttp parses, with no leniency switched on, so that a length given twice, a bare line feed or a folded header
-ends the connection. What it doesn't bound is bounded here: the head, and what surrounds the pieces of a
-chunked body.
+llhttp parses in its strict mode: a length given twice, a bare line feed or a folded header ends the
+connection. This module adds the limits that llhttp lacks: the size of the head, and the bytes around the
+chunks of a body.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import httptools
 
 from .request import MalformedError
 
-# Of all that is no body. h11 and nginx take 100 and 32 KiB of a response's head; no server needs more.
+# Limit for all bytes outside the body. h11 and nginx accept heads of 100 and 32 KiB; no server needs more.
 LARGEST_HEAD: Final = 64 * 1024
-# A chunk's own line, with extensions, which are hardly ever sent.
+# Allowance for a chunk's line, with extensions, which are rare.
 _CHUNK_LINE: Final = 64
-# llhttp leaves them behind a value.
+# llhttp keeps these at the end of a value.
 _BLANKS: Final = b" \t"
 _CHANGED: Final = "it changed the protocol, which nobody asked for"
 
@@ -27,19 +27,19 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 @final
 class ResponseReader:
-    """Reads the responses of one connection. `begin` before each request, then `feed` until `done`.
+    """Parses the responses of one connection. Call `begin` before each request, then `feed` until `done`.
 
     Attributes:
-        status: of the response; 0 until it has been read, which may be before its head is complete.
-        reason: the words behind the status.
+        status: the response's status; 0 until it is read, which may be before the head is complete.
+        reason: text after the status.
         version: ``1.1`` or ``1.0``.
-        headers: names as they came.
-        pieces: of the body, not taken yet; a reader that takes them empties the list.
-        size: of the body so far.
-        continued: the other side has asked for the body with a 100.
-        head_done: the head is complete.
-        done: the response is complete.
-        reusable: the connection may carry another request; says so only once it is `done`.
+        headers: headers with their names as received.
+        pieces: pieces of the body; a consumer empties the list.
+        size: number of the body's bytes so far.
+        continued: whether the other side requested the body with a 100.
+        head_done: whether the head is complete.
+        done: whether the response is complete.
+        reusable: whether the connection may carry another request; valid once `done`.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class ResponseReader:
         self._parser = httptools.HttpResponseParser(self)
 
     def begin(self, *, without_body: bool) -> None:
-        """Expect the response to a request; `without_body` for one to HEAD."""
+        """Prepare for the response to a request; `without_body`: the request was a HEAD."""
         self.status = 0
         self.reason = b""
         self.version = "1.1"
@@ -64,13 +64,13 @@ class ResponseReader:
         self._framing = 0
 
     def feed(self, data: bytes) -> None:
-        """Take bytes as they came.
+        """Parse received bytes.
 
         Raises:
-            MalformedError: they are no response.
+            MalformedError: the bytes are no response.
         """
         if self.done:
-            # It came without a request: whatever it is, it must not be taken for the next one's response.
+            # Bytes without a request must not be taken for the next request's response.
             self.reusable = False
             return
         self._framing += len(data)
@@ -98,13 +98,13 @@ class ResponseReader:
             raise MalformedError("the connection ended " + ("in the body" if self.head_done else "before it"))
 
     def close(self) -> None:
-        """Drop the parser, which refers back to this."""
+        """Delete the parser, which refers back to the reader."""
         del self._parser
 
     # --- what the parser calls
 
     def on_message_begin(self) -> None:
-        """Start a response, interim or final; a surplus one after the end makes the connection unusable."""
+        """Start a response, interim or final; a surplus response makes the connection unusable."""
         if self.done:
             self.reusable = False
             return
@@ -112,19 +112,19 @@ class ResponseReader:
         self.reason = b""
 
     def on_status(self, reason: bytes) -> None:
-        """Note the status, and add to the words behind it, which may come in parts."""
+        """Store the status, and append to its reason, which may come in parts."""
         if not self.done:
             status = self._parser.get_status_code()
             self.status = status if status >= 200 else 0
             self.reason += reason
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header; ignore trailers behind the body."""
+        """Add a header; ignore trailers after the body."""
         if not self.head_done:
             self.headers.append((name, value.rstrip(_BLANKS)))
 
     def on_headers_complete(self) -> None:
-        """Check the head; for an interim response, note a 100 and go on."""
+        """Check the head; of an interim response, only record a 100."""
         if self.done:
             return
         status = self.status or self._parser.get_status_code()
@@ -140,8 +140,8 @@ class ResponseReader:
         self.status = status
         self.head_done = True
         if self._without_body:
-            # The parser can't be told that no body follows: it is done with, and so is the connection if
-            # the head announced one.
+            # The parser doesn't know that no body follows, so the response ends here. The connection can't be
+            # used again if the head announced a body.
             self.done = True
             self.reusable = self._parser.should_keep_alive() and not self._announces_body()
         else:
@@ -154,11 +154,11 @@ class ResponseReader:
             self.pieces.append(piece)
 
     def on_chunk_header(self) -> None:
-        """Allow for the line of one more chunk."""
+        """Allow the bytes of one more chunk's line."""
         self._framing -= _CHUNK_LINE
 
     def on_message_complete(self) -> None:
-        """End the interim response, or mark the final one as complete."""
+        """End the interim response, or mark the final response as complete."""
         if self._informational:
             self._informational = False
         elif not self.done:

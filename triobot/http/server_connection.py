@@ -1,7 +1,7 @@
-"""One connection of a listener, and the requests and responses on it.
+"""One connection of a listener, with its requests and responses.
 
-`ServerConnection` serves request after request until either side ends it; a `Talk` is one of them, and what a
-handler is given.
+`ServerConnection` serves one request after another until either side ends the connection. A `Talk` is one
+request with its response; the handler gets a `Talk`.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _DIGITS: Final = re.compile(rb"[0-9]{1,18}")
 def encode_answer_head(
     status: int, headers: Iterable[tuple[bytes, bytes]], *, now: float, close: bool
 ) -> bytes:
-    """Return a response's head, up to and with the empty line.
+    """Return a response's encoded head, including the empty line.
 
     Args:
-        headers: with the one for the body's length; this adds ``connection`` and ``date``.
+        headers: headers with the body's length; ``connection`` and ``date`` are added.
         now: seconds since 1970, for the date.
-        close: this is the last response of the connection.
+        close: whether this is the connection's last response.
 
     Raises:
-        UnsendableError: a header has a character that would end it early.
+        UnsendableError: a header contains a character that would end it early.
     """
     parts = [_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status, _date(int(now))]
     for name, value in headers:
@@ -69,7 +69,7 @@ def _date(second: int) -> bytes:
 
 
 def seconds_now() -> float:
-    """Return the time of day, for the date of responses only."""
+    """Return the time of day; used only for the date of responses."""
     return time.time()
 
 
@@ -77,21 +77,21 @@ Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
 
 class SenderLeftError(Exception):
-    """The sender left in the middle of its request, or broke HTTP's rules there."""
+    """The sender closed the connection before the request's end, or broke HTTP's rules in the request."""
 
 
 @final
 @attrs.define(eq=False, repr=False)
 class Talk:
-    """One request and its response; the listener makes one after another on each connection.
+    """One request and its response; each connection has one `Talk` at a time.
 
     Attributes:
-        request: its head, and what has come of its body.
-        status: of the response; 0 until it has begun.
-        finished: the response is complete.
-        closing: the connection ends behind the response.
-        broken: the rule of HTTP that the body breaks, once known; the listener answers if no handler has.
-        starved_since: when a read began to wait for the next bytes of the body; infinite while none does.
+        request: the request's head, and the received part of its body.
+        status: the response's status; 0 until the response has begun.
+        finished: whether the response is complete.
+        closing: whether the connection ends after the response.
+        broken: the rule of HTTP that the body breaks, or None; the listener answers if the handler hasn't.
+        starved_since: when a read began to wait for the body's next bytes; infinite while no read waits.
     """
 
     request: Incoming
@@ -109,12 +109,12 @@ class Talk:
     _owed: int | None = None
 
     async def read(self) -> bytes:
-        """Return the next bytes of the body, some or many; empty at its end.
+        """Return the next bytes of the body, of any number; empty at the body's end.
 
-        The first call sends a 100 to a sender that waits for one.
+        The first call sends a 100 to a sender that waits for it.
 
         Raises:
-            SenderLeftError: the rest will not come. Unless it is `broken`, no answer can reach the sender.
+            SenderLeftError: the rest will not come. Unless `broken` is set, no answer can reach the sender.
         """
         request = self.request
         while not request.pieces:
@@ -151,13 +151,13 @@ class Talk:
         return self._link.has_left()
 
     async def answer(self, status: int, headers: Headers, body: bytes, *, close: bool = False) -> None:
-        """Write a whole response. Returns without a checkpoint when the kernel takes it at once.
+        """Write a whole response. Returns without a checkpoint if the kernel accepts it at once.
 
         Args:
-            close: end the connection after it, whatever the request says.
+            close: whether to end the connection afterwards, whatever the request says.
 
         Raises:
-            UnsendableError: a header has characters that would end it early; nothing was written.
+            UnsendableError: a header contains characters that would end it early; nothing was written.
             trio.BrokenResourceError: the sender has gone.
         """
         self._begin(status, close=close)
@@ -172,9 +172,9 @@ class Talk:
 
         Raises: as `answer`.
 
-        The body must be as long as a ``content-length`` among the headers says; an answer that is not ends
-        the connection, since what follows would be taken for a part of it. Without one the body goes in
-        chunks, or up to the end of the connection for a sender that knows no chunks.
+        If `headers` contain a ``content-length``, the body must have that length. A body of another length
+        ends the connection, since later bytes would be taken for a part of it. Without a ``content-length``
+        the body is sent in chunks. For a sender of HTTP/1.0 the body ends with the connection.
         """
         pairs = [
             pair for pair in headers if pair[0].lower() not in (b"transfer-encoding", b"connection", b"date")
@@ -231,7 +231,7 @@ class Talk:
 
     def _begin(self, status: int, *, close: bool) -> None:
         request = self.request
-        # What has come is read, so that a short body that was left unread doesn't cost the connection.
+        # Read the received rest of the body, so that a short unread body doesn't end the connection.
         try:
             while not request.complete and self._reader.more(request):
                 request.pieces.clear()
@@ -242,22 +242,22 @@ class Talk:
 
 
 Handler: TypeAlias = Callable[[Talk], Awaitable[None]]
-"""Answers one request. Returning without an answer closes the connection."""
+"""Answers one request. If it returns without an answer, the connection is closed."""
 
 
 _log: Final = logging.getLogger("triobot.http")
 
-# Of a head without its end, so much waits in the kernel; with more, the head is a task's.
+# Bytes of an incomplete head that wait in the kernel; a longer head gets a task.
 _LOOKED_AT: Final = 2048
-# A sender that reads its answers has made room by then.
+# Seconds after which a sender that reads its answers has made room.
 _MOMENT: Final = 1.0
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 OnAnswer: TypeAlias = Callable[[str, bytes, int, float], None]
-"""Called after each answer: method, target, status (0: none was written), seconds; must not raise."""
+"""Called after each answer: method, target, status (0: no answer was written), seconds; must not raise."""
 
 OnEnd: TypeAlias = Callable[["ServerConnection", Exception | None], None]
-"""Called with a connection once that is over, and why it failed; must not raise."""
+"""Called at the end of a connection with the connection and its failure, or None; must not raise."""
 
 
 @final
@@ -265,11 +265,11 @@ class ServerConnection:
     """Serves one connection.
 
     Attributes:
-        sender: the name under which it is counted.
-        waiting_since: when it began to wait for a request or for the end of a head; infinite while a
-            request is in hand.
-        lingering_since: when it began to throw away what follows its last answer; infinite before.
-        descriptor: of its socket while it has no task, see `look`; None otherwise.
+        sender: key under which the connection is counted.
+        waiting_since: when the wait for a request or for the end of a head began; infinite while a request is
+            in progress.
+        lingering_since: when the connection began to discard bytes after its last answer; infinite before.
+        descriptor: the socket's descriptor while the connection has no task, see `look`; otherwise None.
     """
 
     def __init__(
@@ -286,7 +286,7 @@ class ServerConnection:
     ) -> None:
         self.sender = sender
         self.descriptor: int | None = None
-        # What `trio.current_time` asks, which looks for the loop and its clock each time.
+        # The clock's method: `trio.current_time` would look up the loop and the clock in each call.
         self._time = trio.lowlevel.current_clock().current_time
         self._turnstile = turnstile
         self.waiting_since = self._time()
@@ -309,11 +309,11 @@ class ServerConnection:
 
     @property
     def idle(self) -> bool:
-        """Return whether it waits for a request of which no byte has come."""
+        """Whether the connection waits for a request, and no byte of a request has arrived."""
         return self.waiting_since < math.inf and not (self._reader.begun or self._link.seen)
 
     def look(self) -> bool:
-        """Return whether there is work for a task: more has come than the beginning of a head, or the end."""
+        """Return whether a task is needed: more than an incomplete head has arrived, or the end."""
         link = self._link
         if not isinstance(link, PlainLink):
             return True
@@ -331,21 +331,21 @@ class ServerConnection:
 
     @property
     def stalled_since(self) -> float:
-        """Return when a write began to wait for the sender to read; infinite while none does."""
+        """When a write began to wait for the sender to read; infinite while no write waits."""
         return self._link.stalled_since
 
     @property
     def starved_since(self) -> float:
-        """Return when a read began to wait for the next bytes of a body; infinite while none does."""
+        """When a read began to wait for a body's next bytes; infinite while no read waits."""
         return math.inf if self._in_hand is None else self._in_hand.starved_since
 
     @property
     def kept_waiting_since(self) -> float:
-        """Return since when only the sender holds this connection up; infinite while a handler works on it.
+        """Time since when only the sender delays this connection; infinite while a handler works on it.
 
-        It may wait for a request, the rest of a head or the next bytes of a body; for the end of what is
-        thrown away behind an answer; or, after a moment, for room to write an answer that the sender doesn't
-        read. A request that came behind another and has not begun counts as well.
+        The connection may wait for a request, for the rest of a head, or for the next bytes of a body. It may
+        discard bytes after its last answer. After a moment, a wait for the sender to read an answer counts
+        too, and so does a pipelined request that hasn't started.
         """
         return min(
             self.waiting_since,
@@ -356,14 +356,14 @@ class ServerConnection:
         )
 
     def give_way(self, since: float) -> bool:
-        """Close it if `kept_waiting_since` is still this instant and nothing has arrived meanwhile.
+        """Close the connection if `kept_waiting_since` is still `since`, and nothing has arrived meanwhile.
 
         Returns:
-            Whether it was closed.
+            Whether the connection was closed.
         """
         if self.kept_waiting_since != since:
             return False
-        # Bytes that the kernel has and nobody has looked at yet may be a proper request.
+        # Unread bytes in the kernel may be a proper request.
         if min(self.waiting_since, self.starved_since) == since and not self._link.is_quiet():
             return False
         self._gave_way = True
@@ -373,20 +373,20 @@ class ServerConnection:
         return True
 
     def close(self) -> None:
-        """Close it at once; a request that is in hand gets no answer."""
+        """Close the connection at once; a request in progress gets no answer."""
         self._link.close()
 
     def drop(self) -> None:
-        """Let go of a connection that was closed and never had a task."""
+        """Free a closed connection that never had a task."""
         self._reader.close()
 
     async def run(self, ended: OnEnd) -> None:
-        """Serve it to its end; its failure goes to `ended` instead of being raised.
+        """Serve the connection to its end; its failure is passed to `ended` instead of being raised.
 
         Args:
-            ended: told of this connection, and why it failed, or None.
+            ended: called with this connection, and its failure or None.
 
-        Cancellation: *forceful*: it is closed, and a request in hand gets no answer.
+        Cancellation: *forceful*: the connection is closed, and a request in progress gets no answer.
         """
         failure: Exception | None = None
         self._link.seen = 0
@@ -398,7 +398,7 @@ class ServerConnection:
                 self._link.close()
                 self._reader.close()
         except (trio.BrokenResourceError, trio.ClosedResourceError, SenderLeftError):
-            # The sender has gone, or the connection was closed here: no answer can be written.
+            # The sender has gone, or the connection was closed on this side: no answer can be written.
             pass
         except Exception as error:
             failure = error
@@ -412,7 +412,7 @@ class ServerConnection:
             request = reader.next()
             if request is not None:
                 self.waiting_since = math.inf
-                # It came with the one before it, and thousands may have come with that: these take turns.
+                # A pipelined request, of which there may be thousands: these take turns.
                 self._queued_since = trio.current_time()
                 with trio.CancelScope() as self._queued:
                     async with self._turnstile:
@@ -422,7 +422,8 @@ class ServerConnection:
                     return None
             while request is None:
                 if self.waiting_since == math.inf or reader.begun > begun:
-                    # Counted anew from its first byte on, so that a request in the last moment is heard out.
+                    # The wait starts anew at the first byte, so that a request begun in the last moment can
+                    # be completed.
                     begun = reader.begun
                     self.waiting_since = trio.current_time()
                 data = await self._link.receive()
@@ -450,7 +451,7 @@ class ServerConnection:
             talk.closing = True
             raise
         except Exception as error:
-            # The application's mistake; its text may hold anything.
+            # The application's fault; the error's text may contain anything.
             _log.error("a request failed with %s", type(error).__name__)
             _log.debug("a request failed", exc_info=error)
             if not talk.status:
@@ -470,7 +471,7 @@ class ServerConnection:
         return True
 
     async def _refuse(self, error: MalformedError) -> None:
-        """Answer bytes that are no request with the error's status, then close."""
+        """Answer malformed bytes with the error's status, then close the connection."""
         self.waiting_since = math.inf
         request = Incoming(
             "?", b"*", "1.1", [], "", None, expects=False, keep_alive=False, upgrade=False, pieces=[]
@@ -481,7 +482,7 @@ class ServerConnection:
         await self._linger(complete=False)
 
     async def _linger(self, *, complete: bool) -> None:
-        # Closing before the sender has written all would reset the connection and take the answer with it.
+        # Closing before the sender has written everything would reset the connection, and lose the answer.
         if complete and self._link.is_quiet():
             return
         self.lingering_since = trio.current_time()

@@ -1,7 +1,7 @@
-"""`TrioTransport`: HTTP/1.1 for httpx on Trio's own streams. The one module here that knows httpx.
+"""`TrioTransport`: HTTP/1.1 for httpx on Trio. The only module of this package that uses httpx.
 
-httpx's transport looks at every connection of its pool for every request, twice; with fifty of them that is
-most of what a request costs. Here each request costs the same.
+httpx's own transport iterates over all connections of its pool twice for each request. With fifty connections
+that is most of a request's cost. Here a request costs the same for any number of connections.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 @contextmanager
 def within(seconds: float | None, error: type[httpx.TimeoutException]) -> Generator[None]:
-    """Raise `error` if the block takes longer than `seconds`; no bound if None."""
+    """Raise `error` if the block takes longer than `seconds`; None: no limit."""
     with trio.move_on_after(math.inf if seconds is None else seconds) as limit:
         yield
     if limit.cancelled_caught:
@@ -37,7 +37,7 @@ def within(seconds: float | None, error: type[httpx.TimeoutException]) -> Genera
 
 @contextmanager
 def _receiving(connection: ClientConnection, seconds: float | None = None) -> Generator[None]:
-    """Raise httpx's error for a response that does not come, or not within `seconds`."""
+    """Raise httpx's error if the response fails, or doesn't come within `seconds`."""
     try:
         with within(seconds, httpx.ReadTimeout):
             yield
@@ -48,10 +48,11 @@ def _receiving(connection: ClientConnection, seconds: float | None = None) -> Ge
 
 
 async def body_of(request: httpx.Request, framing: Framing) -> bytes | None:
-    """Return a request's body, if it is in memory or must be empty; else None.
+    """Return a request's body if it is in memory or must be empty; otherwise None.
 
     Raises:
-        httpx.LocalProtocolError: it is not as long as the headers say, or can't be read here.
+        httpx.LocalProtocolError: the body's length differs from the headers' length, or the body's stream is
+            not asynchronous.
     """
     try:
         whole = request.content
@@ -60,7 +61,7 @@ async def body_of(request: httpx.Request, framing: Framing) -> bytes | None:
             raise httpx.LocalProtocolError("an asynchronous transport needs an asynchronous body") from None
         if framing.length != 0:
             return None
-        # With its head the request would be complete, whatever still came.
+        # The head alone would complete the request, whatever body followed.
         whole = await _nothing(aiter(request.stream))
     if framing.length is not None and framing.length != len(whole):
         raise httpx.LocalProtocolError(_TOO_LONG if len(whole) > framing.length else _TOO_SHORT)
@@ -80,12 +81,14 @@ async def _nothing(pieces: AsyncIterator[bytes]) -> bytes:
 async def send_request(
     connection: ClientConnection, head: bytes, whole: bytes | None, framing: Framing, request: httpx.Request
 ) -> None:
-    """Write a request; `whole` is its body if it is in memory.
+    """Write a request; `whole` is its body if the body is in memory.
 
     Raises:
-        NothingSentError: not a byte of it has left, and its body was not touched.
-        httpx.LocalProtocolError: its body is not as long as its headers say; it has not left to its end.
-        httpx.ReadError, httpx.RemoteProtocolError: while it waited for a 100 before the body.
+        NothingSentError: no byte of the request was sent, and its body was not read.
+        httpx.LocalProtocolError: the body's length differs from the headers' length; the request was not sent
+            completely.
+        httpx.ReadError, httpx.RemoteProtocolError: the connection failed during the wait for a 100 before the
+            body.
     """
     if whole is not None and framing.length is not None and not framing.expects:
         await connection.send(head + whole)
@@ -95,7 +98,7 @@ async def send_request(
         with _receiving(connection):
             answered = not await connection.wait_continue()
         if answered:
-            # Without the body, which is never sent then: no other request can follow on this one.
+            # The body is never sent now, so no other request can follow on this connection.
             connection.broken = True
             return
     assert isinstance(request.stream, httpx.AsyncByteStream)
@@ -112,7 +115,7 @@ async def send_request(
             elif sent < framing.length:
                 await connection.send(piece)
             else:
-                # With this one the request is complete, and may take effect: so it must be the last.
+                # This piece completes the request, which may then take effect; so it is sent last.
                 last = last or piece
             if connection.broken:
                 return
@@ -127,8 +130,8 @@ async def send_request(
 
 
 async def _close_pieces(pieces: AsyncIterator[bytes]) -> None:
-    # A generator that was left in its middle would otherwise be finished by the garbage collector. Shielded,
-    # because it must be finished in a cancelled task too; with a deadline, because it is the caller's code.
+    # Finish a half-read generator here, not in the garbage collector. Shielded, so that a cancelled task
+    # finishes it too. With a deadline, because the generator is the caller's code.
     finish = cast("Callable[[], Awaitable[None]] | None", getattr(pieces, "aclose", None))
     if finish is not None:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
@@ -137,34 +140,35 @@ async def _close_pieces(pieces: AsyncIterator[bytes]) -> None:
 
 @final
 class TrioTransport(httpx.AsyncBaseTransport):
-    """Carry httpx's requests over HTTP/1.1 on Trio, through a pool of connections.
+    """An httpx transport for HTTP/1.1 on Trio, with a pool of connections.
 
-    An idle connection is used again unless the other side has closed it meanwhile; when it closes just then,
-    and not a byte of the request had been written, another connection is taken. Nothing else is repeated.
-    Requests beyond `connections` wait in line, in order. httpx's timeouts hold; its ``trace`` is told of
-    one step, ``http11.send_request_headers.started``.
+    An idle connection is used again unless the other side has closed it. If the other side closes the
+    connection before a byte of the request is written, another connection is used. A request is never
+    repeated in any other case. Requests beyond the number of connections wait in line, in order. httpx's
+    timeouts apply. Its ``trace`` extension gets one step, ``http11.send_request_headers.started``.
 
-    Proxies are not supported, neither as an argument nor from the environment; a `httpx.AsyncHTTPTransport`
-    knows them. HTTP/2 is not either. Must be used on Trio.
+    Proxies are not supported, neither as an argument nor from the environment; use `httpx.AsyncHTTPTransport`
+    for a proxy. HTTP/2 is not supported either. The transport must be used on Trio.
 
     Attributes:
-        connections: for many small requests that are written out already: see `ClientConnection.answer`.
+        connections: the pool, for small encoded requests: see `ClientConnection.answer`.
 
     Args:
-        ssl_context: for TLS; None: certificates and names are verified, by httpx's own list.
-        connections: at once, to all hosts together; or another transport's, which both use then, as they are.
-        idle: how many of them may wait for the next request; None: all.
-        idle_seconds: after so long an idle one is not used again.
-        uds: the path of a Unix socket that all requests go to, whatever host they name.
+        ssl_context: TLS context; None: certificates and names are verified, by httpx's own list.
+        connections: largest number of connections to all hosts together; or another transport's pool, which
+            both transports then share, as it is.
+        idle: largest number of idle connections; None: no limit.
+        idle_seconds: seconds after which an idle connection is no longer used.
+        uds: path of a Unix socket for all requests, whatever host they name.
 
     Raises:
         httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.LocalProtocolError,
-        httpx.UnsupportedProtocol: nothing of the request has left; of one whose body isn't as long as its
-            headers say, never all.
+        httpx.UnsupportedProtocol: no byte of the request was sent; a request whose body has the wrong length
+            is never sent completely.
         httpx.WriteError, httpx.WriteTimeout, httpx.ReadError, httpx.ReadTimeout, httpx.RemoteProtocolError:
-            it may have taken effect.
+            the request may have taken effect.
 
-    Cancellation: *ambiguous* once the request is being written; the connection is closed and its place free.
+    Cancellation: *ambiguous* once the request is being written; the connection is closed and its slot freed.
 
     Examples:
         async with httpx.AsyncClient(transport=TrioTransport()) as client:
@@ -232,7 +236,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
         return httpx.Response(reader.status, headers=reader.headers, stream=body, extensions=extensions)
 
     async def aclose(self) -> None:
-        """Close idle connections at once, and each other one after its request.
+        """Close idle connections at once, and each other connection after its request.
 
         Cancellation: *forceful*.
         """
@@ -257,10 +261,9 @@ def _prepare(request: httpx.Request) -> tuple[bytes, Origin, Framing]:
 
 @final
 class ResponseBody(httpx.AsyncByteStream):
-    """The pieces of a response's body as they come; its connection is free at the end, or when closed.
+    """Iterator over a response's body; the connection is free at the end, or when closed.
 
-    An iterator written out rather than a generator: one that is left half read holds nothing that the
-    garbage collector would have to finish.
+    The class is an iterator, not a generator: a half-read one leaves nothing to the garbage collector.
     """
 
     def __init__(
