@@ -164,7 +164,7 @@ def retry_after_of(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
 
 
 def _date(said: str) -> datetime | None:
-    from email.utils import parsedate_to_datetime  # imported here because servers nearly always send seconds
+    from email.utils import parsedate_to_datetime  # imported when needed: servers nearly always send seconds
 
     try:
         date = parsedate_to_datetime(said)

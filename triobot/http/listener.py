@@ -367,7 +367,7 @@ class _Server:
                 closed += 1
                 if closed % _TOGETHER == 0:
                     # Thousands of connections may expire together, and reconnect once they are closed. The
-                    # pause lets other tasks run; without a lack of room, expired connections do no harm.
+                    # pause lets other tasks run. While there is room, expired connections do no harm.
                     await trio.sleep(pause)
 
 

@@ -21,7 +21,7 @@ class UnsendableError(Exception):
 @final
 @guarded
 class Framing:
-    """Delimitation of a request's body.
+    """How a request's body is delimited.
 
     Attributes:
         length: the body's bytes; None if the body is sent in chunks.

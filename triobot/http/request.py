@@ -259,7 +259,6 @@ class RequestReader:
     # --- what the parser calls
 
     def on_message_begin(self) -> None:
-        """Start a new request."""
         self.begun = True
         self._target = b""
         self._headers = []
@@ -319,7 +318,6 @@ class RequestReader:
         self._requests.append(self._current)
 
     def on_body(self, piece: bytes) -> None:
-        """Add a piece of the body."""
         if self._current is not None:
             self._framing -= len(piece)
             self._left -= len(piece)
@@ -330,7 +328,6 @@ class RequestReader:
         self._framing -= _CHUNK_LINE
 
     def on_message_complete(self) -> None:
-        """Mark the request as complete."""
         if self._current is not None:
             self._current.complete = True
             self._ended = True

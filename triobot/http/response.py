@@ -112,7 +112,7 @@ class ResponseReader:
         self.reason = b""
 
     def on_status(self, reason: bytes) -> None:
-        """Store the status, and append to its reason, which may come in parts."""
+        """Store the status, and append to the reason text, which may come in parts."""
         if not self.done:
             status = self._parser.get_status_code()
             self.status = status if status >= 200 else 0
@@ -148,7 +148,6 @@ class ResponseReader:
             self._until_eof = self._has_no_length(status)
 
     def on_body(self, piece: bytes) -> None:
-        """Add a piece of the body."""
         if not self.done:
             self.size += len(piece)
             self.pieces.append(piece)

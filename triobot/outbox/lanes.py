@@ -5,10 +5,9 @@ are bounded.
 
 A started operation occupies one of `parallel` slots, so a burst is sent at the speed of the platform's
 answers. A lane gives up its slot when later requests of other lanes have been answered: the platform works,
-but this chat is stuck. All waiting lanes give up their slots, after a shorter time, while nothing is answered
-at all. The number of connections alone then bounds the operations in flight. The last connections are
-reserved for urgent classes. Lanes known to be stuck leave half of the connections, and some slots, to the
-other lanes.
+but this chat is stuck. While nothing is answered at all, every lane gives up its slot after a shorter time.
+Then only the number of connections bounds the operations in flight. The last connections are reserved for
+urgent classes. Lanes known to be stuck leave half of the connections, and some slots, to the other lanes.
 
 The order within a lane is strictly the order of queueing. Urgency only selects the next *lane*. A lane is as
 urgent as its most urgent operation, so a money operation also hurries the operations before it. Idle lanes
@@ -68,8 +67,8 @@ _OUTAGE: Final = 5.0
 _SILENCE: Final = 2.0
 _IN_SILENCE: Final = 3
 
-# Ready lanes per slot that count as a backlog. In a backlog the newest and the oldest lane alternate, so that
-# a user who writes now doesn't wait for the whole backlog.
+# Number of ready lanes per slot at which a backlog begins. In a backlog the newest and the oldest lane
+# alternate, so that a user who writes now doesn't wait for the whole backlog.
 _BACKLOG: Final = 16
 
 # A lane that got a 429 pauses between operations; each good answer shortens the pause.
@@ -210,7 +209,7 @@ class Lanes(Generic[P]):
         self._limited_since = 0.0
         # Time of the first failure since the last success; None without such a failure.
         self._failing_since: float | None = None
-        # Time of the last answer, or of the first request after no requests were in flight.
+        # Time of the last answer, or of a later request that started while no request was in flight.
         self._heard_at = float("-inf")
         # Latest start time among the answered requests.
         self._answered_began = float("-inf")
@@ -242,7 +241,7 @@ class Lanes(Generic[P]):
         return lane.listed is not None and not others
 
     def hasten(self, place: P, urgency: Urgency, now: float) -> None:
-        """Raise the urgency of an entry that isn't in flight; never lower it."""
+        """Raise, but never lower, the urgency of an entry that isn't in flight."""
         lane = self._lanes[place.key]
         if urgency < place.urgency:
             lane.counts[place.urgency] -= 1

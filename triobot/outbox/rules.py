@@ -19,7 +19,8 @@ class OutboxRules:
     """Settings of an outbox; the defaults suit a platform with unknown limits.
 
     Attributes:
-        parallel: lanes with an operation in flight that counts as quickly answered.
+        parallel: number of slots: lanes with an operation in flight that may still be answered at the usual
+            speed.
         connections: requests in flight at a time, including requests to stuck chats; the client needs as many
             connections.
         uploads: file uploads at a time.

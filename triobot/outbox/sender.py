@@ -3,12 +3,12 @@
 The platform's client may be able to begin a request without a task of its own (`seams.BeginsRequests`). The
 caller's task then sends its own operation when the operation starts; with a separate task an echo takes 40 %
 longer. The caller's task uses no cancel scope for that: the outbox's timer task calls `expire` to end late
-requests. A cancelled caller leaves a request that may have been sent to a courier, so the lane starts its
-next operation only when the platform has answered.
+requests.
 
 A *courier* is a task of the outbox's own for one attempt. Couriers handle everything that callers can't send
 themselves: files, operations that have to wait in their position, probes, operations without a waiting task,
-and every operation if the client can't begin requests.
+and every operation if the client can't begin requests. A courier also takes over a cancelled caller's request
+if the request may have been sent. So the lane starts its next operation only when the platform has answered.
 
 `retry` and `breaker` decide what follows from an attempt. No courier raises a platform error.
 """

@@ -215,7 +215,7 @@ class PaymentsAdmin:
         running = self._inquire is not None
         for entry in await self._in(UNPAID, chat_id):
             if running and entry.taker == "conversation":
-                # Its conversation was just ended, and may not have given up the payment yet.
+                # The payment's conversation was just ended, and may not have given up the payment yet.
                 await self._books.move(entry.id, Plain("taker_gone"), may_fail=True, taker="conversation")
         for entry in await self._in(UNPAID, chat_id):
             over = watched_until(entry)

@@ -216,8 +216,8 @@ def moving(
         try:
             entry = None if row is None else entry_of(row)
         except UnreadableRecordError:
-            # Another version wrote the row. Raise an alarm for the operator, and don't block the rest of the
-            # commit.
+            # Another version of the bot wrote the row. Raise an alarm for the operator, and don't block the
+            # rest of the commit.
             text = f"payment {id_} can't be read by this version: {', '.join(map(_word, facts))}"
             return (RaiseAlarm("payment_unverified", id_, text, now),)
         if planned is not None and entry == planned.entry:

@@ -99,7 +99,8 @@ class CallbackHandler:
         # A lapsed invoice matches only if no other invoice does.
         matching = [entry for entry in matching if entry.state != "lapsed"] or matching
         if len(matching) != 1:
-            # The platform knows the invoice, so the callback isn't forged: a separate alarm keeps its number.
+            # The platform knows the invoice, so the callback isn't forged. Raise an alarm with the invoice's
+            # number as its key, instead of the shared alarm.
             key = event.invoice_id if matching else SHARED["foreign_payment"]
             await self._foreign(event.invoice_id, event.chat_id, also, key)
             return True

@@ -458,7 +458,8 @@ class Cashier:
         try:
             await work_on(id_, self._patient, self._hands, self._clock.now)
         except UnreadableRecordError:
-            # Another version wrote the row. It stays in `_busy`, so that it isn't tried every second.
+            # Another version of the bot wrote the row. Its payment stays in `_busy`, so that it isn't tried
+            # every second.
             text = f"payment {id_} can't be read by this version; it is neither verified nor delivered"
             self._ring(Alarm("payment_unverified", id_, text))
             return

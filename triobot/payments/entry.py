@@ -106,7 +106,7 @@ class Entry:
         ask: first request of the next examination; "inquire" once a verify may have been sent.
         asked_at: when the last verify began.
         verify_said: answer of that verify; None before the answer, and after an inquiry's first "verified".
-        seen_at: when the inquiry first said "verified" without a verify that did.
+        seen_at: when the inquiry first said "verified", while no verify has said so.
         doubt_at: when the last verify with a lost answer began: it may still take effect for a while. None
             once that verify certainly captured nothing.
         clean_at: last moment at which the payment was certainly unpaid; the platform's hour begins no

@@ -23,11 +23,12 @@ class Hands:
     """The functions with effects beyond the store.
 
     Attributes:
-        ask: sends a verify or inquiry; raises no failure: an unreadable answer is "unknown".
+        ask: sends a verify or inquiry; a failure is not raised, but returned as "unknown", like an unreadable
+            answer.
         remove: removes the button from the user's screen. Returns False on failure; None if a more urgent
             duty of the payment cancelled the attempt.
-        deliver: hands captured money to the aside for its item, once "delivered" is stored; False without
-            such an aside.
+        deliver: hands captured money to the aside for its item, once "delivered" is stored; returns False if
+            no route takes the item.
     """
 
     ask: Callable[[Entry, Literal["verify", "inquire"]], Awaitable[PaymentAnswer]]

@@ -84,7 +84,7 @@ def distance(entry: Entry, clean_at: int) -> int:
 
 
 def rarely(entry: Entry, at: int, pause: int) -> int:
-    """Return `pause`, or a longer pause for an outcome unknown for days: only accounting still needs it."""
+    """Return `pause`, or a longer pause for an outcome unknown for days, which only accounting still needs."""
     return max(pause, (at - _fresh_at(entry, at)) // 24)
 
 
@@ -203,7 +203,8 @@ def _blind(entry: Entry) -> tuple[int, Clock] | None:
         return entry.blind_at + rarely(entry, entry.blind_at, BLIND_STILL), "unchecked_20min"
     unpaid = unpaid_until(entry)
     asked = [unpaid + distance(entry, unpaid) + ANSWER]
-    # After an earlier examination, the platform gets as long to answer as at first.
+    # A callback, and the conversation's end, cause an early examination. The platform gets `BLIND` for its
+    # answer.
     asked += [at + BLIND for at in (entry.hinted_at, entry.ended_at) if at is not None and at > unpaid]
     # After a start or standstill one alarm covers the past; then the platform gets time to answer.
     return max(min(asked), (entry.watched_at or 0) + ANSWER), "unchecked_20min"

@@ -348,8 +348,8 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(("mismatch",), ("taker_gone",)),
     Transition(("settled", "mismatch", *ENDED), ("restart", "restored")),
     # --- a backup was restored: open payments may have been captured and granted after the backup. So the
-    # inquiry comes first. A payment found paid counts as captured before the restore, and needs an operator.
-    # An unpaid payment continues: no goods were given for it.
+    # inquiry comes first. If the inquiry says "verified", the payment counts as captured before the restore,
+    # and needs an operator. An unpaid payment continues: no goods were given for it.
     Transition(UNPAID, ("restored",), "verifying", due=(*_INQUIRE, Due("remove", "ended_or_captured"))),
     Transition(
         ("verifying",),
@@ -370,8 +370,8 @@ TABLE: Final[tuple[Transition, ...]] = (
     ),
     # The aside that has the payment continues, but gives no more goods by a step.
     Transition(("delivered",), ("restored",), tell=(TellOperator("granted_before_maybe"),)),
-    # --- the machine's clock: after a set-back everything due is due now and no moment is in the future;
-    # after a set-forward all moments move along
+    # --- the machine's clock. After a set-back, future due times move to now, and no past event lies in the
+    # future. After a set-forward, the stored times of past events move along.
     Transition((*_LIVE, "verified", "delivered"), ("clock_set_back", "clock_set_forward")),
     # --- the aside that has the payment can't continue
     Transition(("verified", "delivered"), ("parked",), tell=(TellOperator("captured_but_parked"),)),
