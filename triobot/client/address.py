@@ -40,7 +40,7 @@ _PORTS: Final = {"https": 443, "http": 80}
 @final
 @guarded
 class BaseUrl:
-    """The platform's checked address.
+    """The platform's base URL, checked.
 
     Attributes:
         host: in lower-case ASCII, without a dot at the end.
@@ -108,7 +108,7 @@ def is_loopback_host(host: str) -> bool:
 def registrable_domain(host: str) -> str:
     """Return the registered domain of a host: ``example.com`` for ``api.example.com``.
 
-    An address is returned unchanged. So are a name of one label, and a public suffix such as ``co.uk``.
+    An address, a name of one label, and a public suffix such as ``co.uk`` are returned unchanged.
     """
     if _literal(host) is not None or "." not in host:
         return host
@@ -116,7 +116,7 @@ def registrable_domain(host: str) -> str:
 
     end = host.rpartition(".")[2]
     with Path(PSLFILE).open(encoding="utf-8") as lines:
-        # Only the suffixes with the same ending: all ten thousand take 20 times as long, and 4 MB.
+        # Load only suffixes with the host's ending: all ten thousand take 20 times as long, and 4 MB.
         known = PublicSuffixList([line for line in lines if end.startswith("xn--") or _ends(line, end)])
     return known.privatesuffix(host) or host
 
@@ -152,7 +152,7 @@ def allowed_domains(base: BaseUrl, further: Iterable[str]) -> frozenset[str]:
 
 
 def check_addresses(addresses: Iterable[str], *, trusted_network: bool) -> tuple[str, ...]:
-    """Check the resolved addresses of a media host; all must be public, so that no name leads inside.
+    """Check the resolved addresses of a media host: all must be public, since a name can lead inside.
 
     Raises:
         RemoteProtocolError: an address is not public.

@@ -33,7 +33,7 @@ from .terms import (
     stalled,
 )
 
-# Errors of transports for failures of the connection or the other side; bugs of a transport are others.
+# Errors of transports for a failure of the connection or of the other side, as opposed to bugs.
 FAILURES: Final = (httpx.TransportError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 # Long enough to close a socket; closing doesn't wait for the other side.

@@ -46,7 +46,7 @@ _SUFFIXES: Final = frozenset(
 
 @final
 class MediaFetcher:
-    """Fetches files by the rules for addresses, over a transport of its own."""
+    """Fetches files from allowed addresses, over a transport of its own."""
 
     def __init__(self, terms: Terms, transport: httpx.AsyncBaseTransport | None) -> None:
         self._domains = allowed_domains(terms.base, terms.hosts)
@@ -201,7 +201,7 @@ class _Named:
 
 
 async def place_for(to: Path, name: str) -> Path:
-    """Return `to`, or a random name in `to` if it is a directory.
+    """Return `to`; if `to` is a directory, return a path with a random name in that directory.
 
     Only a harmless ending of the sender's `name` is kept.
     """
@@ -218,9 +218,10 @@ def harmless_suffix(name: str) -> str:
 
 @asynccontextmanager
 async def new_file(place: Path) -> AsyncGenerator[BinaryIO, None]:
-    """Open a temporary file for writing. It replaces `place` if the block succeeds, and is deleted otherwise.
+    """Open a temporary file for writing.
 
-    Only the owner can read the file. A link at `place` is replaced, not followed.
+    The file replaces `place` if the block succeeds, and is deleted otherwise. Only the owner can read the
+    file. A link at `place` is replaced, not followed.
 
     Raises:
         OSError: the disk's own error, unchanged.

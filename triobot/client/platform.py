@@ -180,8 +180,8 @@ class PlatformClient:
         doesn't arrive. Without a readable id, the `Sent` has no id. The same holds for every other operation
         whose result isn't in the body. For an operation with its result in the body, an unreadable 2xx answer
         counts as unknown, because the platform may have performed it. If an answer breaks off within its
-        head, its status decides if it was read. A transport of yours doesn't report such a status, so the
-        outcome is then unknown.
+        head, a status that was read decides. With a transport of yours the outcome is then unknown, because
+        the transport doesn't report the status.
 
         Raises:
             LocalProtocolError: the operation can't be sent, its file can't be read, or its file changed while
@@ -206,17 +206,18 @@ class PlatformClient:
         return self._result(operation, await self._carried().carry(operation))
 
     def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> PostedForm[R] | None:
-        """Encode an operation as a request for the task that awaits its result.
+        """Encode an operation as a request. The task that awaits the request's `result` sends it.
 
-        The caller limits the request's time: only `seams.Begun.expire` ends it. Begin at most as many
-        requests at a time as there are connections: the wait for a connection counts in a request's time.
+        The caller limits the request's time: only `seams.Begun.expire` ends the request. Begin at most as
+        many requests at a time as there are connections: the wait for a connection counts in a request's
+        time.
 
         Args:
             fresh: use a new connection: the platform may have closed an idle one unnoticed.
 
         Returns:
-            The request; None if only `perform` can send the operation: one with a file, or over another
-            library's transport.
+            The request. None for an operation with a file, and with another library's transport: only
+            `perform` can send those.
 
         Raises:
             LocalProtocolError: as `perform`.
@@ -227,7 +228,7 @@ class PlatformClient:
         return self._forms.write_out(operation, fresh=fresh)
 
     async def upload(self, operation: Upload, on_progress: UploadProgress | None = None) -> Uploaded:
-        """Perform an upload and return facts about the sent file, for callers that keep descriptors.
+        """Perform an upload, and return the descriptor with the sent file's digest and size.
 
         The file is read in pieces while it is sent; one piece is in memory at a time.
 

@@ -69,7 +69,7 @@ class PostedForm(Generic[R]):
     Args:
         operation: the operation to perform.
         message: the whole encoded request.
-        forms: provide a connection, and read the answer.
+        forms: provides the connection, and reads the answer.
         within: seconds that the caller should wait.
         fresh: see `PlatformClient.begin`.
     """

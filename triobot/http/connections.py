@@ -3,8 +3,8 @@
 `Connections` manages idle connections, slots, and the line of waiting requests. A *slot* is the right to an
 open or opening connection; there are `most` slots. A request without a slot waits in line. A connection that
 becomes free goes to the first request in line. If that request needs another origin, the connection is
-closed, and the request gets the slot. Each operation takes the same time for any number of connections: none
-iterates over all of them.
+closed, and the request gets the slot. Each operation of `Connections` takes the same time for any number of
+connections.
 
 `ClientConnection` is one connection: it sends a request, reads the response, and determines whether another
 request may follow. A failed write is no error yet: a server may refuse a long body early, answer and close,
@@ -275,12 +275,12 @@ class Connections:
         self._line: OrderedDict[Waiter, None] = OrderedDict()
 
     def close(self) -> None:
-        """Close idle connections now and others on return; assign no more connections."""
+        """Close idle connections now, and each other one after its request; assign no more connections."""
         self._closed = True
         self.close_idle()
 
     def idle(self, origin: Origin) -> ClientConnection | None:
-        """Take an idle connection without any bytes or end since its last request; None if there is none."""
+        """Take an idle connection on which no byte and no end has arrived; None if there is none."""
         while self._idle and (connection := self.take(origin, self._time())) is not None:
             if connection.is_quiet():
                 return connection

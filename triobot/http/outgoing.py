@@ -65,7 +65,7 @@ def encode_head(
 
 
 def framing_of(headers: Sequence[tuple[bytes, bytes]]) -> Framing:
-    """Return the delimitation of the body by its headers; without such a header the body is empty.
+    """Return how the headers delimit the body; without such a header there is no body.
 
     Raises:
         UnsendableError: the headers contain two lengths, or an invalid length.

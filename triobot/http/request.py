@@ -250,7 +250,7 @@ class RequestReader:
             return min(at + self._left, len(unread))
         end = unread.find(HEAD_END, at) + len(HEAD_END)
         if end < len(HEAD_END):
-            # A possible beginning of an empty line waits for its rest.
+            # Bytes that may begin an empty line wait for the rest of that line.
             begun = (part for part in (3, 2, 1) if unread.endswith(HEAD_END[:part], at))
             end = len(unread) - next(begun, 0)
         # At most one byte beyond the limit, which suffices to refuse the request.
@@ -324,7 +324,7 @@ class RequestReader:
             self._current.pieces.append(piece)
 
     def on_chunk_header(self) -> None:
-        """Allow the bytes of one more chunk's line."""
+        """Allow `_CHUNK_LINE` bytes for one more chunk's line."""
         self._framing -= _CHUNK_LINE
 
     def on_message_complete(self) -> None:

@@ -153,7 +153,7 @@ class ResponseReader:
             self.pieces.append(piece)
 
     def on_chunk_header(self) -> None:
-        """Allow the bytes of one more chunk's line."""
+        """Allow `_CHUNK_LINE` bytes for one more chunk's line."""
         self._framing -= _CHUNK_LINE
 
     def on_message_complete(self) -> None:

@@ -341,7 +341,7 @@ class ServerConnection:
 
     @property
     def kept_waiting_since(self) -> float:
-        """Time since when only the sender delays this connection; infinite while a handler works on it.
+        """Time since which only the sender delays this connection; infinite while a handler works on it.
 
         The connection may wait for a request, for the rest of a head, or for the next bytes of a body. It may
         discard bytes after its last answer. After a moment, a wait for the sender to read an answer counts

@@ -154,7 +154,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
         connections: the pool, for small encoded requests: see `ClientConnection.answer`.
 
     Args:
-        ssl_context: TLS context; None: certificates and names are verified, by httpx's own list.
+        ssl_context: TLS context; None: verifies host names, and certificates by the list that httpx uses.
         connections: largest number of connections to all hosts together; or another transport's pool, which
             both transports then share, as it is.
         idle: largest number of idle connections; None: no limit.

@@ -4,7 +4,7 @@ Suggested reading order:
 
 - `lanes` and `pacing`: which operation may start;
 - `retry`: what follows from a failed attempt;
-- `breaker`: whether a refusal is due to the token or to one chat;
+- `breaker`: whether the token or one chat caused a refusal;
 - `delivery`: the entries of a lane;
 - `suspects`, `uploads`, `typing` and `answers`;
 - `sender` and `outbox`: the only two modules that start tasks.
@@ -12,7 +12,7 @@ Suggested reading order:
 The outbox keeps everything in memory. Callers of `perform` store what must survive the process, before and
 after the call.
 
-Broadcasts are such a caller: `course` decides, and `broadcasts` runs the tasks.
+Broadcasts call `perform` in that manner: `course` decides, and `broadcasts` runs the tasks.
 """
 
 from .broadcasts import Announcement, Broadcasts, open_broadcasts

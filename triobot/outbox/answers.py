@@ -1,8 +1,9 @@
-"""Answers to button presses: one per press, sent by the author, or with an empty text after a delay.
+"""Answers to button presses: one per press, by the author, or by the outbox with an empty text.
 
-Answers have senders of their own, so an answer never waits behind the messages of its chat. A late answer is
-useless, so no answer is retried. When too many answers wait, the oldest answer without a waiting task is
-discarded. Failures are counted and logged, never raised.
+The outbox sends an empty answer if the author sends none in time. Answers have senders of their own, so an
+answer never waits behind the messages of its chat. A late answer is useless, so no answer is retried. When
+too many answers wait, the oldest answer without a waiting task is discarded. Failures are counted and logged,
+never raised.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def is_stuck(lanes: Lanes[Delivery], now: float) -> bool:
     That is so while operations are queued, none is in flight, and one of these is true:
 
     - the breaker holds everything;
-    - every lane's first operation waits for a repeated attempt;
+    - the first operation of every lane has failed at least once;
     - the pace would delay the queue by more than a second, and every operation is repeated after the next
       start or may be lost.
     """

@@ -13,14 +13,18 @@ operation is *suspected*, and waits in its lane until one of these decides:
   request has succeeded in this process. Otherwise the chat is the cause.
 
 A broadcast's refusal is *faint* evidence if the chat hasn't worked lately: most users of an old audience may
-have left. Faint refusals wait for a success like other refusals, but they don't count among the several
-chats. After a minute without any success, several faint refusals mean the token, and a few mean the chats.
+have left. Faint refusals wait for a success like other refusals, but don't count among the several chats.
+After a minute without any success, several faint refusals mean the token, and a few mean the chats.
 
 No operation fails while everything is held. Every half minute one queued operation is sent as a probe. While
-few chats are suspected, an operation of an unrefused chat is sent as a probe at once. A *question*, a request
-that concerns no chat, is also sent every half minute, since the queue may be empty, and since a chat that was
-left proves nothing. The first question is sent at once if everything is held because time passed. The first
-success releases all operations, and the breaker judges each refusal afresh.
+fewer than `BreakerRules.chats` are suspected, an operation of a chat without a refusal is sent as a probe at
+once.
+
+A *question*, a request that concerns no chat, is sent every half minute too: the queue may be empty, and a
+chat that was left proves nothing. The first question is sent at once if everything is held because time
+passed.
+
+The first success releases all operations, and the breaker judges each refusal afresh.
 """
 
 from __future__ import annotations
@@ -197,8 +201,9 @@ class Breaker:
         return False
 
     def judge(self, now: float) -> tuple[Hashable, ...]:
-        """Decide the suspicions that have waited long enough. Call `judge` at `look_again`, before starting
-        operations.
+        """Decide the suspicions that have waited long enough.
+
+        Call `judge` at the time from `look_again`, before starting operations.
 
         Returns:
             The chats that are the cause of their refused operations.

@@ -339,7 +339,7 @@ class Broadcasts:
         for run in self._running.values():
             run.forget(chat_id)
 
-    # --- life
+    # --- running
 
     def rest(self) -> None:
         """Send to no further receiver until the next start of the bot. Captures continue."""

@@ -322,7 +322,8 @@ def with_media(operation: Operation[object], media: Media) -> Operation[object]:
 def comes_again(delivery: Delivery) -> bool:
     """Return whether a restart may drop the delivery.
 
-    Each call must have a journal that repeats the operation, or a repeatable operation such as an edit.
+    That holds if each call has a journal, which repeats the operation, or has a repeatable operation such as
+    an edit.
     """
     return all(call.recorded is not None or repeatable(call.operation) for call in delivery.calls)
 

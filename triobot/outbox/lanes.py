@@ -47,7 +47,7 @@ PATIENCE: Final = {
 # Least seconds for which a lane keeps its slot while other lanes are answered. Twice the usual answer time
 # applies if longer.
 _WAITS: Final = 0.5
-# Divisor of that time while nothing is answered.
+# Divisor of `_WAITS` while nothing is answered.
 _HASTE: Final = 5
 
 # Failures in a row that make a lane stuck. A single unanswered attempt also makes a lane stuck.
@@ -55,7 +55,7 @@ _STRIKES: Final = 3
 # How often stuck lanes may be passed over before a stuck lane starts.
 _STUCK_PATIENCE: Final = 3
 
-# Longest rest of a payment's lane, in seconds: a payment must be verified within an hour.
+# Longest pause of a payment's lane, in seconds: a payment must be verified within an hour.
 _LONGEST_MONEY_REST: Final = 300.0
 
 # Seconds without a success that count as an outage. After an outage, lanes don't wait for the end of their
@@ -120,7 +120,7 @@ class LaneStanding(Generic[P]):
         places: the lane's entries in sending order.
         flying: number of entries in flight, from the front.
         suspended: whether the lane waits for `Lanes.resume`.
-        not_before: end of the lane's rest, by the caller's clock.
+        not_before: end of the lane's pause, by the caller's clock.
     """
 
     places: tuple[P, ...]
@@ -132,7 +132,7 @@ class LaneStanding(Generic[P]):
 @final
 @attrs.define(eq=False)
 class _Lane(Generic[P]):
-    """A lane with an entry, or with a rest that isn't over.
+    """A lane with an entry, or with a pause that isn't over.
 
     Attributes:
         head: the entry that has started at least once: in flight, or put back.
@@ -202,7 +202,7 @@ class Lanes(Generic[P]):
         self._newest_next = False
         # Time of the last start while half of the connections were in use.
         self._flew_at = 0.0
-        # End of the rest of all classes except money.
+        # End of the pause of all classes except money.
         self.limited_until = 0.0
         # End of each lane's pause that the platform asked for, and the start of the oldest of these pauses.
         self._limits: dict[Hashable, float] = {}
@@ -221,7 +221,7 @@ class Lanes(Generic[P]):
         self._resting: list[tuple[float, int, _Lane[P]]] = []
         self._ticks = count()
 
-    # --- taking and leaving a place
+    # --- queueing and withdrawing
 
     def queue(self, place: P, now: float) -> bool:
         """Add an entry to the end of its lane.
@@ -446,7 +446,7 @@ class Lanes(Generic[P]):
                 lane.wakes_at, lane.not_before = NEVER, lane.limited_until
                 self._arrange(lane, now)
 
-    # --- looking
+    # --- state
 
     def last(self, key: Hashable) -> P | None:
         """Return a lane's last entry, if that entry has never started."""
@@ -492,7 +492,7 @@ class Lanes(Generic[P]):
         """Number of lanes that wait for `resume`."""
         return len(self._suspended)
 
-    # --- inside
+    # --- internals
 
     def _all_start_at(self, now: float) -> float:
         """Return when all classes may start an entry; money always may.

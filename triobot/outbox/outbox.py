@@ -126,8 +126,8 @@ class LaneOutbox:
         """Answer a press with the author's text, without waiting for the chat's messages.
 
         Returns:
-            False if the press was already answered. True doesn't mean success: late or failed answers are
-            only counted.
+            False if the press was already answered, or the outbox is closed. True doesn't mean success: late
+            or failed answers are only counted.
 
         Raises:
             LocalProtocolError: the text can't be sent.
@@ -182,7 +182,7 @@ class LaneOutbox:
         return self._sender.lanes.pace.rate
 
     def works(self) -> bool:
-        """Return whether the platform accepts requests. If that is unknown, ask it for later calls."""
+        """Return whether the platform accepts requests; if unknown, send a question in the background."""
         return self._sender.works()
 
     @property
@@ -206,10 +206,13 @@ class LaneOutbox:
             lane.suspended,
         )
 
-    # --- life
+    # --- running
 
     async def live(self, task_status: trio.TaskStatus[None]) -> None:
-        """Run the outbox's tasks until `close`, and through the grace period. `open_outbox` calls both."""
+        """Run the outbox's tasks until `close`, and through the grace period.
+
+        `open_outbox` calls `live` and `close`.
+        """
         with trio.CancelScope(shield=True):
             try:
                 async with trio.open_nursery() as nursery:

@@ -166,8 +166,8 @@ class LaneSender:
 
         Verify and inquiry don't queue behind the chat's messages. A phone number and its owner's chat id have
         different lanes. An edit with `Urgency.BESIDE` has no position in its chat's order, and the chat's
-        messages never wait for the edit. It does keep its order with other edits of the same message. An edit
-        right behind an edit of the same message replaces the earlier edit.
+        messages never wait for the edit. Such an edit keeps its order with other edits of the same message.
+        An edit right behind an edit of the same message replaces the earlier edit.
 
         Args:
             doubted: called, and not awaited, when the operation is sent again although it may have arrived.
@@ -177,7 +177,7 @@ class LaneSender:
         Raises:
             RefusedError: the platform refused the operation. 403 only if the chat is the cause, not the
                 token.
-            NotDeliveredError: only failures for `RetryRules.patience`, or the outbox closed.
+            NotDeliveredError: the lane only failed for `RetryRules.patience`, or the outbox closed.
             DeliveryUnknownError: the operation may have taken effect: an invoice, `OnUnknown.RAISE`, or the
                 end of the patience.
             ForbiddenError: the user left the chat meanwhile (`drop`).
@@ -423,7 +423,7 @@ class LaneSender:
                 self.go_on()
             raise
         else:
-            self._carried.pop(delivery, None)  # may be gone already: an answer with an unfinished body counts
+            self._carried.pop(delivery, None)  # absent if expired: an answer without its body's end counts
             self._ended_well(delivery, call.operation, result)
             self.go_on()
             return result
@@ -509,7 +509,7 @@ class LaneSender:
         self.suspects.worked(chat_of(operation.chat_id), began, self._time())
 
     def works(self) -> bool:
-        """Return whether the platform accepts requests. If that is unknown, ask it for later calls."""
+        """Return whether the platform accepts requests; if unknown, send a question in the background."""
         if self._breaker.may_ask_first():
             self._breaker.ask_started(self._time())
             self._start(self._ask)
@@ -650,7 +650,7 @@ class LaneSender:
             self._failed += 1
             own = copy_for(error)
 
-    # --- looking
+    # --- state
 
     def statistics(self, *, answers_sent: int, answers_failed: int) -> OutboxStatistics:
         """Return the outbox's state and counters."""

@@ -68,7 +68,7 @@ class Suspects:
         self._ask = ask
         self.told: Held | None = None
 
-    # --- what may leave
+    # --- starting
 
     def take(self, now: float) -> Delivery | None:
         """Start the next delivery that may start; while everything is held, start a probe or nothing."""
@@ -95,7 +95,7 @@ class Suspects:
             breaker_at = NEVER
         return min(self._lanes.look_again(now), breaker_at)
 
-    # --- what is suspended
+    # --- suspending
 
     def suspend(self, delivery: Delivery, refusal: Exception, now: float) -> None:
         """Keep a refused delivery in its lane until the breaker has decided."""
@@ -104,20 +104,20 @@ class Suspects:
         self._lanes.suspend(delivery, now)
 
     def cleared(self, delivery: Delivery) -> None:
-        """Remove a delivery from the suspended ones, because it is retried, moved or withdrawn."""
+        """Remove a delivery from `waiting`, because the delivery is retried, moved or withdrawn."""
         waiting = self.waiting.get(delivery.chat)
         if waiting is not None and waiting.pop(delivery, waiting) is None and not waiting:
             del self.waiting[delivery.chat]
 
     def left(self, chat: Hashable, now: float) -> None:
-        """Record that the user left a chat. Suspended deliveries of the chat are tried again.
+        """Record that the user left a chat, and retry the chat's suspended deliveries in payments' lanes.
 
-        Only lanes of payments still have such deliveries then.
+        The caller drops the deliveries in the chat's own lanes.
         """
         self.breaker.left(chat)
         self._try_again((chat,), now)
 
-    # --- the breaker's word
+    # --- the breaker's decisions
 
     def judge(self, now: float) -> list[Delivery]:
         """Withdraw and return the deliveries refused because of their own chat; the caller fails them."""

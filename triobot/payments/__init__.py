@@ -1,6 +1,6 @@
 """Payments: the ledger of requested payments, and the task that verifies them.
 
 `entry`, `facts`, `table`, `ledger` and `schedule` decide, with the time as an argument; the other modules act
-on the decisions. The package depends on the protocols of `triobot.seams` only: the store keeps rows, the
-outbox sends requests to the platform, and conversations and asides receive verified payments.
+on the decisions. The store keeps the payments' rows, the outbox sends requests to the platform, and
+conversations and asides receive verified payments.
 """

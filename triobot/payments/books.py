@@ -236,7 +236,7 @@ def moving(
 
 
 def opening(books: Books, entry: Entry, now: int) -> tuple[Entry, MovePayment]:
-    """Return a new entry as it is once being sent, and the write that stores the entry first.
+    """Return a new entry after "send_begun", and the write that stores the entry first.
 
     The commit is refused if another owner has the number. The write does nothing if the entry exists already.
     """

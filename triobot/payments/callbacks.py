@@ -45,7 +45,7 @@ _PAGE: Final = 200
 
 
 class LookUp(Protocol):
-    """Inquire about an invoice that may be ours; capture nothing."""
+    """Function that inquires about an invoice that may be ours, without a capture."""
 
     def __call__(self, chat_id: ChatId, invoice_id: InvoiceId, /) -> Awaitable[PaymentAnswer]: ...
 
@@ -181,8 +181,8 @@ class Callbacks:
                 while self._waiting:
                     nursery.start_soon(self._take, *self._waiting.popleft())
                 if self._left is not None and not self._in_hand:
-                    # Memory is free again. Callbacks between the two positions that were stored are no longer
-                    # in the inbox.
+                    # Memory is free again. Between the two positions the inbox contains only callbacks that
+                    # aren't stored yet.
                     nursery.start_soon(self._take_what_was_left, *self._left)
                     self._left = None
 

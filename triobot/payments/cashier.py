@@ -258,7 +258,7 @@ class Cashier:
             epoch=self._epoch,
         )
 
-    # --- the start
+    # --- start
 
     async def start(self, alive: Alive) -> None:
         """Take over the last process's payments; call this before conversations continue, and before `run`.
@@ -270,8 +270,8 @@ class Cashier:
         """
         self._alive = alive
         self._seen = await self._watched_last()
-        # After a restore, paid payments change their taker first: no conversation may come back to one
-        # before.
+        # After a restore, the payments are taken over here, not in `run`: each paid payment gets another
+        # taker before its conversation may come back to it.
         self._started = self._clock.now()
         if (await self._store.setting(EPOCH) or "0") == str(self._epoch):
             await self._take_up(_URGENT)
@@ -281,7 +281,7 @@ class Cashier:
             await self._commit_at_last(PutSetting(EPOCH, str(self._epoch)))
 
     async def _take_up(self, states: Sequence[State], *, restored: bool = False) -> None:
-        """Apply the start's facts to the payments in these states, one page in a transaction."""
+        """Record the program's start in the payments in these states, one page in a transaction."""
         after: RefId | None = None
         find = self._store.payments.find
         while page := await find(states=states, after=after, limit=_PAGE):
@@ -358,18 +358,18 @@ class Cashier:
         return f"{count} payments were open, of {money} in all: {', '.join(named)}{more}" if count else ""
 
     async def _beat(self) -> None:
-        """Store the time at which payments are being watched."""
+        """Store the present time as the last time at which payments were watched."""
         now = self._clock.now()
         if self._watching and abs(now - self._beaten) >= MINUTE:
             self._beaten = now
             await self._commit_at_last(PutSetting(WATCHED, f"{now} {self._clock.jumped()}"))
 
     async def _set_back(self) -> None:
-        """After the time of day was set back, make due times in the future due at once."""
+        """After the time of day was set back, move stored times that lie in the future to now."""
         await self._happens_to_all(_LEFT, Plain("clock_set_back"))
 
     async def _set_forward(self, by: int) -> None:
-        """Move stored moments along with the time of day; warn of the risk if the standstill was long."""
+        """Move stored times along with the time of day; raise an alarm after a jump of more than an hour."""
         await self._happens_to_all(_LEFT, SetForward(by))
         now = self._clock.now()
         if by > WINDOW and (named := await self._open_since(now)):
@@ -492,7 +492,7 @@ class Cashier:
                 self._ring(Alarm("store_unwritable", "store", text))
                 await trio.sleep(_RETRY_STORE)
 
-    # --- hands
+    # --- requests and deliveries
 
     async def ask(self, entry: Entry, to: Literal["verify", "inquire"]) -> PaymentAnswer:
         """Verify or inquire, a bounded number of requests at a time."""

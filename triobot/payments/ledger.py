@@ -456,8 +456,8 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
 def _elsewhere(entry: Entry, hint: Hint) -> bool:
     """Return whether a decline concerns another button than ours.
 
-    The message was forwarded, or a sender only knows the number. A payment sent twice is on the screen twice.
-    A callback without a message counts as ours.
+    The user may have pressed a forwarded message, or a forger may know only the payment's number. If the
+    message was sent twice, both buttons are ours. A callback without a message id counts as ours.
     """
     known = None not in (hint.message_id, entry.message_id) and not entry.lost
     return hint.chat_id != entry.chat_id or (known and hint.message_id != entry.message_id)

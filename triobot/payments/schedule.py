@@ -73,7 +73,8 @@ def next_check(entry: Entry, now: int) -> int:
         return now + distance(entry, now)
     at = now + pause(PAUSES, entry.tries, rarely(entry, now, UNCLEAR))
     alarm = None if "unchecked_20min" in entry.warned else _blind(entry)
-    # One lost answer, or a crash during a verify, is no silence: examine again before the alarm.
+    # One lost answer, or a crash during a verify, doesn't mean a silent platform: examine again before the
+    # alarm.
     return now + NEAR if alarm is not None and now < alarm[0] <= at else at
 
 
@@ -84,7 +85,7 @@ def distance(entry: Entry, clean_at: int) -> int:
 
 
 def rarely(entry: Entry, at: int, pause: int) -> int:
-    """Return `pause`, or a longer pause for an outcome unknown for days, which only accounting still needs."""
+    """Return `pause`, or a longer one for an outcome unknown for days, which only accounting still needs."""
     return max(pause, (at - _fresh_at(entry, at)) // 24)
 
 
@@ -100,7 +101,7 @@ def verify_by(entry: Entry) -> int:
 
 
 def claimed_since(entry: Entry) -> int | None:
-    """Return when a callback claimed the payment, if it is wanted and not yet confirmed or denied."""
+    """Return when a callback claimed that the payment was paid; None if unwanted, or found unpaid since."""
     open_ = entry.wanted and entry.claimed_at is not None and unpaid_until(entry) < entry.claimed_at
     return entry.claimed_at if open_ else None
 

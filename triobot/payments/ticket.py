@@ -96,7 +96,10 @@ class OpenTicket:
             self._tell()
 
     def listen(self, news: Callable[[], None] | None) -> None:
-        """Register a callback for news, called at once; it must not wait. None: stop receiving moves."""
+        """Register `news`, to be called whenever the ticket gets news; it must not wait.
+
+        None: the ticket receives no more moves.
+        """
         self._tell = news
         if news is None:
             self._close()
