@@ -1,7 +1,7 @@
 """The overall rate of started requests, adapted to the platform's unknown limits. Pure.
 
-The rate is unlimited until outcomes show that the rate is too high. A sample of some dozens of outcomes, over
-a second or more, shows that by a share of bad outcomes:
+The rate is unlimited until outcomes show that the rate is too high. The sign is the share of bad outcomes in
+a sample of some dozens of outcomes, over a second or more:
 
 - 429: a tenth of the outcomes. The platform answers 429 because of the rate.
 - Late answers, other errors and lost connections: a third of the outcomes. A smaller share proves nothing,

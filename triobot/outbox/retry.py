@@ -5,8 +5,8 @@
 | NotDeliveredError, 429 | none | a retry after a pause; `Retry-After` lengthens the pause |
 | DeliveryUnknownError, 5xx, 408 | unknown | a retry if repeatable, otherwise as `on_unknown` says |
 | 401, 403 | none | the breaker decides whether the token or the chat is the cause |
-| other refusal or error | final | the caller gets the error |
-| an unreadable 200 to an upload | final | the caller gets the error: every retry would get the same answer |
+| other refusal or error | any | the caller gets the error |
+| an unreadable 200 to an upload | done | the caller gets the error: every retry would get the same answer |
 
 After an unknown result, an invoice is never created again and a verify never repeated, whatever `on_unknown`
 says. Late typing and late answers to presses are useless, so these are never retried.
@@ -59,7 +59,7 @@ class RetryRules:
 @final
 @guarded
 class Again:
-    """Retry after `pause` seconds.
+    """The verdict to retry after `pause` seconds.
 
     Attributes:
         possible_repeat: whether the user may see the operation's effect twice.
@@ -74,7 +74,7 @@ class Again:
 @final
 @guarded
 class GiveUp:
-    """Pass this error to the callers."""
+    """The verdict to pass an error to the callers."""
 
     error: Exception
 
@@ -82,7 +82,7 @@ class GiveUp:
 @final
 @guarded
 class Suspect:
-    """Ask the breaker whether the token or the chat is refused."""
+    """The verdict to ask the breaker whether the token or the chat is refused."""
 
     error: RefusedError
 

@@ -131,9 +131,9 @@ UNVERIFIED: Final = frozenset({1005, 1006})
 UNTAKEN: Final = frozenset({NOT_ENOUGH, USED})
 """Codes that mean that no money left the wallet; after every other decline money may have left."""
 LINGER: Final = 5 * 60 * 1_000
-"""Time after its beginning in which a verify without an answer may still reach the platform."""
+"""Time from its beginning for which a verify without an answer may still reach the platform."""
 WINDOW: Final = 60 * 60 * 1_000
-"""Time after a payment after which the platform returns unverified money (interface section 1)."""
+"""Time from a payment until the platform returns unverified money (interface section 1)."""
 AT_ONCE: Final = 60 * 1_000
 """Time too short for money to go back and be paid again."""
 AFTERLIFE: Final = 75 * 60 * 1_000

@@ -32,12 +32,12 @@ UNCLEAR: Final = 5 * MINUTE
 
 SWEEP: Final = 18 * MINUTE
 LONGEST: Final = 40 * MINUTE
-"""Shortest and longest pause between examinations of a payable payment within `FRESH`."""
+"""Shortest (`SWEEP`) and longest pause between examinations of a payable payment within `FRESH`."""
 FRESH: Final = 3 * HOUR
 """Time in which a payment with a lost callback is found within its hour."""
 
 NEAR: Final = 30 * SECOND
-"""Pause before an examination while the outcome is unknown, if the alarm would come before it otherwise."""
+"""Pause before an examination while the outcome is unknown, if an alarm would otherwise come first."""
 
 BLIND: Final = 20 * MINUTE
 ANSWER: Final = BLIND - SWEEP
