@@ -226,7 +226,8 @@ class Course:
         for _ in stride.go:
             self._ahead.popleft()
         if self.stopped or self.resting:
-            # The broadcast ended during the commit. These receivers get no request, so they are not in doubt.
+            # The broadcast was stopped during the commit. These receivers get no request, so they are not in
+            # doubt.
             self._done.update({one.position: Outcome.AGAIN for one in stride.go})
             return ()
         self.window.went(len(stride.go), now)

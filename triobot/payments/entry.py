@@ -200,11 +200,11 @@ class Entry:
         """Return whether the aside that has the payment may still give the goods.
 
         Args:
-            uncertain: whether the aside got the payment marked as uncertain, as an operator hands it out.
+            uncertain: whether the aside received the payment as `Captured.uncertain`, from an operator.
         """
         if self.taker != "handler":
             return False
-        # This aside settled the payment and continues as another aside, which may give more goods.
+        # The aside that settled the payment continued as another aside, which may give more goods.
         mine = self.state == "delivered" and not self.held and (uncertain or not self.uncertain)
         return mine or self.state == "settled"
 
