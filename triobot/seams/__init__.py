@@ -1,1 +1,1 @@
-"""Values and protocols that cross the packages, none of which knows another."""
+"""Values and protocols through which packages work together without importing one another."""

@@ -1,8 +1,8 @@
-"""Broadcasts as rows: one a broadcast and one a receiver.
+"""Broadcasts as rows: one row a broadcast, and one a receiver.
 
-A receiver is in one of three places: behind the job's `meant` (not tried yet), at or before it without an
-outcome (after a crash it isn't known whether a request left), or counted. Only those who are `gone` keep
-their row; of the others the count remains.
+A receiver is in one of three states. Behind the job's `meant`, it has not been tried. At or before `meant`
+without an outcome, a request may have left, which a crash makes uncertain. With an outcome, it is counted.
+Only receivers who are `gone` keep their row then; of the others only the count remains.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..wire.rules import check_text
 BroadcastState: TypeAlias = Literal["none", "capturing", "sending", "stopping", "stopped", "done"]
 
 LONGEST_KEY: Final = 200
-"""Characters of a broadcast's key."""
+"""Maximum length of a broadcast's key, in characters."""
 
 
 def check_key(key: object) -> str:
-    """Refuse a key that can't be stored, or shown in a line.
+    """Check that `key` can be stored and printed on one line.
 
     Raises:
-        LocalProtocolError: it is empty, too long or not printable.
+        LocalProtocolError: the key is empty, too long or not printable.
     """
     text = check_text("key", key)
     if len(text) > LONGEST_KEY or not text.isprintable():
@@ -37,9 +37,10 @@ def check_key(key: object) -> str:
 
 
 class Outcome(Enum):
-    """What became of one receiver.
+    """Outcome of one receiver.
 
-    AGAIN is none: it is certain that nothing was delivered, and the receiver goes to the end of the queue.
+    AGAIN is no final outcome: nothing was delivered for certain, and the receiver goes to the end of the
+    queue.
     """
 
     SENT = "sent"
@@ -52,19 +53,19 @@ class Outcome(Enum):
 @final
 @guarded
 class BroadcastStatus:
-    """How far a broadcast is.
+    """Progress of a broadcast.
 
     Attributes:
-        state: ``none`` was never started; ``capturing`` writes its receivers down and has sent nothing;
-            ``sending``; ``stopping`` starts nothing more and waits for what is on its way; ``stopped``;
+        state: ``none`` was never started; ``capturing`` stores the receivers and has sent nothing;
+            ``sending``; ``stopping`` sends nothing new and waits for the requests in flight; ``stopped``;
             ``done``.
-        total: receivers, each counted once.
+        total: number of receivers, each counted once.
         sent: reached.
         gone: left, or blocked the bot.
         failed: refused by the platform for another reason.
-        unknown: a request was on its way when the process died or the answer was lost, or a backup from
-            before they were told was restored. They are not tried again, so that nobody is told twice, unless
-            the broadcast was started with ``on_unknown="resend"``.
+        unknown: the process died, or the answer was lost, while a request was in flight; or a backup from
+            before the outcome was restored. These receivers are not tried again, so that no user gets the
+            message twice, unless the broadcast was started with ``on_unknown="resend"``.
     """
 
     state: BroadcastState
@@ -76,12 +77,12 @@ class BroadcastStatus:
 
     @property
     def left(self) -> int:
-        """Return how many receivers have no outcome yet."""
+        """Number of receivers without an outcome yet."""
         return self.total - self.sent - self.gone - self.failed - self.unknown
 
     @property
     def over(self) -> bool:
-        """Tell whether nothing will change any more."""
+        """Whether the broadcast is finished: nothing will change any more."""
         return self.state in ("stopped", "done")
 
 
@@ -91,11 +92,11 @@ class BroadcastJob:
     """A broadcast's row.
 
     Attributes:
-        key: the author's name for it, unique in the store.
-        at: when it was started, in wall milliseconds.
-        content: what is said, recorded; empty once it is over.
+        key: the author's name for the broadcast, unique in the store.
+        at: start time in wall milliseconds.
+        content: the recorded message; empty once the broadcast is over.
         meant: no receiver behind this position has been tried.
-        status: how far it is.
+        status: progress of the broadcast.
     """
 
     key: str
@@ -108,7 +109,7 @@ class BroadcastJob:
 @final
 @frozen
 class Receiver:
-    """A receiver's row. Positions grow in the order of the audience, from 1."""
+    """A receiver's row. Positions count from 1, in the order of the audience."""
 
     position: int
     chat_id: ChatId
@@ -117,9 +118,9 @@ class Receiver:
 @final
 @frozen
 class OpenBroadcast:
-    """Begin to capture: a new row, or an unfinished capture's own, without its receivers.
+    """Begin to capture a new broadcast, without receivers.
 
-    Nothing happens when the key's broadcast has been captured.
+    An unfinished capture with this key is deleted first. No effect if that capture was finished.
     """
 
     key: str
@@ -130,7 +131,7 @@ class OpenBroadcast:
 @final
 @frozen
 class AddReceivers:
-    """Add these receivers to a capture, in this order, but for those that it has."""
+    """Add the receivers `chats` to a capture in this order, except those that it has."""
 
     key: str
     chats: tuple[ChatId, ...] = attrs.field(repr=False)
@@ -139,7 +140,7 @@ class AddReceivers:
 @final
 @frozen
 class AdvanceBroadcast:
-    """Receivers up to `meant` are about to be tried, and these outcomes are known, by position.
+    """Mark the receivers up to `meant` as about to be tried, and store the outcomes by position.
 
     An outcome counts once, however often it is written.
     """
@@ -152,9 +153,9 @@ class AdvanceBroadcast:
 @final
 @frozen
 class TurnBroadcast:
-    """Bring a broadcast to another state, unless it is over.
+    """Move a broadcast to another state, unless it is over.
 
-    ``stopping`` takes away the receivers that were not tried; ``stopped`` and ``done`` the content.
+    ``stopping`` deletes the receivers that were not tried; ``stopped`` and ``done`` delete the content.
     """
 
     key: str
@@ -164,7 +165,7 @@ class TurnBroadcast:
 @final
 @frozen
 class DropBroadcast:
-    """Forget a capture that was never finished. Nothing happens to any other broadcast."""
+    """Delete a capture that was never finished. No effect on other broadcasts."""
 
     key: str
 

@@ -1,4 +1,4 @@
-"""Events on their way into the store, and what becomes of them there: what `Store.accept` takes and gives."""
+"""Events on their way into the store: the arguments and results of `Store.accept`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ class Arrival:
     """An event on its way into the inbox.
 
     Attributes:
-        chat_id: the chat it belongs to.
-        sender_id: who sent it, if told; makes a chat a group once two were seen.
-        at: when it arrived, in wall milliseconds.
-        content_type, body: the request as it came.
-        key: what makes two deliveries the same one, or None: a callback's id, or a digest of the event. It
-            begins with a word and the chat, as in ``press:7:...``, by which it is found to be forgotten.
-        once: the key is unique in itself: a second arrival is dropped, acknowledged or not, for seven days,
-            or as long as the store is told where code has given the key.
-            Without it, an equal key is a redelivery only within a minute of one that wasn't acknowledged.
-        came: when its request was read, by the steady clock; what may be taken in for a time only needs it.
+        chat_id: the event's chat.
+        sender_id: the sender, if the platform names one. A chat with two different senders is a group.
+        at: arrival time in wall milliseconds.
+        content_type, body: the request as it arrived.
+        key: identity of the event: a callback's id, or a digest of the event. Two deliveries with an equal
+            key may be the same event; None: every delivery is new. A key begins with a word and the chat, as
+            in ``press:7:...``, so that the chat's keys can be found and deleted.
+        once: whether the key is unique in itself. The store then drops every second arrival, acknowledged or
+            not, for seven days; for a key that code has given, as long as `Retention.keys`. Without `once`,
+            an equal key is a redelivery only within a minute of a delivery that wasn't acknowledged.
+        came: steady-clock time at which the request was read. Only an admission with a time limit needs it.
     """
 
     chat_id: ChatId
@@ -44,13 +45,13 @@ class Arrival:
 @final
 @frozen
 class InboxRow:
-    """An event in the inbox: accepted, durable, not consumed yet.
+    """A row of the inbox: an event that is accepted and durable, and not consumed yet.
 
     Attributes:
-        group: two different senders have been seen in this chat.
-        parked: this chat has conversations, in memory or not, as of when the row was read.
-        begun: what has begun with it, in the words of the code that began it; it is to be done at the next
-            start, if the row is still there then.
+        group: whether two different senders have been seen in this chat.
+        parked: whether the chat had conversations, in memory or not, when the row was read.
+        begun: record of what began with the event, written by the code that began it. If the row is still
+            there at the next start, the start begins the same again.
     """
 
     seq: int
@@ -66,38 +67,44 @@ class InboxRow:
 @final
 @frozen
 class Redelivered:
-    """It is here already; answer 200, dispatch nothing."""
+    """The event is in the store already: answer 200, dispatch nothing."""
 
 
 @final
 @frozen
 class OverQuota:
-    """Not stored: too much is waiting, in this chat or altogether; answer 503."""
+    """The event was not stored, because the inbox is full: answer 503.
+
+    Attributes:
+        whole: whether the whole inbox is full, and not only the chat's share.
+    """
 
     whole: bool
 
 
 Acceptance: TypeAlias = InboxRow | Redelivered | OverQuota
-"""The event's row, which is durable, or why there is none."""
+"""Result of `Store.accept`: the event's durable row, or why there is none."""
 HandOn: TypeAlias = Callable[[Callable[[InboxRow], bool] | None, InboxRow], None]
-"""Hands a durable event on, unless what it is given says that it is handled. Never raises."""
+"""Passes a durable event to the dispatcher, unless the first argument, called with the row, returns True:
+"already handled". Never raises."""
 StoreEarly: TypeAlias = Callable[["Event", "Arrival", "Quota", HandOn], Awaitable[Acceptance | None]]
-"""Stores an event as `Store.accept` does, together with what it leads to; None: that has happened already."""
+"""Stores an event as `Store.accept` does, in one transaction with the event's effects. Returns None if a
+conversation has handled the event and everything is stored."""
 
 
 @final
 @frozen
 class Quota:
-    """How much may wait in the inbox before events are refused."""
+    """Limits of the inbox; events beyond them are refused."""
 
     events_per_chat: int = 1_000
     bytes_in_all: int = 256 * 1024 * 1024
 
 
 Beginning: TypeAlias = Callable[[Callable[[], Mapping[str, str]]], str | None]
-"""See `triobot.store.Store.accept`."""
+"""Type of `beginning` in `triobot.store.Store.accept`."""
 
 
 @final
 class RedeliveredError(StoreError):
-    """An event that was to be stored is there already: it has been delivered twice. Nothing was stored."""
+    """The event of an `Accept` was delivered twice, and nothing of this commit was stored."""

@@ -1,12 +1,12 @@
-"""What a store keeps of conversations: the values that `triobot.store.Store` takes and gives.
+"""Conversations in a store: the values that `triobot.store.Store` takes and returns.
 
-A conversation is a row and a journal. The *row* says what has to be known of a conversation that isn't in
-memory: whose it is, what runs it, whether it has work left, when to wake it. The *journal* is the ordered
-list of what happened to it; the store counts its records and knows nothing of what is in them. Beside it,
-*effects*: an intent before an operation leaves, its result once that is known.
+A conversation is a row and a journal. The *row* describes a conversation that isn't in memory: its chat, its
+route, whether work is left, when to wake it. The *journal* is the ordered list of the conversation's records;
+the store counts the records and doesn't interpret them. The *effects* are beside the journal: an intent
+before an operation leaves, and the operation's result once it is known.
 
-Everything of a conversation is written under the lease of the run that opened the store: a process that has
-lost the store can't write any more, whatever it still believes.
+Every write to a conversation carries the lease of the run that opened the store. So a process that has lost
+the store can't write any more, even if it hasn't noticed the loss.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from ..base.frozen import frozen
 from ..wire.ids import ChatId, SenderId
 
 ConversationId = NewType("ConversationId", int)
-"""The number of the inbox row that started a conversation; never given twice."""
+"""Number of the inbox row that started the conversation; never used twice."""
 
 Lease = NewType("Lease", int)
-"""The right to write: counts the runs that opened the store; a write with an older one is refused."""
+"""The right to write: the number of the run that opened the store. The store refuses writes with an older
+lease."""
 
 LARGEST_RECORD: Final = 16 * 1024 * 1024
-"""Characters of one record, intent or result."""
+"""Maximum length of one record, intent or result, in characters."""
 
 RunKind: TypeAlias = Literal["conversation", "interrupt", "aside", "room", "job"]
 
@@ -34,20 +35,21 @@ RunKind: TypeAlias = Literal["conversation", "interrupt", "aside", "room", "job"
 @final
 @frozen
 class Opening:
-    """What a store knows of this run of the program and of the one before.
+    """Facts of a store about this run of the program and the run before.
 
     Attributes:
-        boot: counts the runs that opened this store, from 1.
-        at: when this one did, in wall milliseconds.
-        unclean: how many runs in a row, up to this one, ended without closing the store.
-        previous_at: when the run before opened it, or None.
-        epoch: counts restored backups: what is older may have been done already, or never.
-        epoch_at: when the last of them was restored, in wall milliseconds; 0 if none was.
-        restored: this is the first run since the last of them.
-        at_work: what was noted by slot when the run before was killed (`Store.at_work`); empty after
-            a clean stop, and where the machine has been started since.
-        risk: why the store may lose what it has acknowledged, where its address accepts that.
-        node: what people are told of this process, where another one may have the store after it.
+        boot: number of this run: counts the runs that opened this store, from 1.
+        at: when this run opened the store, in wall milliseconds.
+        unclean: how many runs in a row, just before this one, ended without closing the store.
+        previous_at: when the previous run opened the store, or None.
+        epoch: number of restored backups. Anything from an earlier epoch may have been done already, or
+            never.
+        epoch_at: when the last backup was restored, in wall milliseconds; 0 if none was.
+        restored: whether this is the first run since the last restore.
+        at_work: content of `Store.at_work`, by slot, when the previous run was killed. Empty after a clean
+            stop, and after a restart of the machine.
+        risk: why the store may lose acknowledged data, if its address accepts that.
+        node: name of this process for people, if several processes can own the store in turn.
     """
 
     boot: int
@@ -65,27 +67,28 @@ class Opening:
 @final
 @frozen
 class ConversationRow:
-    """Where a conversation stands.
+    """State of a conversation.
 
     Attributes:
-        lease: under which it was read; what is written to it goes under the same.
-        route: the name of what runs it.
-        kind: what sort of route that is, for when its name is no longer known.
-        version: of the code that wrote its journal; opaque to the store.
-        sender_id: whose it is, with ``per="sender"``.
-        key: what it was started with by code, if it was.
-        run: counts from 1; one more with each `ContinueConversation`.
-        unfinished: something of it was under way when this was written: it must be revived at a start.
-        wake_at: when it must be revived, whatever happens, in wall milliseconds.
-        parked_because: why it is not to be revived with this code, or None.
-        error: a reference to what it failed with, for the log; never content.
-        in_hand: how often the program was killed while its code was at work, without its having come to
-            rest since.
-        position: of the next record.
+        lease: lease under which the row was read; writes to the conversation carry the same.
+        route: name of the conversation's route.
+        kind: the route's kind, needed when its name is no longer known.
+        version: version of the code that wrote the journal; opaque to the store.
+        sender_id: the sender whose conversation this is, with ``per="sender"``.
+        key: key of the start, if code started the conversation.
+        run: number of the run, from 1; `ContinueConversation` adds one.
+        unfinished: whether work was under way at the last write; a start must revive the conversation then.
+        wake_at: when the conversation must be revived in any case, in wall milliseconds.
+        parked_because: why this code must not revive the conversation, or None.
+        error: reference to the error in the log, if the conversation failed; never its content.
+        in_hand: crash count: how often the process was killed while the conversation's code ran, since the
+            conversation last came to rest.
+        position: position of the next record.
         started_at, updated_at: in wall milliseconds.
-        ended_at: set when it has ended, and is kept for a while since it crashed.
-        rests: the operations in which it stood when that was written, opaque to the store; None if unknown.
-        build: of the code that last fitted its journal; 0 if unknown.
+        ended_at: when the conversation ended, if its row is kept: after a crash, or on request.
+        rests: the operations in which the conversation waited, as of the last write of `rests`; opaque to the
+            store. None if unknown.
+        build: the last build of the code that fitted the journal; 0 if unknown.
     """
 
     id: ConversationId
@@ -111,19 +114,19 @@ class ConversationRow:
 
 
 SiteRow: TypeAlias = "tuple[int, int, str, str, int | None, int | None, int | None, int | None]"
-"""A site: its number, that of the site before, its source's digest, the function, and the range there: line,
-column, last line, end."""
+"""A site: its number, the previous site's number, the digest of the source, the function, and the range in
+the source: line, column, last line, end column."""
 
 
 @final
 @frozen
 class Deployed:
-    """The sources that ran together from a time on.
+    """The sources of a build, which ran together from a certain time on.
 
     Attributes:
-        at: in wall milliseconds.
-        build: what the store knows them by.
-        sources: their digests.
+        at: that time, in wall milliseconds.
+        build: number of the build in the store.
+        sources: digests of the sources.
     """
 
     at: int
@@ -134,7 +137,7 @@ class Deployed:
 @final
 @frozen
 class AcceptedChange:
-    """What an author has said to be the same operation: two calls in a function."""
+    """Two calls in a function that an author has declared to be the same operation."""
 
     function: str
     was: str
@@ -144,11 +147,11 @@ class AcceptedChange:
 @final
 @frozen
 class StoredCode:
-    """All that a store knows of the code whose journals it has, but for the texts of sources.
+    """All that a store knows of the code that wrote its journals, except the texts of the sources.
 
     Attributes:
-        deployed: the earliest first.
-        sources: the modules' names by digest.
+        deployed: builds, oldest first.
+        sources: names of the modules by digest.
     """
 
     deployed: tuple[Deployed, ...]
@@ -160,11 +163,11 @@ class StoredCode:
 @final
 @frozen
 class Effect:
-    """What is known of one operation besides the journal; texts as they were given.
+    """Intent and result of one operation, beside the journal; the texts are returned unchanged.
 
     Attributes:
-        intended_at, intent: set if an intent was kept.
-        resulted_at, result: set if a result was kept.
+        intended_at, intent: set if an intent was stored.
+        resulted_at, result: set if a result was stored.
     """
 
     intended_at: int | None = None
@@ -176,12 +179,12 @@ class Effect:
 @final
 @frozen
 class Journal:
-    """Everything of a conversation.
+    """All that is stored of a conversation.
 
     Attributes:
-        first: the position of the first record: 0, or where the present run begins.
-        records: from there on, in order.
-        effects: by operation id, those of the present run.
+        first: position of the first record: 0, or the beginning of the current run.
+        records: all records from there on, in order.
+        effects: effects of the current run, by operation id.
     """
 
     row: ConversationRow
@@ -192,17 +195,17 @@ class Journal:
 
 # --- writing
 #
-# Unless it says otherwise, a write to a conversation that isn't there any more, because it has ended or its
-# chat was forgotten, raises JournalConflictError, and nothing of its commit is stored.
+# Unless its class documents otherwise, a write to a conversation that has ended, or that was deleted with its
+# chat, raises JournalConflictError, and nothing of its commit is stored.
 
 
 @final
 @frozen
 class BeginConversation:
-    """A conversation begins: unfinished, with an empty journal.
+    """Begin a conversation: unfinished, with an empty journal.
 
     Attributes:
-        id: the number of the inbox row that starts it. JournalConflictError if it is known already.
+        id: number of the inbox row that starts the conversation. JournalConflictError if it is in use.
     """
 
     lease: Lease
@@ -220,11 +223,11 @@ class BeginConversation:
 @final
 @frozen
 class AppendRecords:
-    """Add records to a journal.
+    """Append records to a journal.
 
     Attributes:
-        position: of the first of them. JournalConflictError unless it is the next: another has written
-            meanwhile, or an earlier write was lost.
+        position: position of the first record. JournalConflictError unless it is the journal's end: another
+            writer has appended meanwhile, or an earlier write was lost.
         records: one line of text each.
     """
 
@@ -237,7 +240,10 @@ class AppendRecords:
 @final
 @frozen
 class PutStanding:
-    """Say where a conversation stands; coming to rest (not `unfinished`) ends its count of kills."""
+    """Store whether a conversation has work left, and when to wake it.
+
+    A conversation without work left (not `unfinished`) is at rest, which resets its crash count.
+    """
 
     lease: Lease
     conversation: ConversationId
@@ -249,7 +255,9 @@ class PutStanding:
 @final
 @frozen
 class PutRested:
-    """Say in which operations a conversation stands, where its last record doesn't tell, and what it fits.
+    """Store the operations in which a conversation waits, and the build that fits its journal.
+
+    Needed where the last record doesn't determine them.
 
     Attributes:
         rests, build: as in `ConversationRow`.
@@ -264,11 +272,11 @@ class PutRested:
 @final
 @frozen
 class KeepIntent:
-    """Say that an operation is about to leave; a second one for it replaces the first.
+    """Store that an operation is about to leave; a second intent for the same operation replaces the first.
 
     Attributes:
-        run: of the conversation; JournalConflictError if that is over.
-        operation: its id within the run.
+        run: the conversation's run; JournalConflictError if that run is over.
+        operation: id of the operation within the run.
     """
 
     lease: Lease
@@ -282,7 +290,10 @@ class KeepIntent:
 @final
 @frozen
 class KeepResult:
-    """Keep what came of an operation; the first result stays. Nothing, if its run or conversation is over."""
+    """Store an operation's result; the first result stays.
+
+    No effect if the run or the conversation is over.
+    """
 
     lease: Lease
     conversation: ConversationId
@@ -295,7 +306,7 @@ class KeepResult:
 @final
 @frozen
 class DropEffects:
-    """Forget intents and results that the journal has made superfluous. Nothing, if they are gone."""
+    """Delete intents and results that the journal has made superfluous. No effect if they are gone."""
 
     lease: Lease
     conversation: ConversationId
@@ -308,11 +319,11 @@ class DropEffects:
 class ContinueConversation:
     """Replace a conversation's journal by the beginning of another run; unfinished, with no wake time.
 
-    Positions count on, so that nothing of the old run can be taken for the new one's.
+    Positions continue, so a record of the old run can't be mistaken for one of the new run.
 
     Attributes:
-        position: of the first record; JournalConflictError unless it is the next.
-        records: the new journal; at least one.
+        position: position of the first record; JournalConflictError unless it is the journal's end.
+        records: the new journal; at least one record.
     """
 
     lease: Lease
@@ -328,10 +339,10 @@ class ContinueConversation:
 @final
 @frozen
 class ParkConversation:
-    """Don't revive it, by deadline or start, until this is taken back; its journal stays.
+    """Park a conversation: neither a deadline nor a start revives it until it is freed. The journal stays.
 
     Attributes:
-        because: why; None takes it back, and ends its count of kills.
+        because: the reason; None frees the conversation and resets its crash count.
         error: a reference to the log.
     """
 
@@ -345,7 +356,7 @@ class ParkConversation:
 @final
 @frozen
 class TakeInHand:
-    """Count one more kill at which its code was at work."""
+    """Add one to the conversation's crash count."""
 
     lease: Lease
     conversation: ConversationId
@@ -355,7 +366,7 @@ class TakeInHand:
 @final
 @frozen
 class WakeEarlier:
-    """Let every conversation wake earlier, but not before 1970: the clock was set back.
+    """Move every conversation's wake time earlier, but not before 1970, because the clock was set back.
 
     Attributes:
         by: milliseconds.
@@ -368,11 +379,11 @@ class WakeEarlier:
 @final
 @frozen
 class EndConversation:
-    """A conversation is over: its rows go. Nothing, if they are gone.
+    """End a conversation and delete its rows. No effect if they are gone.
 
     Attributes:
-        error: a reference to what it failed with: everything of it is kept for a while then.
-        kept: everything of it is kept for a while, too, though it ended well.
+        error: reference to the error if the conversation failed; all rows are then kept for a while.
+        kept: whether the rows are kept for a while although the conversation ended well.
     """
 
     lease: Lease
@@ -385,12 +396,13 @@ class EndConversation:
 @final
 @frozen
 class KeepCode:
-    """Keep what records name: sources and sites that the store may have, and what runs from now on.
+    """Store sources and sites that records refer to, and the build that runs from now on.
 
-    What no conversation can name any more goes, whenever other code begins to run.
+    The store may have some of them already. When another build begins to run, the store deletes the code that
+    no conversation can refer to any more.
 
     Attributes:
-        sources: each a digest, the module's name and the text.
+        sources: digest, module name and text of each source.
     """
 
     lease: Lease
@@ -402,7 +414,7 @@ class KeepCode:
 @final
 @frozen
 class AcceptChange:
-    """Keep that two calls are the same operation, until no conversation from before that is left."""
+    """Store that two calls are the same operation, until no conversation from before the change is left."""
 
     lease: Lease
     change: AcceptedChange

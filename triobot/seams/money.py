@@ -1,8 +1,8 @@
-"""What a store keeps of payments and alarms: rows, the writes that move them, and what can be read.
+"""Payments and alarms in a store: the rows, the writes that change them, and the results of queries.
 
-Part of the protocols through which the packages meet (`triobot.seams`). A store knows nothing of what a
-payment's states mean: it keeps the columns by which rows are found, a record that only the ledger reads, and
-each row's history. A row moves only from the revision that the mover has read.
+Part of the protocols through which the packages meet (`triobot.seams`). A store doesn't interpret a payment's
+states: it stores the columns that queries need, a record that only the ledger reads, and each row's history.
+A write changes a row only from the revision that the writer has read.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class PaymentRow:
     """One payment, as a store sees it.
 
     Attributes:
-        id: a button's ``ref_id``, or the number that we gave an invoice.
-        revision: 1 when it is written first, one more with each move.
-        state: the ledger's word.
-        group: what isn't mixed in a total, such as ``button IRR``.
-        made_at: when it was written first.
-        due_at: when it has to be looked at again; None for never.
-        urgent: goes before all that have none, the smaller the earlier.
-        captured: what the platform took, and when; both or neither.
-        record: everything else, for the ledger alone.
+        id: a button's ``ref_id``, or triobot's own number of an invoice.
+        revision: 1 in the first write, one more with each move.
+        state: the ledger's state.
+        group: label for totals, such as ``button IRR``; a total never mixes groups.
+        made_at: time of the first write.
+        due_at: time of the next check; None for never.
+        urgent: priority in the list of due payments: smaller goes first, None last.
+        captured, captured_at: amount that the platform captured, and when; both are set or neither.
+        record: all other data, for the ledger alone.
     """
 
     id: RefId
@@ -54,15 +54,15 @@ class PaymentRow:
 @final
 @guarded
 class PutPayment:
-    """Move a payment, or write it first.
+    """Store a payment's next revision, or its first.
 
-    The store refuses the whole commit with StaleRowError if the stored revision isn't the one before
-    `row.revision`, if a new row's id exists, or if another row has its invoice's id.
+    The store refuses the whole commit with StaleRowError in three cases: the stored revision isn't
+    `row.revision` minus one; a new row's id exists; another row has the same `invoice_id`.
 
     Attributes:
         fact: what happened, for the history.
-        at: when, in wall milliseconds.
-        folds: this is all of the history that is kept.
+        at: when it happened, in wall milliseconds.
+        folds: whether this entry replaces the whole history.
     """
 
     row: PaymentRow
@@ -85,11 +85,11 @@ class PaymentMove:
 @final
 @guarded
 class PaymentTotal:
-    """What was captured on one day (in UTC) in one group.
+    """Captured payments of one day (UTC) in one group.
 
     Attributes:
         day: days since 1970.
-        amount: the sum of what the platform took, in the group's currency.
+        amount: the sum that the platform captured, in the group's currency.
     """
 
     day: int
@@ -104,9 +104,9 @@ class PaymentTotal:
 @final
 @guarded
 class RaiseAlarm:
-    """Note that something is wrong: one row a kind and key, however often it is raised.
+    """Store an alarm: one row per kind and key, however often the alarm is raised.
 
-    Raised again after it was acknowledged, it is news again.
+    An alarm that is raised again after an acknowledgement counts as new.
     """
 
     kind: AlarmKind
@@ -118,11 +118,11 @@ class RaiseAlarm:
 @final
 @guarded
 class AcknowledgeAlarms:
-    """Tell these no more: an operator has seen them, or what they warned of is over.
+    """Acknowledge alarms: an operator has seen them, or their cause is over.
 
     Attributes:
-        kinds: which; empty for all.
-        key: of one thing; None for all.
+        kinds: kinds of alarms; empty for all.
+        key: key of the alarms; None for all.
     """
 
     kinds: tuple[AlarmKind, ...]
@@ -133,7 +133,7 @@ class AcknowledgeAlarms:
 @final
 @guarded
 class AlarmTold:
-    """The operator's hook has taken this alarm."""
+    """Mark an alarm as delivered to the operator's hook."""
 
     kind: AlarmKind
     key: str
@@ -146,10 +146,10 @@ class AlarmRow:
     """An alarm in the store.
 
     Attributes:
-        first, last: when it was raised, first and last; after an acknowledgement it begins anew.
-        count: how often.
-        told: when the hook took it last; None for not yet.
-        acknowledged: when an operator had seen it, or it ended by itself; None while it is open.
+        first, last: when the alarm was first and last raised, counted anew after an acknowledgement.
+        count: how often it was raised between these two.
+        told: when the hook last accepted the alarm; None for not yet.
+        acknowledged: when an operator acknowledged the alarm, or its cause ended; None while it is open.
     """
 
     kind: AlarmKind
@@ -165,23 +165,23 @@ class AlarmRow:
 MoneyWrite: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms | AlarmTold
 
 Decided: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms
-"""What a move may store: where the payment is now, and its alarms."""
+"""Writes that a move may return: the payment's new row, and alarms."""
 
 
 @final
 @guarded(eq=False)
 class MovePayment:
-    """Move a payment from where it is when this is stored.
+    """Move a payment from the row that the transaction finds.
 
-    For code that stores a move together with something else, and can't read the row again and repeat: it is
-    read in the very transaction that stores what becomes of it, and so is never stale.
+    For code that stores a move together with other writes, and can't repeat after StaleRowError. The same
+    transaction reads the row and stores its next revision, so the row is never stale.
 
     Attributes:
-        move: what is to be stored, given the row as it is then; None if there is none. Called inside the
-            transaction, maybe in another thread, maybe more than once, of which the last time counts: it
-            must be pure, and quick. If it raises StaleRowError, the whole commit is refused with that.
-        committed: called once that is durable, before the commit returns, even when its caller waits no more;
-            it must be quick and must not raise.
+        move: returns the writes to store, given the current row; None if there is no row. Called inside the
+            transaction, maybe in another thread, maybe several times; the last call counts. Must be pure and
+            fast. A StaleRowError from it refuses the whole commit.
+        committed: called once the commit is durable and before it returns, even if the caller waits no more.
+            Must be fast and must not raise.
     """
 
     id: RefId
@@ -195,15 +195,16 @@ class MovePayment:
 @final
 @guarded
 class Charge:
-    """What a conversation asks money for.
+    """A conversation's demand for money.
 
     Attributes:
-        item: what is bought, as a record of `triobot.seams.values`.
-        text: what the message says.
-        owner: the operation that asks, unique in the store: asked again after a restart, it is the same.
-        late: who gets it if the conversation ends before it is paid: the aside for its item, or nobody; then
-            it is not verified, and goes back to the user.
-        expires_at: when it is waited for no more, or the invoice can't be paid; wall milliseconds.
+        item: the goods, as a record of `triobot.seams.values`.
+        text: the text of the payment message.
+        owner: the operation that charges, unique in the store. After a restart, the same operation charges
+            with the same owner.
+        late: receiver of a payment that comes after the conversation's end: the aside for the item, or
+            nobody. With "nobody" the payment is not verified, and the money returns to the user.
+        expires_at: end of the wait, or of the invoice's validity; wall milliseconds.
     """
 
     kind: Literal["button", "invoice"]
@@ -225,13 +226,13 @@ PaymentOutcome: TypeAlias = Literal[
 @final
 @guarded
 class PaymentNotice:
-    """What a conversation that waits for a payment gets to know.
+    """News of a payment for the conversation that waits for it.
 
     Attributes:
-        code: of the callback that brought it.
-        charge_url: where to top up, as the callback says; never sent on without a check.
-        captured: the amount that the platform took.
-        revision: of the payment when it came, so that it is dealt with once.
+        code: the code in the platform's callback.
+        charge_url: where the user can top up, according to the callback; never sent on without a check.
+        captured: the amount that the platform captured.
+        revision: the payment's revision at the time, so that a notice is handled only once.
     """
 
     outcome: PaymentOutcome
@@ -247,11 +248,11 @@ class Captured:
     """Verified money, for the code that gives the goods.
 
     Attributes:
-        key: the same for ever: the idempotency key of what it grants.
-        redelivered: it was handed over before, and its aside failed.
-        uncertain: it was captured before a backup was restored, and an operator hands it out: it may have
-            been granted before.
-        reference: what the platform calls the payment.
+        key: idempotency key of the goods; never changes.
+        redelivered: whether an aside had the payment before, and failed.
+        uncertain: whether the money was captured before a backup was restored. An operator releases such a
+            payment; the goods may have been given before.
+        reference: the platform's name of the payment.
     """
 
     id: RefId
@@ -267,16 +268,21 @@ class Captured:
 
 
 PaymentEnd: TypeAlias = Literal["settled", "failed", "given_up", "never_left", "replaced"]
-"""The aside that had it has given the goods; it has failed, and gets it again, ever later; nobody waits for
-it any more; it was given up before it was sent; its button was exchanged for another one."""
+"""How a conversation's or an aside's part in a payment ended.
+
+``settled``: the aside has given the goods. ``failed``: the aside has failed; it gets the payment again, after
+a growing delay. ``given_up``: no conversation waits for the payment any more. ``never_left``: the payment was
+given up before its message was sent. ``replaced``: another button took the place of its button.
+"""
 
 
 PaymentGoods: TypeAlias = Literal["given", "handed_over"]
-"""What became of what was paid for: the aside has given it; or it is given later, or by an operator."""
+"""Outcome of the goods: the aside has given them, or they are left to a later aside or an operator."""
 
 
 Deliver: TypeAlias = "Callable[[Captured, MovePayment], Awaitable[bool]]"
-"""Starts the aside for what was bought, if there is one: False if not.
+"""Starts the aside for the bought item; returns False if there is none.
 
-That it is delivered is stored with what starts the aside, or refuses that if it has moved by now.
+The same transaction stores the aside's start and the payment's delivery. If the payment has moved meanwhile,
+the commit is refused.
 """

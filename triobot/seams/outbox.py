@@ -1,4 +1,4 @@
-"""What sends requests to the platform, and what lets them wait in order."""
+"""Protocols for sending: the platform's client, and the queue of requests in front of it."""
 
 from __future__ import annotations
 
@@ -22,65 +22,67 @@ class Platform(Protocol):
     """The platform as the client sees it: one operation in, its result out."""
 
     async def perform(self, operation: Operation[R], /) -> R:
-        """Perform one operation, once.
+        """Send one operation, once, and return its result.
 
         Raises:
             LocalProtocolError: the operation can't be sent; nothing was.
-            RefusedError: the platform answered, and said no.
-            NotDeliveredError: the request never left.
-            DeliveryUnknownError: it may have taken effect.
+            RefusedError: the platform answered with a refusal.
+            NotDeliveredError: the request never left this machine.
+            DeliveryUnknownError: the operation may have taken effect.
 
-        Cancellation: *ambiguous* once the request is being written.
+        Cancellation: *ambiguous* once the client begins to write the request.
         """
         ...
 
 
 class Begun(Protocol[R_co]):
-    """A request that is written out, and carried by whichever task awaits its result.
+    """A request that is serialised; the task that awaits `result` sends it.
 
     Attributes:
-        within: seconds that the platform's client gives it; `expire` is up to whoever began it.
+        within: seconds until the platform's client times out. The task that began the request calls `expire`
+            then.
     """
 
     @property
-    def within(self) -> float:
-        """See the class."""
-        ...
+    def within(self) -> float: ...
 
     @property
     def may_have_left(self) -> bool:
-        """Return whether a byte of it may have left this machine."""
+        """Whether a byte of the request may have left this machine."""
         ...
 
     async def result(self) -> R_co:
-        """Send it, the first time, and wait for its result.
+        """Send the request on the first call, and wait for its result.
 
         Raises: as `Platform.perform`.
 
-        Cancellation: nothing is lost: the request goes on, and another task may await this. Only one that
-        had not left yet, or not to its end, is over.
+        Cancellation: the request goes on, and another task may await `result`. A request that had not left
+        completely is given up.
         """
         ...
 
     def expire(self, seconds: float) -> None:
-        """End it, since so many seconds have brought no answer; the task that waits is told. Instant."""
+        """End the request after `seconds` without an answer; the waiting task gets an error. Never blocks."""
         ...
 
     def close(self) -> None:
-        """End it, if no task waits for its result; nothing is left of it. Instant."""
+        """Drop the request and its connection, if no task waits for the result. Never blocks."""
         ...
 
 
 @runtime_checkable
 class BeginsRequests(Protocol):
-    """A platform whose requests need no task and no scope of their own."""
+    """A platform client that can send a request without a task or a scope for it."""
 
     def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> Begun[R] | None:
-        """Write a request out; None if only `Platform.perform` can carry it. Nothing leaves before `result`.
+        """Serialise a request; nothing is sent before `Begun.result`.
 
         Args:
-            fresh: it takes a new connection. A kept one may have died, and then it would not be known whether
-                the request arrived.
+            fresh: open a new connection. An idle connection may have died, and then it would not be known
+                whether the request arrived.
+
+        Returns:
+            The request; None if only `Platform.perform` can send this operation.
 
         Raises:
             LocalProtocolError: the operation can't be sent.
@@ -89,9 +91,9 @@ class BeginsRequests(Protocol):
 
 
 class Urgency(IntEnum):
-    """What goes first when the platform is slower than we are; smaller goes earlier.
+    """Priority of a request while the queue is longer than the platform allows; smaller values go first.
 
-    `BESIDE` is an edit that no code awaits: it is in no order with what else its chat is told.
+    `BESIDE` is for an edit that no code awaits: it has no place in the order of the chat's messages.
     """
 
     MONEY = 0
@@ -102,14 +104,14 @@ class Urgency(IntEnum):
 
 
 class OnUnknown(Enum):
-    """What to do with a send whose outcome isn't known."""
+    """Whether a send with an unknown outcome is sent again, or raises DeliveryUnknownError."""
 
     RESEND = "resend"
     RAISE = "raise"
 
 
 class Outbox(Protocol):
-    """What a chat sends: in order per recipient, one in flight each."""
+    """The queue of outgoing requests: per recipient in order, one in flight."""
 
     async def perform(
         self,
@@ -122,32 +124,35 @@ class Outbox(Protocol):
     ) -> R:
         """Queue an operation in its recipient's lane, and wait for its result.
 
-        The place in the lane is taken by the call itself, before its first checkpoint. Media that has no
-        descriptor yet is uploaded first, within the lane. `doubted` is told, at once, when it is sent again
-        although it may have arrived. `recorded` is set by the caller, once what came of it is durable: until
-        then nothing else with a `recorded` leaves in the lane, so that a kill leaves one of them in doubt.
+        The call takes its position in the lane before the first checkpoint. Media without a descriptor is
+        uploaded first, at this position.
 
-        Raises: as `Platform.perform`; failures that a repeat may mend are repeated here first.
+        Args:
+            doubted: called, not awaited, when the operation is sent again although it may have arrived.
+            recorded: an event that the caller must set once the outcome is durable. Until then, no other
+                operation with a `recorded` leaves the lane, so that a kill leaves only one of them in doubt.
 
-        Cancellation: *atomic* while queued (the operation is withdrawn); *ambiguous* while in flight: the
-        request goes on and its result is dropped.
+        Raises: as `Platform.perform`, after retries of the failures that a retry may fix.
+
+        Cancellation: *atomic* while queued: the operation is withdrawn. *Ambiguous* in flight: the request
+        goes on, and its result is dropped.
         """
         ...
 
     def typing(self, chat: Recipient) -> AbstractContextManager[None]:
-        """Show typing while the block runs. Never waits, and never raises on the platform's account."""
+        """Show the typing indicator while the block runs. Never waits, never raises a platform error."""
         ...
 
     def press_taken(self, press: Press[object]) -> None:
-        """Have a press that a conversation took answered within a second, by the author or by itself."""
+        """Register a taken press: the outbox answers it after a second unless the author has done so."""
         ...
 
     def press_due(self, press: Press[object]) -> None:
-        """Answer this press now, without a word, unless it has been answered."""
+        """Answer this press now with an empty text, unless it has been answered."""
         ...
 
     async def answer(self, press: Press[object], text: str, *, alert: bool) -> bool:
-        """Answer a press with the author's words; False if it had been answered."""
+        """Answer a press with the author's text; return False if it had been answered."""
         ...
 
     def refuse_press(self, press: Press[object], text: str) -> None:
@@ -155,5 +160,5 @@ class Outbox(Protocol):
         ...
 
     def drop(self, chat: Recipient) -> None:
-        """Forget what is still queued for a chat that was left; what waits for it gets ForbiddenError."""
+        """Delete the queue of a chat that the bot has left; waiting tasks get ForbiddenError."""
         ...

@@ -1,7 +1,7 @@
-"""Finds out whether our own HTTP is here: `triobot.http` is faster, and can be deleted.
+"""Detection of triobot's own HTTP, `triobot.http`: it is faster than httpx, and can be deleted.
 
-Without it transports of httpx's own carry requests, and hypercorn listens for the webhook. What else listens,
-for operators and beside another process, doesn't.
+Without `triobot.http`, httpx's own transports carry requests, and hypercorn listens for the webhook. The
+other listeners, for operators and for other processes, don't run then.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def is_here() -> bool:
-    """Return whether there is our own HTTP."""
+    """Return whether the package `triobot.http` is installed."""
     return find_spec("triobot.http") is not None
 
 
 def new_connections(most: int) -> Connections | None:
-    """Return so many connections of our own HTTP; None where it is not here."""
+    """Return a pool of `most` connections of `triobot.http`; None where that is missing."""
     if not is_here():
         return None
     from ..http.connections import Connections
@@ -32,21 +32,21 @@ def new_connections(most: int) -> Connections | None:
 def new_transport(
     connections: int | Connections = 100, *, idle: int | None = None, uds: str | None = None
 ) -> httpx.AsyncBaseTransport:
-    """Return a transport with so many connections, or over these; see `triobot.http.TrioTransport`."""
+    """Return a transport with so many connections, or over a given pool; see `triobot.http.TrioTransport`."""
     if is_here():
         from ..http.transport import TrioTransport
 
         return TrioTransport(connections=connections, idle=idle, uds=uds)
     import httpx
 
-    assert isinstance(connections, int)  # there are none without our own HTTP
+    assert isinstance(connections, int)  # Without `triobot.http` no Connections exist.
     kept = connections if idle is None else idle
     limits = httpx.Limits(max_connections=connections, max_keepalive_connections=kept, keepalive_expiry=4.0)
     return httpx.AsyncHTTPTransport(limits=limits, uds=uds, trust_env=False)
 
 
 def connections_of(transport: httpx.AsyncBaseTransport) -> Connections | None:
-    """Return the connections of a transport of ours; None of any other."""
+    """Return the connections of a `triobot.http` transport; None for any other."""
     if not is_here():
         return None
     from ..http.transport import TrioTransport

@@ -1,6 +1,6 @@
-"""Waits for a store that is away: what a conversation, the ledger or a task of the bot's own asks of it.
+"""Reads of the store that wait while it is away: for conversations, the ledger and the bot's own tasks.
 
-Who asks from outside, as an operator or the webhook, hears at once that it is away.
+Requests from outside, of an operator or the webhook, don't wait: they get StoreAwayError at once.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ _CUT_WITHIN: Final = 1.0
 
 
 async def await_store(read: Callable[[], Awaitable[R]]) -> R:
-    """Return what this reads from the store, or does there if it is there; while that is away, wait.
+    """Call `read` until the store is there, and return the result.
 
-    Else a conversation would fail for what is over in a moment. Of what was done while it was away nothing is
-    stored, so it may be done again. If the store is lost for good, the cut of all work on it comes first: no
-    conversation fails here that goes on in another process.
+    Otherwise a conversation would fail because of a short outage. Repeating is safe: nothing that `read` did
+    during the outage is stored.
+
+    If the store is lost for good, the error is raised only after a second. All work on the store is cancelled
+    first, so no conversation fails here that goes on in another process.
     """
     while True:
         try:

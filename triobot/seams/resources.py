@@ -1,7 +1,8 @@
-"""Resources: what a bot needs for as long as it runs, such as a database pool.
+"""Resources: objects that a bot needs while it runs, such as a database pool.
 
-Declared with `Bot.resource`, opened before the first event in the order of declaration, closed after the last
-conversation has come to rest. A test, or a site that owns its pool, puts a value of its own in place.
+A resource is declared with `Bot.resource`. Resources are opened in the order of declaration before the first
+event, and closed after the last conversation has come to rest. A test, or a site with a database pool of its
+own, can provide a value instead of opening the resource.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _UNOPENED: Final = "can't open the resource "
 @final
 @guarded(eq=False)
 class Resource(Generic[T]):
-    """A handle on what is opened for a run; `Chat.use` and `Bot.use` give the thing itself."""
+    """A handle on something that is opened for a run; `Chat.use` and `Bot.use` return the opened object."""
 
     open: Callable[[], AbstractAsyncContextManager[T]] = attrs.field(repr=False)
     name: str
@@ -37,14 +38,14 @@ Opened: TypeAlias = Mapping[Resource[object], object]
 @final
 @guarded
 class Provided:
-    """A value in place of a resource, for one run; made by `provide`."""
+    """A value that replaces a resource for one run; made by `provide`."""
 
     resource: Resource[object]
     value: object = attrs.field(repr=False)
 
 
 def provide(resource: Resource[T], value: T) -> Provided:
-    """Put `value` in place of a resource for one run: it is neither opened nor closed.
+    """Replace a resource by `value` for one run: the bot neither opens nor closes `value`.
 
     Examples:
         >>> async def test(bot: Bot) -> None:
@@ -56,20 +57,20 @@ def provide(resource: Resource[T], value: T) -> Provided:
 
 
 def check_resource(resource: object, who: str) -> None:
-    """Refuse what is no resource.
+    """Require a `Resource`.
 
     Raises:
-        ConfigError: it isn't; `who` names what it was given to.
+        ConfigError: `resource` is something else; the error text names `who`.
     """
     if not isinstance(resource, Resource):
         raise ConfigError(f"{who} takes a resource: what @bot.resource made of its function")
 
 
 def declare_resource(open: Callable[[], AbstractAsyncContextManager[T]]) -> Resource[T]:
-    """Make a resource of this function.
+    """Make a resource of the function `open`.
 
     Raises:
-        ConfigError: it is no function without arguments that gives an async context manager.
+        ConfigError: `open` is not a function without arguments that returns an async context manager.
     """
     name = str(getattr(open, "__qualname__", type(open).__qualname__))
     if not _opens(open):
@@ -77,7 +78,7 @@ def declare_resource(open: Callable[[], AbstractAsyncContextManager[T]]) -> Reso
             f"the resource {name} is no async context manager function; put @asynccontextmanager under "
             "@bot.resource"
         )
-    with suppress(ValueError):  # it has no signature to look at
+    with suppress(ValueError):  # Some callables have no signature.
         try:
             inspect.signature(open).bind()
         except TypeError as error:
@@ -98,11 +99,11 @@ def _opens(open: object) -> bool:
 async def open_resources(
     declared: Sequence[Resource[object]], provided: Sequence[Provided]
 ) -> AsyncGenerator[Opened]:
-    """Open what is declared, in that order, but what is provided; close it in the opposite order.
+    """Open the declared resources in order, except the provided ones; close them in reverse order.
 
     Raises:
-        ConfigError: something is provided that is not declared, or what is declared can't be opened.
-        Whatever opening a resource raises; those before it are closed.
+        ConfigError: a provided resource is not declared, or a declared one can't be opened.
+        Exception: an error of opening a resource; the resources opened before it are closed first.
     """
     for given in provided:
         if not isinstance(cast("object", given), Provided):
@@ -137,16 +138,16 @@ async def _open(resource: Resource[T], stack: AsyncExitStack) -> T:
 
 
 def about_opening(error: BaseException) -> str:
-    """Return words to stand before an error's, where it kept a resource from being opened; else nothing."""
+    """Return a prefix for an error text, ``can't open the resource NAME: ``; empty for every other error."""
     notes = [one for one in getattr(error, "__notes__", ()) if one.startswith(_UNOPENED)]
     return f"{notes[-1]}: " if notes else ""
 
 
 def find(opened: Opened, resource: Resource[T]) -> T:
-    """Return what the resource has opened.
+    """Return the opened object, or the provided value, of a resource.
 
     Raises:
-        ConfigError: the bot that runs doesn't declare it.
+        ConfigError: the running bot doesn't declare the resource.
     """
     check_resource(resource, "use()")
     key = cast("Resource[object]", resource)

@@ -1,8 +1,8 @@
-"""Rooms that are no chats, as numbers: what stores, leases and queues know of a place is its number.
+"""Numbers for rooms that are not chats: stores, leases and queues know a place only by its number.
 
-Chats have the numbers that the platform gives, of 18 digits at most. Beyond these are the places that only
-the bot knows: what it keeps of a person, its own room, and rooms by their names. So a place needs no table of
-its own, and goes the way of a chat wherever none of its people is meant.
+The platform gives chats numbers of at most 18 digits. Larger numbers are for places that only the bot knows:
+the data of a person, the bot's own room, and named rooms. So these places need no tables of their own: the
+same code handles them as chats, except where a chat's users matter.
 """
 
 from __future__ import annotations
@@ -13,53 +13,53 @@ from typing import Final
 from ..wire.ids import ChatId, SenderId
 
 MOST_CHATS: Final = 10**18
-"""The numbers of chats are nearer to zero than this."""
+"""The absolute value of a chat's number is smaller than this."""
 _PERSONS: Final = -5 * 10**18
-"""Around this are persons, each as far from it as the platform's own number is from zero."""
+"""A person's place has this number plus the platform's number of the person."""
 _ROOMS: Final = 8 * 10**18
-"""So many numbers, above the bot's own, are for named rooms."""
+"""How many numbers there are for named rooms, above the number of the bot's own room."""
 LARGEST_PLACE: Final = 2**63 - 1
-"""No place's number is farther from zero: it is what a store can hold."""
+"""The largest absolute value of a place's number: a store has 64 bits for it."""
 
 SHARED: Final = ChatId(MOST_CHATS)
 """The bot's own room."""
 
 
 def person_place(sender_id: SenderId) -> ChatId:
-    """Return where the bot keeps what it knows of a person over all chats."""
+    """Return the place of the data that the bot keeps for a person across all chats."""
     return ChatId(_PERSONS + sender_id)
 
 
 def room_place(name: str, key: str) -> ChatId:
-    """Return the room of this kind with this key.
+    """Return the number of a named room: a hash of `name` and `key`, so that no table of rooms is needed.
 
-    Of a million rooms, two have the same number once in ten million bots: so it needs no list of them.
+    Among a million rooms, two share a number in one of ten million bots.
 
     Args:
-        name: of the kind, for ever.
+        name: the kind of room; must never change.
     """
     digest = hashlib.blake2b(f"{name}\n{key}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
     return ChatId(SHARED + 1 + int.from_bytes(digest, "big") % _ROOMS)
 
 
 def is_chat(place: ChatId) -> bool:
-    """Return whether this is a chat, with people in it."""
+    """Whether the place is a chat, with users in it."""
     return -MOST_CHATS < place < MOST_CHATS
 
 
 def hears(place: ChatId) -> bool:
-    """Return whether something can be told there: what is kept of a person only keeps."""
+    """Whether the place can receive messages or signals: a person's place only keeps data."""
     return place > -MOST_CHATS
 
 
 def told(place: ChatId, room: tuple[str, str] | None = None) -> str:
-    """Return what a place is called in errors, logs and tables.
+    """Return the name of a place for errors, logs and tables.
 
     Args:
-        room: its name and key, where they are known.
+        room: name and key of the room, if known.
     """
     if room is not None:
-        # In a log a line is a line, whatever is in a key.
+        # A key may contain a line break, and a log entry must stay one line.
         return " ".join(["room", *(part if part.isprintable() else ascii(part) for part in room if part)])
     if is_chat(place):
         return f"chat {place}"

@@ -1,17 +1,17 @@
-"""Values as text and back: whatever the runtime records goes through here.
+"""Recorded values: conversion of values to text and back, for everything that the runtime records.
 
-What comes back is equal to what went in, and has the same types: a tuple stays a tuple, and a date is not a
-text. A class is stored under a registered name and found again by it, never by importing what the data says.
-A class is registered when a value of it is first encoded, when a filter or a `Key` names it (`expect`), or by
-`recorded`; the latter also keeps a class readable that was renamed or moved. A new process finds the others
-where they are defined, in the modules that it has loaded; a class that is defined inside a function it does
-not find.
+The value that is read back equals the recorded one and has the same types: a tuple stays a tuple, and a date
+doesn't become a text. A class is stored under a registered name and found by this name; no module is imported
+because of stored data. A class is registered when a value of it is first encoded, when a filter or a `Key`
+names it (`expect`), or by `recorded`; the latter also keeps a class readable that was renamed or moved. A new
+process finds unregistered classes at the top level of the modules that it has loaded. It doesn't find a class
+that is defined inside a function.
 
-Nothing that is stored is lost in silence: a field that its class doesn't have any more makes the value
-unreadable, unless the class says which field it has become (`formerly`), or that it is gone (`recorded`).
+Stored data is never dropped silently. A stored field that its class no longer has makes the value unreadable,
+unless the class declares the field's new name (`formerly`), or that the field is gone (`recorded`).
 
-The text is ASCII and JSON: ``[version, node]``. What JSON has stands for itself, a list is a list, and
-everything else is an object with one entry: the tag of its type, and its parts.
+The text is ASCII and JSON: ``[version, node]``. JSON's own types stand for themselves, and a list is a list.
+Everything else is an object with one entry: the tag of the type, and the parts.
 """
 
 from __future__ import annotations
@@ -40,22 +40,23 @@ C = TypeVar("C", bound=type)
 T = TypeVar("T")
 
 _VERSION: Final = 1
-# Deeper than any value that a person would look at, and far from Python's own limit.
+# Deeper than any value that a person would inspect, and far from Python's recursion limit.
 _DEPTH: Final = 64
-# What every JSON reader holds exactly.
+# Every JSON reader represents integers up to this exactly.
 _PLAIN_INTEGER: Final = 2**53
 
 _names: Final[dict[type, str]] = {}
 _classes: Final[dict[str, type]] = {}
 _expected: Final = deque[object]()
 _explored: Final[set[type]] = set()
-# What was found out about a class: attrs' own answer is looked up anew each time.
+# Cache of field names: attrs.fields would search them again each time. Encoding fills it, with classes that
+# are known to be frozen.
 _fields: Final[dict[type, tuple[str, ...]]] = {}
-# The same of classes that were only read, of which nobody knows that they are frozen.
+# The same cache for classes that were only read, and may not be frozen.
 _field_names: Final[dict[type, tuple[str, ...]]] = {}
 _quoted: Final = json.encoder.encode_basestring_ascii
 _met: Final[set[type]] = set()
-# Fields that a class had, and has no more.
+# Fields that a class no longer has.
 _gone: Final[dict[type, frozenset[str]]] = {}
 _FORMERLY: Final = "triobot.formerly"
 
@@ -64,15 +65,16 @@ _FORMERLY: Final = "triobot.formerly"
 
 
 def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ()) -> C:
-    """Give a class the name under which its values are stored; the class comes back, as from a decorator.
+    """Register the name under which a class's values are stored; return the class, so that it is a decorator.
 
     Args:
         cls: a frozen attrs class or dataclass, or an Enum.
-        name: stays the same when the class is moved or renamed; by default its module and name.
-        aliases: names that older records use.
+        name: a name that stays when the class is moved or renamed; by default the module and the class's
+            name.
+        aliases: names in older records.
 
     Raises:
-        ConfigError: it is neither, or another class has this name.
+        ConfigError: the class is of another kind, or another class has this name.
 
     Examples:
         >>> import attrs
@@ -95,16 +97,17 @@ def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ())
 def recorded(
     *, name: str | None = None, formerly: Sequence[str] = (), gone: Sequence[str] = ()
 ) -> Callable[[C], C]:
-    """Say how a class is recorded: a decorator, above the one that makes it an attrs class or a dataclass.
+    """Declare how a class is recorded: a decorator above the one that makes it an attrs class or a dataclass.
 
     Args:
-        name: under which its values are stored, wherever the class goes; by default its module and name.
-        formerly: names that it had before, as older values have them.
-        gone: fields that it had before: what is stored of them is left out.
+        name: a name for stored values that stays when the class is moved or renamed; by default the module
+            and the class's name.
+        formerly: earlier names of the class, found in older values.
+        gone: earlier fields of the class; their stored values are ignored.
 
     Raises:
         ConfigError: the class is neither an attrs class, nor a dataclass, nor an Enum; another class has one
-            of the names; or a field is there that is said to be gone.
+            of the names; or a field in `gone` still exists.
 
     Examples:
         >>> import attrs
@@ -128,10 +131,10 @@ def recorded(
 
 
 def formerly(*names: str) -> Mapping[str, tuple[str, ...]]:
-    """Name a field's former names, as the metadata of a field of an attrs class or a dataclass.
+    """Return metadata that gives a field of an attrs class or a dataclass its former names.
 
     Raises:
-        ConfigError: one is no text, or there is none.
+        ConfigError: a name is not a text, or there is no name.
 
     Examples:
         >>> import attrs
@@ -145,7 +148,7 @@ def formerly(*names: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def _texts_of(what: str, names: Sequence[str]) -> tuple[str, ...]:
-    # A text is a sequence of texts, too.
+    # A str is a sequence of str as well.
     found: tuple[object, ...] = (None,) if isinstance(names, str) else tuple(names)
     if not all(isinstance(name, str) and name for name in found):
         raise ConfigError(f"{what} takes several names, as in {what}=('old',), and each is a text")
@@ -153,15 +156,16 @@ def _texts_of(what: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def expect(annotation: object, /, who: str = "") -> None:
-    """Register the classes of a type, such as ``Shipped | Moved`` or ``tuple[Order, ...]``, once needed.
+    """Register the classes of a type, such as ``Shipped | Moved`` or ``tuple[Order, ...]``, when first
+    needed.
 
-    The classes of their fields are found as well.
+    The classes of their fields are registered as well.
 
     Args:
-        who: takes values of this class from an author.
+        who: the API that takes values of this class from an author, for the error text.
 
     Raises:
-        ConfigError: none of them could be recorded, since the class isn't frozen.
+        ConfigError: the class isn't frozen, so its values could not be recorded.
     """
     if who and has_fields(annotation) and not is_frozen(kind := cast("type", annotation)):
         raise ConfigError(
@@ -172,9 +176,9 @@ def expect(annotation: object, /, who: str = "") -> None:
 
 
 def forget_met() -> None:
-    """Forget the classes that are known only because a value of theirs was encoded: a new process has none.
+    """Forget the classes that are registered only because a value of theirs was encoded.
 
-    For a test that plays a new process inside an old one.
+    Used by tests that simulate a new process inside an old one: a new process hasn't encoded anything.
     """
     for cls in _met:
         if (name := _names.pop(cls, None)) is not None and _classes.get(name) is cls:
@@ -183,9 +187,9 @@ def forget_met() -> None:
 
 
 def lasting_module(module: str) -> str:
-    """Return a name for a module that is the same however the program was started."""
+    """Return a name for a module that doesn't depend on how the program was started."""
     if module == "__main__":
-        # The same file may be run by name the next time.
+        # The same file may be imported by its name the next time.
         main = sys.modules["__main__"]
         spec = getattr(main, "__spec__", None)
         return spec.name if spec is not None else Path(getattr(main, "__file__", module)).stem
@@ -201,7 +205,7 @@ def _claim(name: str, cls: type) -> str:
     if other is not None and other is not cls:
         if _default_name(other) != _default_name(cls):
             raise ConfigError(f"two classes are recorded as {name!r}: {other!r} and {cls!r}")
-        # Defined once more, as by a reload: the newer one is meant.
+        # The class was defined once more, as by a reload: the newer definition counts.
         _names.pop(other, None)
     _classes[name] = cls
     return name
@@ -229,7 +233,7 @@ def _class_of(name: Node) -> type:
 
 
 def _defined(name: str) -> type | None:
-    """Find the class of this name in a module that is loaded; none is imported, and no code runs."""
+    """Find a class by name in the loaded modules; import nothing and run no code."""
     parts = name.split(".")
     for number in range(len(parts) - 1, 0, -1):
         found: object = _module(".".join(parts[:number]))
@@ -251,13 +255,13 @@ def _module(name: str) -> object:
 
 def _explore() -> None:
     while _expected:
-        # In the order of declaration: of a class that is defined once more the newer one is meant.
+        # In the order of declaration, so that of a class that is defined twice the newer one is registered.
         annotation = _expected.popleft()
         cls = get_origin(annotation) or annotation
         _expected.extend(get_args(annotation))
         if isinstance(cls, type) and cls not in _explored and (has_fields(cls) or issubclass(cls, Enum)):
             _explored.add(cls)
-            # A class that can't have its name isn't the one that a record means.
+            # If the class can't have its name, records with this name mean another class.
             with suppress(ConfigError):
                 register(cls)
             _expected.extend(_field_types(cls))
@@ -267,7 +271,7 @@ def _field_types(cls: type) -> Iterable[object]:
     try:
         return list(get_type_hints(cls).values())
     except BaseException as error:
-        contained(error)  # a name that exists for type checkers only
+        contained(error)  # an annotation names something that only type checkers import
         annotations: dict[str, object] = getattr(cls, "__annotations__", {})
         return list(annotations.values())
 
@@ -276,14 +280,14 @@ def _field_types(cls: type) -> Iterable[object]:
 
 
 def encode_value(value: object) -> str:
-    """Write a value down.
+    """Encode a value as text.
 
     Takes None, bool, int, finite float, str, bytes, date, aware datetime, time, timedelta, finite Decimal,
     UUID, Path, Enum members, and tuple, list, dict, set, frozenset, frozen attrs classes and frozen
     dataclasses of these.
 
     Raises:
-        UnrecordableError: it holds something else; names the type and where it is.
+        UnrecordableError: the value contains something else; names the type and the path to it.
     """
     try:
         return f"[{_VERSION},{_text(value, 0)}]"
@@ -292,7 +296,7 @@ def encode_value(value: object) -> str:
 
 
 def node_of_value(value: object) -> Node:
-    """Return what `encode_value` writes, as what JSON holds.
+    """Encode a value as `encode_value` does, but return the JSON node instead of text.
 
     Raises:
         UnrecordableError: as `encode_value`.
@@ -303,7 +307,7 @@ def node_of_value(value: object) -> Node:
         raise _refusal(refused.value, "value" + "".join(reversed(refused.path)), refused.rule) from None
 
 
-# What events and answers are made of; all else goes by its text.
+# Fast paths for the types of events and answers; every other value is encoded as text and parsed.
 def _node(value: object, depth: int) -> Node:
     of_any: Any = value
     plain: Node = of_any
@@ -342,7 +346,7 @@ def _attrs_node(value: object, kind: type, depth: int) -> Node:
     try:
         for field in _fields[kind]:
             member = getattr(value, field)
-            # Most are numbers, which stand for themselves.
+            # Most fields are small integers, which are their own node.
             plain = type(member) is int and -_PLAIN_INTEGER <= member <= _PLAIN_INTEGER
             done[field] = member if plain else _node(member, depth + 1)
     except _UnfitValueError as refused:
@@ -352,7 +356,7 @@ def _attrs_node(value: object, kind: type, depth: int) -> Node:
 
 
 class _UnfitValueError(Exception):
-    """A value can't be recorded; where it is becomes known on the way out."""
+    """The value can't be recorded; each enclosing container adds its part to `path` on the way out."""
 
     def __init__(self, value: object, rule: str) -> None:
         super().__init__(rule)
@@ -361,7 +365,7 @@ class _UnfitValueError(Exception):
         self.path: list[str] = []
 
 
-# The text is put together at once, and not from a tree of nodes: each event and each answer passes here.
+# Builds the text directly instead of a tree of nodes: every event and every answer is encoded here.
 def _text(value: object, depth: int) -> str:
     if depth > _DEPTH:
         raise _UnfitValueError(value, f"values nest at most {_DEPTH} deep")
@@ -394,7 +398,7 @@ def _container_text(value: object, kind: type, depth: int) -> str:
         entries = cast("dict[object, object]", value)
         keys, values = _each(_text, entries, depth), _each(_text, entries.values(), depth)
         return f'{{"dict":[[{",".join(keys)}],[{",".join(values)}]]}}'
-    # The order of a set differs between processes; the text of one value shouldn't.
+    # Sort, because the iteration order of a set differs between processes, and the text of a value must not.
     members = sorted(_each(_text, cast("Iterable[object]", value), depth))
     return f'{{"{kind.__name__}":[{",".join(members)}]}}'
 
@@ -430,7 +434,7 @@ def _str_text(value: str) -> str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            # Two halves of a surrogate pair would come back from JSON as one character.
+            # JSON would join the two halves of a surrogate pair into one character.
             return f'{{"halves":"{_base64(value.encode("utf-8", "surrogatepass"))}"}}'
     return _quoted(value)
 
@@ -502,10 +506,10 @@ _SCALARS: Final[Mapping[type, Callable[[Any], str]]] = {
 
 @contextmanager
 def reading(what: str) -> Generator[None]:
-    """Say of stored words that nobody can read what they are; also as the decorator of a function.
+    """Raise UnreadableRecordError when code in the block fails on damaged data; also usable as a decorator.
 
     Raises:
-        UnreadableRecordError: they have another form than the block takes.
+        UnreadableRecordError: the data doesn't have the form that the block expects.
     """
     try:
         yield
@@ -514,14 +518,15 @@ def reading(what: str) -> Generator[None]:
 
 
 def decode_value(text: str) -> object:
-    """Read what `encode_value` wrote; each call makes a fresh value.
+    """Decode the text of `encode_value`; each call makes a fresh value.
 
-    A field that its class has gained since gets its default, one that was renamed is found by `formerly`, one
-    that is said to be gone is left out.
+    A field that the class has gained since gets its default, a renamed field is found by `formerly`, and a
+    field that is declared gone is ignored.
 
     Raises:
-        UnreadableRecordError: a class that this program doesn't know or that doesn't take what was stored,
-            a field that its class has lost, another version's words, or no such text at all.
+        UnreadableRecordError: the text names a class that this program doesn't know or that rejects the
+            stored fields, or a field that the class has lost; or the text is of another format version, or
+            damaged.
     """
     with reading("the recorded value"):
         version, node = json.loads(text)
@@ -533,7 +538,7 @@ def decode_value(text: str) -> object:
 
 
 def value_of_node(node: Node) -> object:
-    """Return a fresh value of what `node_of_value` returned.
+    """Decode a node of `node_of_value` into a fresh value.
 
     Raises:
         UnreadableRecordError: as `decode_value`.
@@ -546,7 +551,7 @@ def value_of_node(node: Node) -> object:
         raise UnreadableRecordError(f"the recorded value is damaged ({kind_of(contained(error))})") from None
 
 
-# All else stands for itself, and is most of what a record holds.
+# Only these nodes are decoded. A node of another type is a value itself, and most nodes are of another type.
 _NESTED: Final = frozenset((dict, list))
 
 
@@ -601,14 +606,14 @@ def _load_attrs(parts: Any) -> object:
     stored = cast("dict[str, Node]", fields)
     cls = _class_of(name)
     names = _names_of_fields(cls)
-    # They were written in their order.
+    # The usual case first: the fields are stored in the order of their declaration.
     if tuple(stored) == names or stored.keys() == set(names):
         return _as_it_was(object.__new__(cls), stored)
     return _made_anew(cls, name, _renamed(cls, name, stored))
 
 
 def _as_it_was(made: Any, stored: Mapping[str, Node]) -> object:
-    """Set the recorded values as they are: a converter may not return what it once returned."""
+    # Past the converters: a converter may not return the same value again.
     put = object.__setattr__
     for field, node in stored.items():
         put(made, field, _load(node) if type(node) in _NESTED else node)
@@ -616,7 +621,6 @@ def _as_it_was(made: Any, stored: Mapping[str, Node]) -> object:
 
 
 def _renamed(cls: type, name: str, stored: Mapping[str, Node]) -> Mapping[str, Node]:
-    """Put what is stored under the names that the fields have now."""
     known = known_fields(cls)
     found: dict[str, Node] = {}
     for field_name, node in stored.items():
@@ -633,7 +637,7 @@ def _renamed(cls: type, name: str, stored: Mapping[str, Node]) -> Mapping[str, N
 
 
 def known_fields(cls: type) -> Mapping[str, str | None]:
-    """Map the names of a class's fields, former ones included, to the present ones; None for what is gone."""
+    """Map a class's current and former field names to the current names; None for a field that is gone."""
     fields = fields_of(cls)
     known: dict[str, str | None] = {name: None for base in cls.__mro__ for name in _gone.get(base, ())}
     known |= {old: field.name for field in fields for old in field.metadata.get(_FORMERLY, ())}
@@ -641,7 +645,6 @@ def known_fields(cls: type) -> Mapping[str, str | None]:
 
 
 def _made_anew(cls: type, name: str, stored: Mapping[str, Node]) -> object:
-    """Make a value whose class has changed: the fields that it has gained have their defaults."""
     fields = fields_of(cls)
     if len(stored) == len(fields):
         return _as_it_was(object.__new__(cls), stored)
@@ -679,9 +682,9 @@ _LOADERS: Final[dict[str, Callable[[Any], object]]] = {
 }
 
 TAGS: Final = _LOADERS.keys()
-"""Of all types that JSON doesn't have."""
+"""Tags of all types that JSON doesn't have."""
 
 
 def read_form(tag: str, load: Callable[[Any], object]) -> None:
-    """Have nodes with this tag read by this: a short form of what is recorded most."""
+    """Register a loader for nodes with this tag: a short form of frequently recorded data."""
     _LOADERS[tag] = load

@@ -1,4 +1,4 @@
-"""What is written in one transaction, and what a store says of itself."""
+"""The writes of a transaction, and values that describe a store."""
 
 from __future__ import annotations
 
@@ -16,22 +16,27 @@ from .journals import JournalWrite
 from .money import MoneyWrite, MovePayment
 
 LARGEST_VALUE: Final = 1024 * 1024
-"""Characters of one value of a chat: all of a chat's are in memory while it lives."""
+"""Maximum length of one value of a chat, in characters: while a chat is active, all its values are in memory.
+"""
 STREAM_ID: Final = "stream"
-"""The setting that names a store for its replicas; a backup and what is restored of one have it, too."""
+"""Setting that names a store for its replicas; backups and restored copies have the same name."""
 WORK_SLOTS: Final = 64
-"""How many numbers a store can note of what is at work."""
+"""Number of slots of `WorkSlots`."""
 
 
 Held: TypeAlias = Callable[[], float]
-"""Returns for how many seconds more a store is this process's for certain; 0 if it isn't.
+"""Returns for how many seconds more the store certainly belongs to this process; 0 if that isn't certain.
 
-Instantly, and in any thread. By then another process may have it, if nothing is heard from the database.
+Without an answer of the database until then, another process may own the store. Never blocks; callable in any
+thread.
 """
 
 
 class WorkSlots(Protocol):
-    """Numbers of what is at work, each in a slot; 0 is nothing. Set several times an event."""
+    """Numbers of the conversations, events or chats for which code runs now; 0 is an empty slot.
+
+    The runtime sets a slot several times per event.
+    """
 
     def __setitem__(self, slot: int, number: int, /) -> None: ...
 
@@ -39,7 +44,7 @@ class WorkSlots(Protocol):
 @final
 @frozen
 class Consume:
-    """These inbox rows have been dealt with; they go."""
+    """Delete inbox rows that have been handled."""
 
     seqs: tuple[int, ...]
 
@@ -47,7 +52,7 @@ class Consume:
 @final
 @frozen
 class KeepRaw:
-    """Keep a request that could not be read: the first hundred and the newest thousand."""
+    """Store an unreadable request. The store keeps the first hundred and the newest thousand."""
 
     at: int
     reason: str
@@ -58,7 +63,7 @@ class KeepRaw:
 @final
 @frozen
 class PutSetting:
-    """Remember a small fact of this store, such as the webhook's secret."""
+    """Store a small fact of the whole store, such as the webhook's secret."""
 
     name: str
     value: str = attrs.field(repr=False)
@@ -67,7 +72,7 @@ class PutSetting:
 @final
 @frozen
 class PutData:
-    """Keep a value of a chat under a key; None deletes it."""
+    """Store a value of a chat under a key; None deletes the value."""
 
     chat_id: ChatId
     key: str
@@ -77,10 +82,10 @@ class PutData:
 @final
 @frozen
 class Accept:
-    """Take an event in that has been dealt with: only its delivery is noted, and its sender.
+    """Store the delivery and the sender of an event that has been handled, without an inbox row.
 
     Raises:
-        RedeliveredError: it is here already; nothing of this call was stored.
+        RedeliveredError: the event is in the store already; nothing of this commit was stored.
     """
 
     arrival: Arrival
@@ -88,21 +93,21 @@ class Accept:
 
 PlainWrite: TypeAlias = (
     Consume | KeepRaw | PutSetting | PutData | JournalWrite | BroadcastWrite | MoneyWrite
-)  # says what is stored, without a look at what is there
+)  # independent of the rows in the store
 Write: TypeAlias = PlainWrite | MovePayment | Accept
 
 
 @final
 @frozen
 class StoreStatistics:
-    """Where a store stands.
+    """Size of a store.
 
     Attributes:
-        inbox: events that wait.
+        inbox: number of waiting events.
         inbox_bytes: their size.
-        raw: unreadable requests kept.
-        conversations: those that have not ended, in memory or not.
-        parked: those of them that can't be revived by this code.
+        raw: number of unreadable requests.
+        conversations: number of conversations that have not ended, in memory or not.
+        parked: how many of these this code can't revive.
     """
 
     inbox: int
@@ -119,9 +124,9 @@ class Latencies:
 
     Attributes:
         bounds: in seconds, ascending.
-        counts: how many took no longer than each bound and longer than the one before; the last, longer than
-            all of them.
-        seconds: of all together.
+        counts: number of batches up to each bound and above the previous one; the last entry counts those
+            above all bounds.
+        seconds: sum over all batches.
     """
 
     bounds: tuple[float, ...]
@@ -132,7 +137,7 @@ class Latencies:
 @final
 @frozen
 class Forgotten:
-    """What was deleted of a chat, in numbers."""
+    """Numbers of deleted rows of a chat."""
 
     events: int
     conversations: int
@@ -143,7 +148,7 @@ class Forgotten:
 
 @final
 class StaleRowError(StoreError):
-    """A payment has moved since it was read, and nothing of this commit is stored. Read it, and decide again.
+    """The payment has moved since it was read; nothing of this commit is stored. Read it, and decide again.
 
     Attributes:
         id: the payment's number.
@@ -159,17 +164,19 @@ class StaleRowError(StoreError):
 
 @final
 class LeaseLostError(StoreError):
-    """Another process has this chat now; nothing was stored. Drop what is in memory of it."""
+    """Another process owns this chat now; nothing was stored. Drop the chat's data from memory."""
 
     remedy = "another process has it now; look at what kept this one from renewing its lease"
 
 
 @final
 class JournalConflictError(StoreError):
-    """Somebody else wrote this conversation, or it is gone; nothing was stored. Drop it, or read it anew.
+    """The conversation has ended, or another writer changed it; nothing of this commit was stored.
+
+    Drop the conversation from memory, or read it again.
 
     Attributes:
-        conversation: its number.
+        conversation: the conversation's number.
     """
 
     def __init__(self, conversation: int, what: str) -> None:
@@ -184,7 +191,7 @@ class JournalConflictError(StoreError):
 @final
 @guarded
 class OperatorOrder:
-    """An operator's request that a store carries to the process that has it: HTTP's, without headers."""
+    """An operator's HTTP request, without headers, that a store carries to the process that owns it."""
 
     method: str
     target: str
@@ -192,22 +199,22 @@ class OperatorOrder:
 
 
 Answered: TypeAlias = tuple[int, bytes]
-"""What came of an order: its status, and lines of JSON."""
+"""Answer to an order: HTTP status, and lines of JSON."""
 CarryOut: TypeAlias = Callable[[OperatorOrder, Callable[[bytes], Awaitable[None]]], Awaitable[int]]
-"""Carries out an order: tells some lines at a time, and returns the status."""
+"""Carries out an order: passes lines to the second argument, some at a time, and returns the status."""
 
 
 @final
 @guarded
 class Shipped:
-    """A piece of a store's stream: bytes of its image, and then of one log after the other.
+    """A piece of a store's stream: bytes of the image, then of one log after another.
 
     Attributes:
-        of: which of them it belongs to.
-        at: where its bytes begin there.
-        ends: the image, or this log, is complete with it.
-        size: of the whole image.
-        as_of: all that had been committed at this time has been sent; None: there is more.
+        of: whether the bytes belong to the image or to a log.
+        at: position of the first byte in the image or the log.
+        ends: whether the piece is the last of the image or of this log.
+        size: size of the whole image.
+        as_of: wall time at which everything committed had been sent; None: there is more to send.
     """
 
     of: Literal["image", "log"]
@@ -219,5 +226,5 @@ class Shipped:
 
 
 News: TypeAlias = Callable[[Callable[[], None], CarryOut], Awaitable[None]]
-"""Calls the first whenever another process may have put events into the inbox, until cancelled, and has the
-second answer orders that reach the store itself."""
+"""Runs until cancelled. Calls the first argument whenever another process may have put events into the inbox,
+and answers orders that reach the store with the second."""
