@@ -1,8 +1,8 @@
-"""What outlives the process: what is behind `triobot.store.Store`, and one contract for all of them.
+"""Stores: state that outlives the process, behind one interface, `triobot.store.Store`.
 
-`open_store` picks the store by its address: SQLite in a file; SQLite in memory, which gives everything but
-durability; or PostgreSQL, which is loaded only where an address names it. The rules that decide (redelivery,
-quota, the ring of raw requests) are a pure module of their own.
+`open_store` picks the engine by the address: SQLite in a file; SQLite in memory, which gives everything but
+durability; or PostgreSQL, which is imported only if an address names it. The rules for redelivery, quota and
+unreadable requests are in `rules`, a pure module.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _NO_ADDRESS: Final = "a store's address is sqlite:PATH, such as sqlite:bot.db or
 
 
 async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
-    """Bind the store at this address to another platform address or token; nothing else in it is changed.
+    """Bind the store at this address to another platform address or token; change nothing else in it.
 
     Raises:
-        ConfigError: there is no store, or it has no stamp.
+        ConfigError: there is no store at the address, or it has no stamp.
         StoreError: as `open_store`.
     """
     engine, _, place = url.partition(":")
@@ -65,13 +65,13 @@ async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
 
 
 async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
-    """Wait until no process has the store at this address; at once if only one machine can have it.
+    """Wait until no process owns the store at this address; return at once if only one machine can use it.
 
     Args:
-        taken: called once, if a process has it.
+        taken: called once, if a process owns the store.
 
     Raises:
-        StoreError, ConfigError: as `open_store`, for what is found at the first look.
+        StoreError, ConfigError: as `open_store`, for problems found at the first look.
     """
     await trio.lowlevel.checkpoint()
     engine, _, place = url.partition(":")
@@ -82,10 +82,10 @@ async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
 
 
 async def is_made(url: str) -> bool:
-    """Return whether there is something at this address of a store; an empty file is nothing.
+    """Return whether there is anything at this store address; an empty file counts as nothing.
 
     Raises:
-        StoreError, ConfigError: it can't be found out; as `open_store`.
+        StoreError, ConfigError: as `open_store`.
     """
     engine, _, place = url.partition(":")
     if engine == "postgresql":
@@ -98,13 +98,13 @@ async def is_made(url: str) -> bool:
 
 
 async def ask_owner(url: str, order: OperatorOrder) -> Answered | None:
-    """Have the process that has the store at this address asked through it; None if none has it.
+    """Send an order through the store to its owner, and return the answer; None if no process owns it.
 
     Raises:
-        ConfigError: the address names no store on a server, or none that this user may use.
+        ConfigError: the address names no store on a server, or a store that this user may not use.
         StoreError: the process gave no answer, or the server is away.
 
-    Cancellation: *ambiguous*: the request may be carried out.
+    Cancellation: *ambiguous*: the owner may carry the order out.
     """
     engine, _, place = url.partition(":")
     if engine != "postgresql":
@@ -118,25 +118,25 @@ async def ask_owner(url: str, order: OperatorOrder) -> Answered | None:
 async def open_store(
     url: str, *, stamp: Stamp | None, clock: WallClock, retention: Retention = RETENTION, visit: bool = False
 ) -> AsyncGenerator[Store, None]:
-    """Open the store that this address names, for as long as the block runs.
+    """Open the store at this address while the block runs.
 
     Args:
-        url: ``sqlite:PATH``, the path absolute or relative to the working directory; ``memory:``; or
-            ``postgresql:`` with what `triobot.store.postgres.address.read_address` takes.
-        stamp: platform and bot; a file is bound to them when it is made. None for a tool that only reads:
-            whoever may read the file may see what is in it.
+        url: ``sqlite:PATH``, absolute or relative to the working directory; ``memory:``; or ``postgresql:``
+            and the part that `triobot.store.postgres.address.read_address` takes.
+        stamp: platform and bot; a new store is bound to them. None for a tool that only reads: anybody who
+            may read the file may see its content.
         clock: the time of day.
-        retention: how long what nothing needs any more is kept.
-        visit: open it with a tool, not to run the bot.
+        retention: how long the store keeps data that is no longer needed.
+        visit: whether a tool opens the store, and not the bot.
 
     Raises:
-        ConfigError: the address names no store, or what its engine needs isn't installed.
+        ConfigError: the address names no store, or a package that its engine needs isn't installed.
         StoreError: as `open_sqlite` and `triobot.store.postgres.open_postgres`.
 
     Cancellation: as `open_sqlite`.
     """
     engine, colon, place = url.partition(":")
-    # The address may hold a password, so no error repeats more of it than the engine's name.
+    # The address may contain a password, so errors repeat nothing of it but the engine's name.
     if engine == "memory" and colon and not place:
         async with open_memory(clock=clock, retention=retention) as store:
             yield store
@@ -157,7 +157,7 @@ async def open_store(
 
 
 def admission_at(url: str) -> Admission:
-    """Return what takes events in for the store on a server at this address, whichever process has that.
+    """Return the admission of events to the store on a server at this address, whichever process owns it.
 
     Raises:
         ConfigError: the address names no store on a server.
@@ -174,7 +174,7 @@ async def read_nodes(url: str) -> Sequence[NodeRow]:
     """Return the processes that share the store at this address.
 
     Raises:
-        ConfigError: the address names no store on a server, or none is there.
+        ConfigError: the address names no store on a server, or there is no store at it.
         StoreAwayError: the server can't be reached.
     """
     engine, _, place = url.partition(":")

@@ -1,8 +1,9 @@
-"""What may enter a store: every value is checked before it joins a batch. Pure.
+"""Checks of every value that enters a store, before it joins a batch. Pure.
 
-Group commit puts strangers into one transaction. A value that the engine can't hold (half a surrogate
-pair, an integer beyond 64 bits, U+0000, which PostgreSQL refuses) would disturb its neighbours there, so
-it is refused at the door, alone, with the field's name and without its content.
+Group commit puts the writes of unrelated callers into one transaction. A value that the engine can't store
+(half a surrogate pair, an integer beyond 64 bits, U+0000, which PostgreSQL refuses) would fail the writes of
+the others. So such a value is refused first, with an error for its caller alone: the error names the field,
+and doesn't repeat the content.
 """
 
 from __future__ import annotations
@@ -61,28 +62,28 @@ from .rules import as_kept
 
 LARGEST_SENDER: Final = 10**18 - 1
 LARGEST_BODY: Final = 32 * 1024 * 1024
-"""One request's bytes; the webhook's own limit is far lower."""
+"""Maximum size of one request's body in bytes; the webhook's own limit is far lower."""
 _KINDS: Final[tuple[str, ...]] = get_args(RunKind)
 
 
 def check_chat(chat_id: ChatId) -> None:
-    """Refuse what is no chat's id, nor that of another place."""
+    """Check that `chat_id` is the number of a chat or another place."""
     check_integer("chat_id", chat_id, least=-LARGEST_PLACE, most=LARGEST_PLACE)
 
 
 def check_column(field: str, value: str, *, empty: bool = False) -> None:
-    """Refuse text that some engine can't hold."""
+    """Check that every engine can store the text."""
     if type(value) is str and (value or empty) and value.isascii() and "\0" not in value:
-        return  # the usual one
+        return  # the usual case
     if "\0" in check_text(field, value, empty=empty):
         raise LocalProtocolError(field, "must not hold U+0000")
 
 
 def admit_arrival(arrival: Arrival) -> None:
-    """Refuse an arrival that can't be stored.
+    """Check that an arrival can be stored.
 
     Raises:
-        LocalProtocolError: names the field. Repeating never helps.
+        LocalProtocolError: the arrival can't be stored; names the field. Retrying never helps.
     """
     check_chat(arrival.chat_id)
     if arrival.sender_id is not None:
@@ -96,10 +97,10 @@ def admit_arrival(arrival: Arrival) -> None:
 
 
 def admit_begun(begun: str | None) -> str | None:
-    """Check what has begun with an event, and return it as it is to be stored.
+    """Check the record of what began with an event, and return it unchanged.
 
     Raises:
-        LocalProtocolError: it can't be stored.
+        LocalProtocolError: the record can't be stored.
     """
     if begun is not None:
         check_column("begun", begun)
@@ -109,7 +110,7 @@ def admit_begun(begun: str | None) -> str | None:
 
 
 def admit_keyed(key: str, after: ChatId | None, limit: int) -> None:
-    """Refuse bounds of a page over the chats that have a key."""
+    """Check the arguments of `Store.keyed`."""
     check_column("key", key)
     if after is not None:
         check_chat(after)
@@ -117,22 +118,22 @@ def admit_keyed(key: str, after: ChatId | None, limit: int) -> None:
 
 
 def admit_receivers(key: str, after: int, limit: int) -> None:
-    """Refuse bounds of a page over a broadcast's receivers."""
+    """Check the arguments of `Store.receivers`."""
     check_key(key)
     admit_page(after, limit)
 
 
 def admit_writes(writes: Sequence[Write]) -> tuple[Write, ...]:
-    """Check the writes, and return them as they are to be stored.
+    """Check the writes, and return them as they are to be stored: unreadable requests are cut.
 
     Raises:
-        LocalProtocolError: one of them can't be stored; names the field.
+        LocalProtocolError: a write can't be stored; names the field.
     """
     return tuple([_admitted(write) for write in writes])
 
 
 def admit_due(now: int, after: tuple[int, int], limit: int) -> None:
-    """Refuse bounds of a page over what is due."""
+    """Check the arguments of `Store.due`."""
     check_integer("now", now, least=0)
     check_integer("after", after[0], least=-1)
     check_integer("after", after[1], least=-1)
@@ -140,19 +141,19 @@ def admit_due(now: int, after: tuple[int, int], limit: int) -> None:
 
 
 def admit_page(after: int, limit: int) -> None:
-    """Refuse bounds of a page that are no row numbers."""
+    """Check the bounds of a page: a row number and a limit."""
     check_integer("after", after, least=0)
     check_integer("limit", limit, least=0)
 
 
 def size_of(writes: Sequence[Write]) -> int:
-    """Return roughly how many bytes these writes bring."""
+    """Return roughly how many bytes these writes add."""
     return sum([_size(write) for write in writes])
 
 
 def _size(write: Write) -> int:
     match write:
-        # Each turn's first, here and below: a pattern that doesn't match costs as much as all that one does.
+        # The most frequent patterns come first, here and below: each pattern that doesn't match costs time.
         case AppendRecords():
             return 256 + sum(map(len, write.records))
         case PutStanding() | Consume():
@@ -209,10 +210,10 @@ def _admitted(write: Write) -> Write:
 
 
 def admit_money_write(write: MoneyWrite) -> None:
-    """Refuse a payment or an alarm that can't be stored.
+    """Check that a payment or an alarm can be stored.
 
     Raises:
-        LocalProtocolError: names the field. Repeating never helps.
+        LocalProtocolError: the write can't be stored; names the field. Retrying never helps.
     """
     match write:
         case PutPayment(row, fact):
@@ -232,7 +233,7 @@ def admit_money_write(write: MoneyWrite) -> None:
 
 
 def money_size(write: MoneyWrite) -> int:
-    """Return roughly how many bytes this write brings."""
+    """Return roughly how many bytes this write adds."""
     return 1024 + len(write.row.record) if isinstance(write, PutPayment) else 256
 
 
@@ -258,10 +259,10 @@ def _admit_payment(row: PaymentRow) -> None:
 
 
 def admit_journal_write(write: JournalWrite) -> None:
-    """Refuse a write to a conversation that can't be stored.
+    """Check that a write to a conversation can be stored.
 
     Raises:
-        LocalProtocolError: names the field. Repeating never helps.
+        LocalProtocolError: the write can't be stored; names the field. Retrying never helps.
     """
     if not 0 <= write.lease <= LARGEST_INTEGER:
         raise LocalProtocolError("lease", "is none that a store has given")
@@ -333,12 +334,12 @@ def admit_journal_write(write: JournalWrite) -> None:
 
 
 def admit_conversation(conversation: ConversationId) -> None:
-    """Refuse a conversation's number that is none."""
+    """Check a conversation's number."""
     check_integer("conversation", conversation, least=1)
 
 
 def journal_size(write: JournalWrite) -> int:
-    """Return roughly how many bytes this write brings."""
+    """Return roughly how many bytes this write adds."""
     match write:
         case ContinueConversation():
             return 256 + sum(map(len, write.records))
@@ -362,7 +363,7 @@ def _records(position: int, records: tuple[str, ...]) -> None:
         raise LocalProtocolError("records", "must hold at least one")
     for record in records:
         _long("records", record)
-        # Records of one append lie in one row, a line each.
+        # The records of one append are lines of one row.
         if "\n" in record:
             raise LocalProtocolError("records", "must be one line each")
 
@@ -384,11 +385,11 @@ def _error(error: str | None) -> None:
 
 
 def decided(write: MovePayment, row: PaymentRow | None) -> Sequence[Decided]:
-    """Return the writes that a move comes to, given the row as it is now.
+    """Return the writes of a move, given the payment's current row.
 
     Raises:
-        StaleRowError: it can't be done: nothing of the commit may be stored.
-        LocalProtocolError: what it comes to can't be stored.
+        StaleRowError: the move is impossible: nothing of the commit may be stored.
+        LocalProtocolError: a write of the move can't be stored.
     """
     comes = write.move(row)
     admit_writes(comes)

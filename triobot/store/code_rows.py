@@ -1,6 +1,7 @@
-"""The rows of an author's code: which sources ran since when, and the sites in them that records name.
+"""The rows of an author's code: which sources ran from when on, and the sites in them that records refer to.
 
-A site's number is made of what it says, so all processes number alike, and what is there is left alone.
+A site's number is a hash of its content, so all processes use the same numbers, and an existing row never
+changes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ CREATE_CODE: Final = (
         last INTEGER,
         ends INTEGER
     )""",
-    # `seq` is the newest event's number by then: what began before has a smaller one.
+    # `seq`: number of the newest event at that time; older conversations have a smaller number.
     """CREATE TABLE deployed (
         at INTEGER PRIMARY KEY,
         build INTEGER NOT NULL,
@@ -53,16 +54,16 @@ _STALE_SITES: Final = (
 
 @final
 class CodeTables:
-    """What one store knows of its authors' code."""
+    """The stored code of one store's authors."""
 
     def __init__(self, connection: Sql) -> None:
         self._sql = connection
 
     def keep(self, write: KeepCode, seq: int) -> None:
-        """Keep what isn't there.
+        """Insert the rows that the tables don't have.
 
         Args:
-            seq: the newest event's number.
+            seq: number of the newest event.
         """
         self._sql.executemany(
             "INSERT INTO sources (digest, name, text) VALUES (?, ?, ?) ON CONFLICT (digest) DO NOTHING",
@@ -82,7 +83,9 @@ class CodeTables:
             self._sweep(seq)
 
     def _sweep(self, seq: int) -> None:
-        """Delete what no conversation can name: what ended to run before the oldest one began."""
+        """Delete code that no conversation can refer to: builds replaced before the oldest conversation
+        began.
+        """
         found: tuple[int | None] = self._sql.execute(_OLDEST).fetchone()
         oldest = seq + 1 if found[0] is None else found[0]
         self._sql.execute("DELETE FROM accepted WHERE seq < ?", (oldest,))
@@ -97,10 +100,10 @@ class CodeTables:
         stale = [(digest,) for (digest,) in known if digest not in kept]
         self._sql.executemany("DELETE FROM sources WHERE digest = ?", stale)
         while self._sql.execute(_STALE_SITES).rowcount > 0:
-            pass  # a site goes after the one before it
+            pass  # each deletion may free the sites that follow it
 
     def accept(self, write: AcceptChange, seq: int) -> None:
-        """Keep what an author has said to be the same."""
+        """Store that two calls are the same operation."""
         change = write.change
         self._sql.execute(
             "INSERT INTO accepted (function, was, now, seq) VALUES (?, ?, ?, ?)"
@@ -111,7 +114,7 @@ class CodeTables:
     # --- reading
 
     def code(self) -> StoredCode:
-        """Return all but the texts."""
+        """Return all rows, except the texts of the sources."""
         ran: list[tuple[int, int, str]] = self._sql.execute(
             "SELECT at, build, sources FROM deployed ORDER BY at"
         ).fetchall()
@@ -130,7 +133,7 @@ class CodeTables:
         )
 
     def source(self, digest: str) -> str | None:
-        """Return a source's text; None if it isn't there."""
+        """Return the text of a source; None if the store doesn't have it."""
         found: tuple[bytes] | None = self._sql.execute(
             "SELECT text FROM sources WHERE digest = ?", (digest,)
         ).fetchone()

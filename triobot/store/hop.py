@@ -1,7 +1,7 @@
-"""A thread that runs what one task gives it, and the file descriptor by which it wakes that task.
+"""A thread that runs the jobs of one task, and a file descriptor that wakes that task.
 
-`trio.to_thread` would take a thread from a pool, and go through the queue of what other threads want of Trio:
-each commit would take a step of another task.
+`trio.to_thread` would take a thread from a pool, and report the result through a queue that all threads
+share: each commit would cost a step of another task.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 @final
 class Hop:
-    """Runs what one task gives it, one after another, in a thread that is made for the first."""
+    """Runs one task's jobs in order, in a thread that is started for the first of them."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -31,7 +31,7 @@ class Hop:
         self._answers: Final[queue.SimpleQueue[outcome.Outcome[Any]]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
-        # A pair of sockets takes 4 us more of each commit.
+        # A pair of sockets would add 4 us to each commit.
         if sys.platform == "linux":
             self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         else:
@@ -39,13 +39,13 @@ class Hop:
             self._wakeup.setblocking(False)
 
     def begin(self, work: Callable[[], object]) -> None:
-        """Have this run in the thread, soon; `wait` returns what comes of it."""
+        """Run `work` in the thread soon; `wait` returns its outcome."""
         if self._thread is None:
-            # A daemon, as Trio's: a disk that never answers must not keep the process from ending.
+            # A daemon, as Trio's threads are: a disk that never answers must not keep the process alive.
             thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             try:
                 thread.start()
-            except RuntimeError as error:  # there is no thread to be had
+            except RuntimeError as error:  # no thread is available
                 self._answers.put(outcome.Error(error))
                 self.wake()
                 return
@@ -53,14 +53,14 @@ class Hop:
         self._jobs.put(work)
 
     def wake(self) -> None:
-        """Let `wait` return."""
+        """Make `wait` return."""
         if not self._closed:
             self._send_wakeup()
 
     async def wait(self) -> outcome.Outcome[Any] | None:
-        """Wait for what comes of what was begun; None if it was only woken.
+        """Wait for the outcome of a job; None after `wake`.
 
-        Cancellation: none: to be called in a shield, since what was begun there can't be taken back.
+        Cancellation: none: call this in a shield, since a job in the thread can't be undone.
         """
         while True:
             await trio.lowlevel.wait_readable(self._wakeup)
@@ -78,14 +78,14 @@ class Hop:
             return None
 
     async def run(self, work: Callable[[], R]) -> R:
-        """Run this in the thread while nothing else is; return what it returns, or raise what it raises."""
+        """Run `work` in the thread and return its result; only while no other job runs."""
         self.begin(work)
         while (done := await self.wait()) is None:
             pass
         return cast("R", done.unwrap())
 
     def close(self) -> None:
-        """Let the thread end once it has done what it was given. Nothing is run after it."""
+        """Stop the thread after the queued jobs; no job may follow."""
         self._closed = True
         self._jobs.put(None)
         if self._thread is None:
@@ -101,7 +101,7 @@ class Hop:
         if sys.platform == "linux":
             os.eventfd_write(self._wakeup, 1)
         else:
-            with suppress(OSError):  # it has been woken often enough
+            with suppress(OSError):  # the buffer is full of wakeups already
                 self._wakeup_sender.send(b"\0")
 
     def _close_wakeup(self) -> None:

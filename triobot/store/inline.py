@@ -1,4 +1,4 @@
-"""Runs each job of a store in memory at once, where it is asked; `writer` does so for those on a disk."""
+"""The writer of a store in memory: runs each job at once, in its caller's task."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ R = TypeVar("R")
 class InlineWriter:
     """Runs each job at once, in a transaction of its own, in its caller's task.
 
-    So virtual time and a seed decide everything that happens in a store in memory.
+    So virtual time and a seed determine everything that happens in a store in memory.
 
     Args:
         tables: the rows.
-        transactions: over the same rows.
-        clock: for what must be forgotten after a while.
+        transactions: transactions over the same rows.
+        clock: times for deleting old rows.
     """
 
     def __init__(self, tables: Tables, transactions: Transactions, clock: WallClock) -> None:
@@ -36,19 +36,20 @@ class InlineWriter:
         self._closed = False
 
     def statistics(self) -> StoreStatistics:
-        """Return the store's statistics as they are now."""
+        """Return the store's counts."""
         return self._tables.tally.statistics
 
     def latencies(self) -> Mapping[str, Latencies]:
-        """Return nothing: there is no disk to wait for."""
+        """Return nothing: there is no disk."""
         return {}
 
     # A Ctrl-C in the middle would leave the transaction open, and its caller without its row.
     @trio.lowlevel.enable_ki_protection
     async def do(self, job: Job[R]) -> R:
-        """Do a job, announce its answer and return it; as `Writer.do`.
+        """Run a job, announce its answer and return it; as `Writer.do`.
 
-        Cancellation: *atomic*: nothing has been done if it is raised; there is no checkpoint behind the work.
+        Cancellation: *atomic*: if Cancelled is raised, nothing has been done. There is no checkpoint after
+        the work.
         """
         await trio.lowlevel.checkpoint()
         if self._closed:
@@ -62,11 +63,11 @@ class InlineWriter:
         return job.answer
 
     def note_answered(self, key: str) -> None:
-        """Write this at once; a store that can't is one that was killed before it."""
+        """Write the answer at once. A failure is ignored: it looks like a kill before the note."""
         self._catch_up((key,), ())
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Write this at once, and return whether it could be."""
+        """Delete the rows at once; return whether that succeeded."""
         return self._catch_up((), seqs)
 
     @trio.lowlevel.enable_ki_protection
@@ -76,11 +77,10 @@ class InlineWriter:
         return not self._closed and self._transactions.run_alone(job) is None
 
     async def erase_log(self) -> None:
-        """Pass a checkpoint and do nothing else: there is no log."""
+        """Execute a checkpoint only: there is no log."""
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """Take no more jobs."""
         self._closed = True
 
     def _sweep(self) -> None:

@@ -1,7 +1,7 @@
-"""The rows of conversations, their journals, and what is known of effects beside these.
+"""The rows of conversations, journals and effects.
 
-The rules of `statements` apply: this runs in the worker thread, inside a transaction, and each statement of
-an event's path finds its rows by a primary key or by an index of what isn't at rest.
+As in `statements`, the code runs in the worker thread inside a transaction, and every statement for an event
+finds its rows by a primary key or by an index of the rows that aren't at rest.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ FITS: Final = (
     "?2 = coalesce((SELECT n + size FROM journal WHERE conversation = ?1 ORDER BY n DESC LIMIT 1), 0)"
     " AND EXISTS (SELECT 1 FROM conversations WHERE id = ?1 AND ended_at IS NULL)"
 )
-"""Tells in SQL whether these records come next in their conversation."""
-# One statement finds the end of the journal, compares, and writes: `n` must not be null, so OR IGNORE leaves
-# out what doesn't fit; a key that fits is free. A SELECT that reads the table to be written would go through
-# a table of its own for each row.
+"""SQL condition: the records begin at the end of their conversation's journal, and the conversation goes on.
+"""
+# One statement finds the end of the journal, compares the position, and inserts. A wrong position gives a
+# null `n`, which OR IGNORE skips; a right one is always a free key. INSERT ... SELECT would need a temporary
+# table for each row, because it reads the table that it writes.
 APPEND: Final = (
     "INSERT OR IGNORE INTO journal (conversation, n, size, records)"
     f" VALUES (?1, CASE WHEN {FITS} THEN ?2 END, ?3, ?4)"
@@ -106,11 +107,14 @@ _TOO_MANY: Final = (
 )
 
 LIVE: Final = "EXISTS (SELECT 1 FROM conversations WHERE chat_id = {chat} AND ended_at IS NULL)"
-"""True in SQL if a chat has conversations that have not ended; the chat's id is to be put in."""
+"""SQL condition: a chat has conversations that have not ended. The placeholder is the chat's id."""
 
 
 class OneByOneError(Exception):
-    """What comes together can't be done together; nothing of it may stay."""
+    """Several rows can't be written together.
+
+    Nothing of the attempt may stay; the caller writes them one by one.
+    """
 
 
 def _standing(write: PutStanding) -> tuple[object, ...]:
@@ -121,7 +125,7 @@ class JournalTables:
     """The conversations of one store.
 
     Attributes:
-        lease: the one under which this process writes.
+        lease: lease for the writes of this process.
         newest: returns the number of the newest event.
     """
 
@@ -135,7 +139,6 @@ class JournalTables:
     # --- writing
 
     def apply(self, write: JournalWrite) -> None:
-        """Do one write."""
         if write.lease != self.lease:
             raise LeaseLostError("a conversation was read by an earlier run of this program, and is stale")
         match write:
@@ -171,27 +174,27 @@ class JournalTables:
                 assert_never(write)
 
     def append_all(self, writes: Sequence[AppendRecords]) -> None:
-        """Add records to many journals, as `apply` does for one.
+        """Append records to many journals, as `apply` does for one.
 
         Raises:
-            OneByOneError: not all of them can be added.
+            OneByOneError: a journal doesn't take its records; nothing may be kept of the attempt.
         """
         rows = [(one.conversation, one.position, len(one.records), "\n".join(one.records)) for one in writes]
         self._do_all(APPEND, rows, writes)
 
     def put_all_standing(self, writes: Sequence[PutStanding]) -> None:
-        """Say where many conversations stand, as `apply` does for one.
+        """Apply many PutStanding writes, as `apply` does for one.
 
         Raises:
-            OneByOneError: one of them is over.
+            OneByOneError: a conversation is over; nothing may be kept of the attempt.
         """
         self._do_all(STAND, [_standing(write) for write in writes], writes)
 
     def put_all_rested(self, writes: Sequence[PutRested]) -> None:
-        """Say in which operations many conversations stand, as `apply` does for one.
+        """Apply many PutRested writes, as `apply` does for one.
 
         Raises:
-            OneByOneError: one of them is over.
+            OneByOneError: a conversation is over; nothing may be kept of the attempt.
         """
         self._do_all(REST, [(one.rests, one.build, one.conversation) for one in writes], writes)
 
@@ -275,7 +278,7 @@ class JournalTables:
         )
 
     def _continue(self, write: ContinueConversation) -> None:
-        # First in its place, so that the position is compared; then whatever is before it goes.
+        # Append first, because that checks the position; then delete the old records.
         self._append(write.conversation, write.position, write.records)
         self._sql.execute(
             "DELETE FROM journal WHERE conversation = ? AND n < ?", (write.conversation, write.position)
@@ -330,7 +333,7 @@ class JournalTables:
         self._tally.add("parked", -found[0])
 
     def _delete(self, conversations: Sequence[int]) -> int:
-        """Delete everything of these, and return how many records that were."""
+        """Delete all rows of these conversations; return the number of records."""
         records = 0
         for conversation in conversations:
             lost: tuple[int] = self._sql.execute(
@@ -343,15 +346,15 @@ class JournalTables:
         return records
 
     def drop_ended(self, before: int, *, most: int, crashed: bool = True) -> None:
-        """Delete at most so many of those that ended before this time; without `crashed`, that ended well."""
+        """Delete at most `most` conversations that ended before `before`; if not `crashed`, no failed ones."""
         self._delete([id_ for (id_,) in self._sql.execute(_OVER, (before, int(crashed), most)).fetchall()])
 
     def keep_newest(self, many: int, *, most: int) -> None:
-        """Delete conversations that ended well, but the newest so many; at most so many."""
+        """Delete conversations that ended well, except the newest `many`; at most `most` at once."""
         self._delete([id_ for (id_,) in self._sql.execute(_TOO_MANY, (most, many)).fetchall()])
 
     def forget(self, chat_id: ChatId) -> tuple[int, int]:
-        """Delete the conversations of a chat; return how many, and how many records they had."""
+        """Delete the conversations of a chat; return their number and the number of their records."""
         live: tuple[int, int] = self._sql.execute(
             "SELECT count(*), count(parked) FROM conversations WHERE chat_id = ? AND ended_at IS NULL",
             (chat_id,),
@@ -375,11 +378,11 @@ class JournalTables:
         return self._rows(_OF_CHAT, (chat_id,))
 
     def crashed(self, chat_id: ChatId) -> list[ConversationRow]:
-        """Return the conversations of a chat that crashed and are kept."""
+        """Return the ended conversations of a chat that are kept."""
         return self._rows(_CRASHED, (chat_id,))
 
     def journal(self, conversation: ConversationId) -> Journal | None:
-        """Read everything of one conversation; None if it doesn't exist."""
+        """Return all data of one conversation; None if it doesn't exist."""
         rows = self._rows(f"{_SELECT} WHERE id = ?", (conversation,))
         if not rows:
             return None
@@ -399,29 +402,29 @@ class JournalTables:
         )
 
     def unfinished(self, after: int, limit: int) -> list[ConversationRow]:
-        """Return conversations that have something under way and are not parked; a page of them."""
+        """Return a page of unfinished conversations that are not parked."""
         return self._rows(_UNFINISHED, (after, limit))
 
     def due(self, now: int, after: tuple[int, int], limit: int) -> list[ConversationRow]:
-        """Return conversations that are to be woken by `now`, the earliest first; a page of them."""
+        """Return a page of conversations to be woken by `now`, earliest first."""
         return self._rows(_DUE, (now, *after, limit))
 
     def next_wake(self, after: int) -> int | None:
-        """Return when the next conversation is to be woken after this time, or None."""
+        """Return the first wake time after this one, or None."""
         found: tuple[int] | None = self._sql.execute(_NEXT_WAKE, (after,)).fetchone()
         return None if found is None else found[0]
 
     def parked(self, after: int, limit: int) -> list[ConversationRow]:
-        """Return conversations that are parked, since this code can't revive them; a page of them."""
+        """Return a page of parked conversations."""
         return self._rows(_PARKED, (after, limit))
 
     def every(self, after: int, limit: int) -> list[ConversationRow]:
-        """Return conversations, those too that have ended and are kept; a page of them."""
+        """Return a page of all conversations, also ended ones that are kept."""
         return self._rows(_EVERY, (after, limit))
 
     def unknown_effects(self) -> int:
-        """Count the effects that have an intent and no result."""
-        # A row has one of the two, and the index holds those without a result only.
+        """Return the number of effects with an intent and no result."""
+        # A row has an intent, a result or both; the index contains only the rows without a result.
         found: tuple[int] = self._sql.execute(
             "SELECT count(*) FROM effects INDEXED BY effects_unknown WHERE result IS NULL"
         ).fetchone()

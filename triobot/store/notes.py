@@ -1,9 +1,9 @@
-"""What a process notes without an fsync, several times an event, for the process that comes after a kill.
+"""Notes: facts that a process writes without an fsync, several times an event, for the process after a kill.
 
-Which deliveries were answered, which rows of the inbox were consumed, and what is at work: the database knows
-of the first two a moment later. A store in a file keeps it in its lock file. In memory, or on a server, the
-first two are in the tables at once. The third is in a file of the machine's, if the store is on a server
-(`postgres.work_file`), and else in memory: tests that have its process killed need it.
+The notes are: deliveries that were answered, inbox rows that were consumed, and the numbers of running code.
+The database gets the first two a moment later. A store in a file keeps all notes in its lock file. A store in
+memory or on a server writes the first two to its tables at once. It keeps the third in a file of the machine,
+if the store is on a server (`postgres.work_file`), and otherwise in memory, for tests that simulate a kill.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ..base.open_files import read_at, write_at
 from ..seams.writes import WORK_SLOTS, WorkSlots
 
 SLOT: Final = 128
-"""Bytes of a line in a lock file: the first holds the process, each other one note."""
+"""Size in bytes of a line in a lock file: the first line names the process, each other line is one note."""
 
-# More than are answered in a second, and the database knows of them much sooner.
+# More than the answers of a second; the database has them much sooner.
 _LINES: Final = 4_096
 _LINE: Final = struct.Struct(f"{SLOT}s")
 
-# Behind the lines, in a page of their own: what is at work, by slot; the run; rows that were consumed.
+# Behind the lines, on a page of its own: running code by slot; the run's number; rows that were consumed.
 _NUMBERS: Final = -(-SLOT * (1 + _LINES) // mmap.PAGESIZE) * mmap.PAGESIZE
 _NUMBER: Final = struct.Struct("=q")
 _COUNT: Final = 512
 _RUN: Final = WORK_SLOTS
 _SIZE: Final = _NUMBERS + _COUNT * _NUMBER.size
 
-# Behind them: a log's word, and how long its file was.
+# Behind the numbers: a log's word, and the length of the log file.
 _LOG: Final = struct.Struct("=16sq")
 
 
@@ -41,15 +41,16 @@ _LOG: Final = struct.Struct("=16sq")
 class Notes:
     """Notes in a lock file.
 
-    They are written through memory, with neither an fsync nor a call of the system: the kernel keeps what a
-    process wrote, however the process dies. They don't survive the machine, and need not: whether the kernel
-    sent the answer is unknown then, and what it sent last may be sent again. The pages are allotted before
-    that: on a full disk nothing is noted, and nothing is killed for writing where there is no room.
+    They are written through mapped memory, with neither an fsync nor a system call: the kernel keeps what a
+    process wrote, however the process dies. A crash of the machine loses the notes. That is harmless: after
+    such a crash it is unknown anyway whether the last answers were sent, and their events may be repeated.
+    Disk space for the pages is allocated before. If the disk is full, no note is taken; a write without space
+    behind it would kill the process.
 
     Used by one thread at a time.
 
     Attributes:
-        at_work: where to note what is at work, from `begin` to `close`.
+        at_work: slots for the numbers of running code, from `begin` to `close`.
     """
 
     def __init__(self, fd: int) -> None:
@@ -62,23 +63,23 @@ class Notes:
         self._consumed: dict[int, int] = {}
         self._free_numbers = list(range(_COUNT - 1, _RUN, -1))
 
-    # --- what another process has noted
+    # --- notes of another process
 
     def answered_left(self) -> list[str]:
-        """Return the keys that are noted in the file."""
+        """Return the answered keys in the file."""
         told = read_at(self._fd, SLOT * _LINES, SLOT)
         lines = (told[at : at + SLOT].rstrip(b"\0") for at in range(0, len(told), SLOT))
         return [line.decode("utf-8", "replace") for line in lines if line]
 
     def at_work_left(self) -> tuple[int, ...]:
-        """Return the number in each slot; empty if none is noted."""
+        """Return the number in each slot; empty if all slots are."""
         numbers = self._read_numbers()[:WORK_SLOTS]
         return numbers if any(numbers) else ()
 
     def consumed_left(self, run: int) -> list[int]:
-        """Return the rows that were consumed, if this run of the program noted them.
+        """Return the consumed rows in the file, if this run of the program noted them.
 
-        Of another one they may be another database's, which was at this place before.
+        Notes of another run may be about another database that had the same path before.
         """
         numbers = self._read_numbers()
         return [seq for seq in numbers[_RUN + 1 :] if seq] if numbers[_RUN : _RUN + 1] == (run,) else []
@@ -89,7 +90,7 @@ class Notes:
         return tuple([number for (number,) in _NUMBER.iter_unpack(told[:whole])])
 
     def run_left(self) -> int:
-        """Return the run that noted something last, or zero: no bot has run at this place."""
+        """Return the run that took the last notes; 0: no bot has run with this file."""
         return next(iter(self._read_numbers()[_RUN : _RUN + 1]), 0)
 
     def log_left(self) -> tuple[str, int]:
@@ -100,39 +101,39 @@ class Notes:
     def note_log(self, log: Path, word: str) -> None:
         """Note, durably, a log that has its first commit.
 
-        That commit is durable before the note, and the file of the store has another word before SQLite
-        restarts or truncates the log. So the note and the file have the same word only while the log must
-        hold that commit, wherever a kill or a power loss comes between; a note that is lost proves nothing.
+        The commit is durable before the note, and the store file gets another word before SQLite restarts or
+        truncates the log. So, while the note and the file have the same word, the log must contain that
+        commit, whenever a kill or a power loss comes. A lost note proves nothing.
         """
         with suppress(OSError):
             write_at(self._fd, _LOG.pack(bytes.fromhex(word), log.stat().st_size), _SIZE)
             os.fsync(self._fd)
 
     def clear(self) -> None:
-        """Drop whatever is noted in the file but the run; its room stays, for when the disk is full."""
+        """Erase all notes in the file except the run's number; their disk space stays allocated."""
         run = self.run_left()
         with suppress(OSError):
             write_at(self._fd, bytes(max(os.fstat(self._fd).st_size - SLOT, 0)), SLOT)
             if run:
                 write_at(self._fd, _NUMBER.pack(run), _NUMBERS + _RUN * _NUMBER.size)
 
-    # --- what this one notes
+    # --- notes of this process
 
     def begin(self, run: int) -> None:
-        """Make room for notes of this run; without it none is taken."""
+        """Allocate room for the notes of this run. If that fails, this run takes no notes."""
         try:
             _allot(self._fd)
             self._pages = mmap.mmap(self._fd, _SIZE)
         except (OSError, ValueError):
             with suppress(OSError):
-                os.ftruncate(self._fd, SLOT)  # else the next start would take this run for an older one
+                os.ftruncate(self._fd, SLOT)  # a leftover number would make this run look like an older one
             return
         numbers = memoryview(self._pages)[_NUMBERS:].cast("q")
         numbers[_RUN] = run
         self._numbers = self.at_work = numbers
 
     def note_answered(self, key: str) -> None:
-        """Note a key; the oldest makes room for it if need be."""
+        """Note an answered key. If all lines are in use, it replaces the oldest key."""
         line = key.encode("utf-8", "replace")
         if self._pages is None or len(line) > SLOT:
             return
@@ -143,7 +144,7 @@ class Notes:
         _LINE.pack_into(self._pages, at * SLOT, line)
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Note these rows, all or none; return whether there was room."""
+        """Note these consumed rows, all or none; return whether there was room."""
         if self._numbers is None or len(seqs) > len(self._free_numbers):
             return False
         for seq in seqs:
@@ -153,7 +154,7 @@ class Notes:
         return True
 
     def drop(self, keys: Collection[str], seqs: Collection[int]) -> None:
-        """Take notes back: the database knows, and the same keys may come to stand for other deliveries."""
+        """Delete notes of facts that the database has: an equal key may come with another delivery later."""
         if self._pages is None or self._numbers is None:
             return
         for key in keys:
@@ -168,11 +169,11 @@ class Notes:
                 self._free_numbers.append(at)
 
     def noted(self) -> Sequence[str]:
-        """Return the keys that this process has noted, oldest first."""
+        """Return the answered keys that this process has noted, oldest first."""
         return list(self._lines)
 
     def close(self) -> None:
-        """Write nothing more; what was noted stays."""
+        """Stop taking notes; the existing ones stay."""
         self.at_work = [0] * WORK_SLOTS
         numbers, self._numbers = self._numbers, None
         pages, self._pages = self._pages, None
@@ -184,10 +185,10 @@ class Notes:
 
 @final
 class WorkNotes:
-    """As `Notes`, where the tables have all but what is at work.
+    """Notes of running code only, for a store whose tables get the other facts at once.
 
     Args:
-        file: where that is noted, once `begin` was called; None: in memory.
+        file: file for the notes, from `begin` on; None: memory.
     """
 
     def __init__(self, file: Notes | None = None) -> None:
@@ -196,50 +197,45 @@ class WorkNotes:
 
     @property
     def at_work(self) -> WorkSlots:
-        """Return where to note what is at work."""
+        """Slots for the numbers of running code."""
         return self._in_memory if self._file is None else self._file.at_work
 
     def answered_left(self) -> list[str]:
-        """Return no key."""
         return []
 
     def at_work_left(self) -> tuple[int, ...]:
-        """Return the number in each slot, whichever process noted it; empty if none is noted."""
+        """Return the number in each slot, from whichever process; empty if all slots are."""
         if self._file is not None:
             return self._file.at_work_left()
         return tuple(self._in_memory) if any(self._in_memory) else ()
 
     def consumed_left(self, run: int) -> list[int]:
-        """Return no row."""
         return []
 
     def clear(self) -> None:
-        """Drop whatever is noted."""
         self._in_memory[:] = [0] * WORK_SLOTS
         if self._file is not None:
             self._file.clear()
 
     def begin(self, run: int) -> None:
-        """Make room for notes of this run."""
         if self._file is not None:
             self._file.begin(run)
 
     def note_answered(self, key: str) -> None:
-        """Do nothing: it is written soon."""
+        """Do nothing: the tables get this soon."""
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Return that there is no room: it is to be committed."""
+        """Return False: the caller must commit the rows."""
         return False
 
     def drop(self, keys: Collection[str], seqs: Collection[int]) -> None:
-        """Do nothing: nothing of that kind is noted."""
+        """Do nothing: there are no such notes."""
 
     def noted(self) -> Sequence[str]:
-        """Return no key."""
         return []
 
     def close(self) -> None:
-        """Write nothing more; what was noted stays."""
+        """Stop taking notes; the existing ones stay."""
         if self._file is not None:
             self._file.close()
 
@@ -251,7 +247,7 @@ def _allot(fd: int) -> None:
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, 0, _SIZE)
         return
-    # macOS and Windows have no such call. What is written has its room, too.
+    # macOS and Windows have no such call; writing zeros allocates the space as well.
     size = os.fstat(fd).st_size
     if size < _SIZE:
         write_at(fd, bytes(_SIZE - size), size)

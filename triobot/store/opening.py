@@ -1,4 +1,4 @@
-"""What a store knows of its own runs: how many there were, and how the last one ended."""
+"""A store's record of its own runs: how many there were, and how the last one ended."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .sql import Sql
 from .statements import Tables
 
 LEAP: Final = 10**9
-"""How far the inbox's numbers jump at a restore: further than a bot gets between two backups."""
+"""How far the inbox's numbers jump at a restore: more than a bot uses between two backups."""
 
 
 def begin_epoch(sql: Sql, now: int, *, above: int = 0) -> None:
-    """Begin the next epoch of a store that is a copy: what was done since it was made isn't known here.
+    """Begin the next epoch in a copy of a store: it is unknown here what was done since the copy was made.
 
     Args:
-        above: an epoch that was begun before, in the store that the copy replaces.
+        above: epoch of the store that the copy replaces; the new epoch is greater.
     """
     put_meta(sql, "epoch", str(max(above, int(get_meta(sql, "epoch") or 0)) + 1))
     put_meta(sql, "restored_at", str(now))
     put_meta(sql, "epoch_at", str(now))
-    # What was under way when the copy was made did not end there by a crash.
+    # The run in progress when the copy was made did not crash.
     put_meta(sql, "clean", str(now))
-    # What the run of the copy noted since is not true of it.
+    # The notes and the log of that run don't belong to the copy.
     drop_meta(sql, "run")
     drop_meta(sql, LOG)
 
@@ -34,17 +34,17 @@ def begin_epoch(sql: Sql, now: int, *, above: int = 0) -> None:
 def count_run(
     sql: Sql, tables: Tables, notes: AnyNotes, *, machine: str | None, now: int, visit: bool = False
 ) -> Opening:
-    """Count this run in the transaction that is open, and take the mark of a clean stop away until the next.
+    """Count this run in the open transaction, and delete the mark of a clean stop.
 
-    A visit leaves the mark as it is: how the bot stopped is for the bot's next run to know.
+    A visit leaves the mark: only the bot's next run may use it up.
 
-    An answer counts as given once the process had written it, if the machine has not been started since: the
-    kernel sends what was written, however the process ends. After a crash of the machine, or where it
-    isn't known of which boot the store is, the last of them are doubted. Rows that were consumed are so for
-    the same reason; after a crash of the machine they are back.
+    If the machine has not been restarted since the last run, the notes of that run are applied: the kernel
+    keeps what a process wrote, however the process ended. So a noted 200 counts as sent, and a noted row as
+    consumed. After a restart of the machine, or if the machine's boot is unknown, the notes are ignored:
+    consumed rows are read again, and after an unclean stop the last acknowledgements are revoked.
 
     Args:
-        machine: names this boot of the machine, if anything does.
+        machine: identity of this boot of the machine, if the system has one.
     """
     names = ("boot", "unclean", "epoch", "epoch_at", "run")
     boot, unclean, epoch, epoch_at, run = (int(get_meta(sql, name) or 0) for name in names)
@@ -57,11 +57,11 @@ def count_run(
         tables.doubt_last_acknowledgements()
     noted: tuple[int, ...] = ()
     if same_boot and not clean:
-        # A visit may have found it before, and has left it for the bot's next run.
+        # An earlier visit may have stored this for the bot's next run.
         noted = notes.at_work_left() or tuple(map(int, (get_meta(sql, "at_work") or "").split()))
-    # Before the first run that counted, nothing was under way that could have been cut.
+    # Before the first run of a bot there was none that could have crashed.
     unclean = unclean + 1 if boot and not clean else 0
-    # Visits count, too: what one run has read, no other may write.
+    # Visits count as well: each opening needs a lease of its own.
     put_meta(sql, "boot", str(boot + 1))
     if not visit:
         drop_meta(sql, "clean")

@@ -1,18 +1,20 @@
-"""What a store decides: what is a redelivery, and what is kept for how long. Pure.
+"""Decisions of a store: which events are redeliveries, and how long data is kept. Pure.
 
-Redelivery is the rule of `triobot.seams.inbox.Arrival`. The platform repeats a request whose 200 it did not
-get, and its events carry no id. A callback's id is unique in itself, so a second one is dropped for a week; a
-key that code gives is known as long as `Retention` says.
+The rule for redeliveries is at `triobot.seams.inbox.Arrival`. The platform repeats a request until it gets a
+200, and its events carry no id. A callback's id is unique in itself, so a second callback with this id is
+dropped for a week. A key that code has given is remembered for `Retention.keys`.
 
-Anything else may honestly be said twice ("yes", "yes"): an equal event is a redelivery only within a minute
-of one whose 200 was not fully written. Only accepted deliveries count; a dropped one does not prolong the
-minute, because losing a message is worse than hearing it twice.
+Other events may really occur twice, such as the texts "yes" and "yes". So an equal event counts as a
+redelivery only within a minute of a delivery whose 200 was not fully written. Only accepted deliveries count:
+a dropped one doesn't prolong the minute, because losing a message is worse than handling it twice.
 
-A request that could not be read is kept so that an operator sees what the platform sent. Whoever knows the
-webhook's address can fill that ring, so it is small, its rows are cut, and the oldest go first.
+A request that could not be parsed is stored, so that an operator can see what the platform sent. Anybody who
+knows the webhook's address can fill this table. So it is small, its rows are cut, and the oldest rows are
+deleted first.
 
-`Tally` counts what waits in memory, so that quota and statistics cost no query. Transactions fail, and counts
-must fail with them: every change is noted until `settle`, and `undo` takes back what came after a mark.
+`Tally` counts the waiting events in memory, so that quota and statistics need no query. When a transaction
+fails, its counts must be undone too: the tally records every change until `settle`, and `undo` reverts the
+changes since a mark.
 """
 
 from __future__ import annotations
@@ -28,20 +30,21 @@ from ..seams.writes import KeepRaw, StoreStatistics, Write
 from ..wire.ids import ChatId
 
 ONCE_FOR: Final = 7 * 24 * 60 * 60 * 1000
-"""How long a key of the platform's that is unique in itself is remembered, in milliseconds."""
+"""How long a key that is unique in itself, from the platform, is remembered; in milliseconds."""
 
 OF_CODE: Final = ("call:", "signal:")
-"""What the keys begin with that code gives to what it starts and signals."""
+"""Prefixes of the keys that code gives to its calls and signals."""
 
 REPEATED_WITHIN: Final = 60 * 1000
-"""How long after an unacknowledged delivery an equal one is taken for its repetition, in milliseconds."""
+"""How long after an unacknowledged delivery an equal event counts as its redelivery; in milliseconds."""
 
 UNSURE_BEFORE_A_CRASH: Final = 1000
-"""Acknowledgements this close to a crash of the machine are not believed: its kernel may not have sent what
-the process had written. In milliseconds."""
+"""Acknowledgements this close to a crash of the machine are revoked, because its kernel may not have sent the
+written bytes; in milliseconds."""
 
 NAMING: Final = "substr(key, instr(key, ':')) GLOB ':' || ?1 || ':*' OR key GLOB '*:' || ?1 || '/[0-9]*/*'"
-"""`names_chat` in SQL. A key is a word, the chat it goes to, and behind that what tells it from others."""
+"""`names_chat` in SQL. A key is a word, the event's chat, and a part that distinguishes events of the chat.
+"""
 
 FIRST_ROWS: Final = 100
 MOST_ROWS: Final = FIRST_ROWS + 1_000
@@ -61,7 +64,7 @@ class Delivery:
 
 
 def is_redelivery(arrival: Arrival, previous: Delivery | None, known_for: int) -> bool:
-    """Tell whether `arrival` is here already, given the last accepted delivery of its key.
+    """Return whether `arrival` is in the store already, given the last accepted delivery of its key.
 
     Args:
         known_for: see `Retention.keys`.
@@ -70,12 +73,15 @@ def is_redelivery(arrival: Arrival, previous: Delivery | None, known_for: int) -
         return False
     if arrival.once:
         return arrival.at - previous.at < (known_for if arrival.key.startswith(OF_CODE) else ONCE_FOR)
-    # Both ways, so that a clock that was set back by hours suppresses nothing.
+    # In both directions, so that events aren't dropped for hours after the clock was set back.
     return not previous.acknowledged and abs(arrival.at - previous.at) <= REPEATED_WITHIN
 
 
 def names_chat(key: str, chat_id: ChatId) -> bool:
-    """Tell whether a key is the chat's, or of what its conversations have sent to others; see `NAMING`."""
+    """Return whether a key belongs to an event of this chat, or to one that this chat's conversations sent.
+
+    See `NAMING`.
+    """
     _, _, rest = key.partition(":")
     return rest.startswith(f"{chat_id}:") or re.search(f":{chat_id}/[0-9]+/", key) is not None
 
@@ -83,7 +89,7 @@ def names_chat(key: str, chat_id: ChatId) -> bool:
 @final
 @guarded
 class Cutoff:
-    """Deliveries accepted before these instants decide nothing any more."""
+    """Times before which a delivery no longer affects any decision, by kind of key."""
 
     once: int
     of_code: int
@@ -91,14 +97,14 @@ class Cutoff:
 
 
 def cutoff(now: int, known_for: int) -> Cutoff:
-    """Return the instants before which deliveries may be forgotten at `now`."""
+    """Return the times before which deliveries may be deleted at `now`."""
     return Cutoff(once=now - ONCE_FOR, of_code=now - known_for, repeatable=now - REPEATED_WITHIN)
 
 
 def as_kept(write: KeepRaw) -> KeepRaw:
-    """Cut the row, and make its texts such as any engine can hold.
+    """Cut the body, and replace characters that some engine can't store.
 
-    What could not be read is often unreadable in its headers too, so nothing is refused here.
+    Nothing is refused here: a request that could not be parsed often has unreadable headers too.
     """
     return KeepRaw(
         write.at, _storable(write.reason), _storable(write.content_type), write.body[:MOST_BYTES_A_ROW]
@@ -106,17 +112,20 @@ def as_kept(write: KeepRaw) -> KeepRaw:
 
 
 def overflows(rows: int, size: int) -> bool:
-    """Tell whether a row must go: the oldest behind the first `FIRST_ROWS`, which say how it began."""
+    """Return whether there are too many unreadable requests.
+
+    The oldest one behind the first `FIRST_ROWS` is deleted then; the first ones show how the trouble began.
+    """
     return rows > MOST_ROWS or size > MOST_BYTES
 
 
 def _storable(text: str) -> str:
-    # U+0000 is text to SQLite, but not to every engine.
+    # SQLite accepts U+0000 in a text, but not every engine does.
     return text[:_MOST_CHARACTERS].encode(errors="replace").decode().replace("\0", "?")
 
 
 def tell_moved(writes: Sequence[Write]) -> None:
-    """Tell each move that it is durable."""
+    """Call `committed` of each move: the moves are durable."""
     for write in writes:
         if isinstance(write, MovePayment):
             write.committed()
@@ -125,16 +134,17 @@ def tell_moved(writes: Sequence[Write]) -> None:
 @final
 @guarded
 class Retention:
-    """How long a store keeps its leftovers, in milliseconds; 0 is until the next sweep, a minute at most.
+    """How long a store keeps leftover data, in milliseconds; 0 means until the next sweep, a minute at most.
 
-    Events go when they are consumed, journals when their conversation ends: this is for what is left over.
+    Events are deleted when they are consumed, and journals when their conversation ends. Leftovers are all
+    other data without further use.
 
     Attributes:
-        crashed: conversations that ended with an error, with their journals.
-        ended: those that ended well and were to be kept.
-        most_ended: so many of these are kept at most; None for all.
-        raw: requests that could not be read; their number is bounded besides.
-        keys: what was started or signalled with a key, so that a second time does nothing.
+        crashed: conversations that ended with an error, and their journals.
+        ended: conversations that ended well and were to be kept.
+        most_ended: maximum number of the latter; None for no limit.
+        raw: requests that could not be parsed; their number has a limit besides.
+        keys: keys of calls and signals from code; a second call with a remembered key has no effect.
     """
 
     crashed: int = 7 * DAY
@@ -145,7 +155,7 @@ class Retention:
 
 
 RETENTION: Final = Retention()
-"""The default: a week for each."""
+"""The default retention: a week for crashed conversations, keys and unreadable requests."""
 
 
 Total: TypeAlias = Literal["inbox", "inbox_bytes", "raw", "raw_bytes", "conversations", "parked"]
@@ -153,11 +163,11 @@ Total: TypeAlias = Literal["inbox", "inbox_bytes", "raw", "raw_bytes", "conversa
 
 @final
 class Tally:
-    """Counts that can be taken back.
+    """Counts of rows, with undo.
 
     Attributes:
-        unsettled: every change that can be, in order; to be read only.
-        statistics: the totals as they were last settled.
+        unsettled: changes since `settle`, in order; read-only.
+        statistics: the totals at the last `settle`.
     """
 
     def __init__(self) -> None:
@@ -171,8 +181,8 @@ class Tally:
         }
         self._chats: dict[ChatId, int] = {}
         self._begun: dict[ChatId, tuple[int, ...]] = {}
-        # What was counted, how many, how many bytes; and the row with which something has begun, negative
-        # once that is gone.
+        # What was counted, how many, how many bytes; and the seq of a row with `begun`, negative if the row
+        # goes.
         self.unsettled: list[tuple[Total | ChatId, int, int, int]] = []
         self.statistics = StoreStatistics(0, 0, 0, 0, 0)
 
@@ -180,35 +190,34 @@ class Tally:
         return self._totals[total]
 
     def waiting(self, chat_id: ChatId) -> int:
-        """Return how many events of this chat wait."""
         return self._chats.get(chat_id, 0)
 
     def begun(self, chat_id: ChatId) -> Sequence[int]:
-        """Return the rows with which conversations have begun that are nowhere else: one at most, mostly."""
+        """Return the numbers of this chat's inbox rows that have `begun`; mostly none or one."""
         return self._begun.get(chat_id, ())
 
     def count_event(self, chat_id: ChatId, size: int, begun: int = 0) -> None:
-        """Count one event of `size` bytes more.
+        """Count one more event.
 
         Args:
-            begun: its row's number, if a conversation has begun with it.
+            size: bytes of its body.
+            begun: the event's seq, if a conversation has begun with it.
         """
         self.unsettled.append((chat_id, 1, size, begun))
         self._change(chat_id, 1, size, begun)
 
     def count_gone(self, chat_id: ChatId, size: int, seq: int) -> None:
-        """Count this event of `size` bytes no more."""
+        """Uncount an event of `size` bytes."""
         begun = -seq if seq in self._begun.get(chat_id, ()) else 0
         self.unsettled.append((chat_id, -1, -size, begun))
         self._change(chat_id, -1, -size, begun)
 
     def add(self, total: Total, amount: int) -> None:
-        """Change a total."""
         self.unsettled.append((total, amount, 0, 0))
         self._totals[total] += amount
 
     def refusal(self, chat_id: ChatId, size: int, quota: Quota) -> OverQuota | None:
-        """Return why an event of `size` bytes can't be taken now, or None."""
+        """Return the refusal of an event of `size` bytes, or None if the inbox has room."""
         if self._totals["inbox_bytes"] + size > quota.bytes_in_all:
             return OverQuota(whole=True)
         if self._chats.get(chat_id, 0) >= quota.events_per_chat:
@@ -216,11 +225,11 @@ class Tally:
         return None
 
     def mark(self) -> int:
-        """Return a point to which `undo` can come back; 0 is the last `settle`."""
+        """Return a mark for `undo`; 0 is the last `settle`."""
         return len(self.unsettled)
 
     def undo(self, mark: int = 0) -> None:
-        """Take back every change since `mark`."""
+        """Undo every change since `mark`."""
         for key, amount, bytes_, begun in reversed(self.unsettled[mark:]):
             if isinstance(key, str):
                 self._totals[key] -= amount
@@ -229,14 +238,14 @@ class Tally:
         del self.unsettled[mark:]
 
     def clear(self) -> None:
-        """Count nothing, as before anything was counted."""
+        """Reset all counts to 0."""
         self._totals = dict.fromkeys(self._totals, 0)
         self._chats.clear()
         self._begun.clear()
         self.unsettled.clear()
 
     def settle(self) -> None:
-        """Settle every change so far: it is durable and can't be taken back."""
+        """Make all changes so far final, because their transaction is durable."""
         self.unsettled.clear()
         totals = self._totals
         self.statistics = StoreStatistics(
@@ -260,5 +269,5 @@ class Tally:
         if left:
             self._chats[chat_id] = left
         else:
-            # A chat without events leaves no trace: there may be millions of them.
+            # Chats without events need no entry: there may be millions.
             self._chats.pop(chat_id, None)

@@ -1,8 +1,8 @@
-"""What the tables need of a database: the few methods that SQLite's own connection has, and others imitate.
+"""The subset of SQLite's connection that the tables use; other engines imitate it.
 
-The statements are written so that SQLite and PostgreSQL both run them: with ``ON CONFLICT`` and not ``OR
-REPLACE``; without two-argument ``max``; a number that stands for a truth is compared with 1; a column that is
-read in ``DO UPDATE`` is named with its table. The rest is translated in `triobot.store.postgres.dialect`.
+The statements run on both SQLite and PostgreSQL: they use ``ON CONFLICT`` and not ``OR REPLACE``; no
+two-argument ``max``; a number used as a boolean is compared with 1; a column read in ``DO UPDATE`` is
+qualified with its table. `triobot.store.postgres.dialect` translates the rest.
 """
 
 from __future__ import annotations
@@ -13,39 +13,35 @@ from typing import Any, Protocol
 
 
 class Cursor(Protocol):
-    """What came of a statement."""
+    """Result of a statement."""
 
     @property
     def rowcount(self) -> int:
-        """Return how many rows it changed."""
+        """How many rows the statement changed."""
         ...
 
-    def fetchone(self) -> Any:
-        """Return the next row, or None."""
-        ...
+    def fetchone(self) -> Any: ...
 
     def fetchall(self) -> list[Any]:
-        """Return all rows that are left."""
+        """Return all remaining rows."""
         ...
 
 
 class Sql(Protocol):
-    """Runs statements, with ``?`` or ``?1`` where values stand."""
+    """Runs statements with ``?`` or ``?1`` as placeholders."""
 
-    def execute(self, statement: str, values: Sequence[Any] = ..., /) -> Cursor:
-        """Run one statement."""
-        ...
+    def execute(self, statement: str, values: Sequence[Any] = ..., /) -> Cursor: ...
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Cursor:
-        """Run one statement for each row; `Cursor.rowcount` is their sum."""
+        """Run one statement for each row; `Cursor.rowcount` is the sum."""
         ...
 
 
 def as_text(columns: str) -> str:
-    """Return what reads these columns as texts, whatever a damaged row has there."""
+    """Return SQL that reads these columns as texts, whatever types a damaged row has there."""
     return ", ".join(f"CAST({column} AS TEXT)" for column in columns.split(", "))
 
 
 def listed(numbers: Collection[int]) -> str:
-    """Return these numbers as a statement takes them."""
+    """Return the numbers as JSON, for ``json_each(?)``."""
     return json.dumps(list(numbers))

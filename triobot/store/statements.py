@@ -1,11 +1,11 @@
-"""The store's rows: every SQL statement that reads or writes them, and what is counted of them.
+"""The store's rows: all SQL statements that read or write them, and counts of the rows.
 
-Runs in the worker thread, inside the transaction that `Transactions` has opened, and knows nothing of it.
-A new kind of write is one method here and one line in `apply`; those of journals, money and broadcasts are
-beside it.
+The code runs in the worker thread, inside the transaction that `Transactions` has opened. A new kind of write
+needs one method here and one line in `apply`. The writes of journals, payments and broadcasts are in modules
+of their own.
 
-What one event costs must not grow with the number of conversations that are parked around it: every statement
-of its path finds its rows by a primary key or by an index that holds only what isn't at rest.
+The cost of an event must not grow with the number of resting conversations. So every statement for an event
+finds its rows by a primary key, or by an index of the rows that aren't at rest.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NOTE: Final = "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, 
 NOTE_NEW: Final = f"{_NOTE} DO NOTHING"
 NOTE_AGAIN: Final = f"{_NOTE} DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL"
 TAKE_IN: Final = "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)"
-# One statement that deletes them all and returns this takes 1.5 to 2.5 times as long as the two.
+# A DELETE with RETURNING instead of the two statements takes 1.5 to 2.5 times as long.
 _SIZES: Final = "SELECT chat_id, length(body), seq FROM json_each(?) CROSS JOIN inbox ON seq = value"
 _CONSUME: Final = "DELETE FROM inbox WHERE seq = ?"
 SEE_SENDER: Final = (
@@ -56,23 +56,23 @@ ANSWERED: Final = "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND ackn
 _CHATS: Final = 16_384
 _SWEPT: Final = 5_000
 SWEEP_AFTER: Final = 256
-"""Deliveries that are noted from one sweep of them to the next."""
-_LOOKED_AT: Final = 4  # for each that was noted; what is kept too long is a third of the rest at most, then
-_SWEPT_TO: Final = "swept_to"  # the fact that says the key at which the last sweep of a minute ended
+"""Number of noted deliveries from one sweep of deliveries to the next."""
+_LOOKED_AT: Final = 4  # per noted delivery; so at most a quarter of all rows is out of date
+_SWEPT_TO: Final = "swept_to"  # the fact that stores the last key of the previous sweep
 _OF_CODE: Final = "(" + " OR ".join([f"key LIKE '{word}%'" for word in OF_CODE]) + ")"
 _OLD: Final = (
     f"(once = 1 AND NOT {_OF_CODE} AND at < ? OR once = 1 AND {_OF_CODE} AND at < ? OR once = 0 AND at < ?)"
 )
 _BY_NUMBER: Final = attrgetter("seq")
-_ALIVE_EVERY: Final = 200  # milliseconds; it is a page more in each transaction
+_ALIVE_EVERY: Final = 200  # milliseconds; the time costs one more page in a transaction
 
 
 class Tables:
     """The rows of one store, and their counts.
 
     Attributes:
-        retention: how long what is left over is kept.
-        noted: how many deliveries were noted since the last sweep of these.
+        retention: how long data without further use is kept.
+        noted: number of deliveries noted since the last sweep of deliveries.
     """
 
     def __init__(self, connection: Sql) -> None:
@@ -82,9 +82,9 @@ class Tables:
         self.journals = JournalTables(connection, self.tally, self._read_last_seq)
         self.money = MoneyTables(connection)
         self.broadcasts = BroadcastTables(connection)
-        # Chats in which one sender was seen and no other, each with that one.
+        # For each chat with a single known sender: this sender.
         self._alone: dict[ChatId, SenderId] = {}
-        # Rows that were consumed, maybe not in the table yet.
+        # Consumed rows that may still be in the table.
         self._unread: Collection[int] = ()
         self._alive_at = 0
         self._last_seq: int | None = None
@@ -100,7 +100,7 @@ class Tables:
         also: Sequence[Write],
         beginning: Beginning | None,
     ) -> Acceptance:
-        """Take an event in, unless it is here already or there is no room."""
+        """Insert an event, unless it is a redelivery or the inbox is full."""
         chat_id, size = arrival.chat_id, len(arrival.body)
         refusal = self.tally.refusal(chat_id, size, quota)
         if not self._is_new(arrival, noting=refusal is None):
@@ -117,10 +117,10 @@ class Tables:
         return row
 
     def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[Acceptance]:
-        """Take these events in, one after another, with a statement for each table.
+        """Insert several events in order, with one statement for each table.
 
         Raises:
-            OneByOneError: not all of them are to be taken in.
+            OneByOneError: an event is a redelivery, or the inbox is full; nothing may be kept of the attempt.
         """
         rows: list[InboxRow] = []
         seq = self._read_last_seq()
@@ -141,14 +141,14 @@ class Tables:
     def _begin(
         self, arrival: Arrival, beginning: Beginning | None, *, alone: bool
     ) -> tuple[bool, bool, str | None]:
-        """Note the sender; return whether the chat is a group or has conversations, and what begins there."""
+        """Note the sender; return `InboxRow.group`, `InboxRow.parked` and `InboxRow.begun` of the event."""
         group, parked = self._is_group(arrival), self.journals.has(arrival.chat_id)
         if beginning is None or group or parked or not alone:
             return group, parked, None
         return False, False, admit_begun(beginning(partial(self.data, arrival.chat_id)))
 
     def _read_last_seq(self) -> int:
-        """Return the largest number ever given."""
+        """Return the last number of an event that was ever used."""
         if self._last_seq is None:
             found: tuple[int] | None = self._sql.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"
@@ -157,10 +157,9 @@ class Tables:
         return self._last_seq
 
     def _take_in(self, rows: Sequence[InboxRow]) -> None:
-        """Insert rows, the last of which has the largest number ever given."""
         values: list[tuple[object, ...]] = []
         for row in rows:
-            # Of each value of bytes, sqlite3 asks whether it has an adapter; of a bytearray it knows.
+            # sqlite3 searches an adapter for each bytes object, but not for a bytearray.
             body = bytearray(row.body)
             values.append((row.seq, row.chat_id, row.at, row.content_type, body, row.begun))
         self._sql.executemany(TAKE_IN, values)
@@ -168,23 +167,23 @@ class Tables:
 
     @property
     def newest(self) -> int | None:
-        """Return the number of the newest row, if this has come to know it."""
+        """Number of the newest inbox row, if it has been read."""
         return self._last_seq
 
     def undo(self, mark: int = 0) -> None:
-        """Take the tally back to its mark, as the transaction was, and drop what is remembered of chats."""
+        """Undo the changes of the tally since `mark`, and drop the caches of chats."""
         self.tally.undo(mark)
         self._alone.clear()
-        # Numbers that were given there aren't given again.
+        # `note_alive` may have been undone. `_last_seq` stays: no number is used again after a rollback.
         self._alive_at = 0
 
     def apply_all(self, writes: Sequence[Write]) -> None:
-        """Do these writes; those of the kinds that each turn brings, with a statement for each kind.
+        """Apply these writes; those of the frequent kinds with one statement for each kind.
 
-        Which of those comes first makes no difference: they are in different tables.
+        The frequent kinds may be reordered among each other, because they are in different tables.
 
         Raises:
-            OneByOneError: one of them can't be done.
+            OneByOneError: a write can't be applied; nothing may be kept of the attempt.
         """
         taken: list[Arrival] = []
         consumed: list[int] = []
@@ -228,14 +227,12 @@ class Tables:
         do_usual()
 
     def _note_new(self, arrivals: Sequence[Arrival]) -> None:
-        """Note the keys of arrivals none of which is here already."""
         keys = [(one.key, one.at, int(one.once)) for one in arrivals if one.key is not None]
         if keys and self._sql.executemany(NOTE_NEW, keys).rowcount != len(keys):
             raise OneByOneError
         self.noted += len(keys)
 
     def apply(self, write: Write) -> None:
-        """Do one write."""
         match write:
             case Consume():
                 self._consume(write.seqs)
@@ -260,16 +257,16 @@ class Tables:
                 self.journals.apply(write)
 
     def sweep(self, now: int) -> None:
-        """Delete what was kept for long enough; not too many at once, to keep the batch short."""
+        """Delete old rows, a limited number at once to keep the batch short."""
         self._sweep_deliveries(now, _SWEPT)
-        # Else a process that is restarted before it comes to the end would never get there.
+        # A process that restarts before the sweep has passed all rows would begin at the first key each time.
         self._sql.execute(PUT_META, (_SWEPT_TO, self._swept_to or ""))
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE at < ? RETURNING length(body)", (now - self.retention.raw,)
         ).fetchall()
         self._lost_raw(raw)
         kept, most = self.retention, _SWEPT // 50
-        # What crashed is kept as long as what ended well, so no sweep goes through the one for the other.
+        # The first call covers crashed and other conversations; the second one needs to see only the latter.
         self.journals.drop_ended(now - max(kept.crashed, kept.ended), most=most)
         if kept.ended < kept.crashed:
             self.journals.drop_ended(now - kept.ended, most=most, crashed=False)
@@ -277,14 +274,14 @@ class Tables:
             self.journals.keep_newest(kept.most_ended, most=most)
 
     def sweep_deliveries(self, now: int) -> None:
-        """Delete what decides nothing any more, of some deliveries for each that was noted since.
+        """Delete old deliveries: check a few rows for each delivery that was noted since the last sweep.
 
-        So no index has to tell which are old: that would be a page more in the transaction of each event.
+        An index by age would save the search, but would cost one more page in the transaction of each event.
         """
         self._sweep_deliveries(now, min(_LOOKED_AT * self.noted, _SWEPT))
 
     def _sweep_deliveries(self, now: int, most: int) -> None:
-        """Go through about so many deliveries, from where the last sweep came to, or from the first one."""
+        """Check about `most` deliveries, from the end of the last sweep or from the first key."""
         if self._swept_to is None:
             self._swept_to = get_meta(self._sql, _SWEPT_TO) or ""
         self.noted, old, since = 0, cutoff(now, self.retention.keys), self._swept_to
@@ -299,15 +296,18 @@ class Tables:
         self._swept_to = "" if end is None else end[0]
 
     def note_alive(self, now: int) -> None:
-        """Write that the machine is up, which is all that bounds when it crashed."""
+        """Store the time: the machine is up now.
+
+        After a crash, this is the only bound for when it happened.
+        """
         self._alive_at = now
         self._sql.execute(PUT_META, ("alive", str(now)))
 
     def doubt_last_acknowledgements(self) -> None:
-        """Take back the acknowledgements of the last second before a crash of the machine.
+        """Revoke the acknowledgements of the last second before a crash of the machine.
 
-        The crash came after the time at which the machine is last known to have been up. A store that has
-        not noted that time tells no better than by its newest delivery.
+        The crash came after the stored time at which the machine was up. A store without this time uses the
+        time of its newest delivery.
         """
         alive = get_meta(self._sql, "alive")
         self._sql.execute(
@@ -318,11 +318,11 @@ class Tables:
         )
 
     def read_no_more(self, consumed: Collection[int]) -> None:
-        """Leave these rows out of all that is read, and no others, whether or not they can be deleted."""
+        """Exclude these rows, and no others, from all reads, whether or not the rows can be deleted."""
         self._unread = consumed
 
     def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
-        """Write what was noted: deliveries that were answered, and rows that were consumed."""
+        """Write noted facts: deliveries that were answered, and rows that were consumed."""
         if consumed:
             self._consume(consumed)
         if answered:
@@ -377,11 +377,11 @@ class Tables:
             )
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
-        """Tell whether an arrival isn't here already; with `noting`, note the key of one that isn't."""
+        """Return whether an arrival is not in the store yet; with `noting`, store the key of a new one."""
         if arrival.key is None:
             return True
         delivery = (arrival.key, arrival.at, int(arrival.once))
-        # Most keys are new: one statement finds that out, and notes it.
+        # Most keys are new: one INSERT both checks and stores the key.
         if noting and self._sql.execute(NOTE_NEW, delivery).rowcount:
             self.noted += 1
             return True
@@ -396,7 +396,7 @@ class Tables:
         return True
 
     def _is_group(self, arrival: Arrival) -> bool:
-        """Note the sender, and tell whether two different ones were ever seen in this chat."""
+        """Note the sender; return whether two different senders have ever been seen in this chat."""
         chat_id, sender_id = arrival.chat_id, arrival.sender_id
         known = self._alone.get(chat_id)
         if known is not None and sender_id in (None, known):
@@ -413,7 +413,7 @@ class Tables:
             self._remember(chat_id, sender_id)
         return False
 
-    # The same, where nobody asks for the answer.
+    # Named apart for callers that don't need the result.
     _note_sender = _is_group
 
     def _remember(self, chat_id: ChatId, alone: SenderId) -> None:
@@ -422,7 +422,7 @@ class Tables:
         self._alone[chat_id] = alone
 
     def forget(self, chat_id: ChatId) -> Forgotten:
-        """Delete everything of a chat."""
+        """Delete all data of a chat."""
         waiting: list[tuple[int]] = self._sql.execute(
             "SELECT seq FROM inbox WHERE chat_id = ? AND begun IS NULL", (chat_id,)
         ).fetchall()
@@ -432,7 +432,7 @@ class Tables:
         self._alone.pop(chat_id, None)
         values = self._sql.execute("DELETE FROM data WHERE chat_id = ?", (chat_id,)).rowcount
         others = self._sql.execute("DELETE FROM senders WHERE chat_id = ?", (chat_id,)).rowcount
-        # Those could not be read, so their chat isn't known: what names this one goes.
+        # The chat of an unreadable request isn't known: delete those that contain the chat's number.
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE instr(body, CAST(? AS BLOB)) RETURNING length(body)", (str(chat_id),)
         ).fetchall()
@@ -447,7 +447,7 @@ class Tables:
     # --- reading
 
     def pending(self, chat_id: ChatId, after: int, limit: int) -> list[InboxRow]:
-        """Return the chat's rows behind `after`, oldest first."""
+        """Return the chat's inbox rows behind `after`, oldest first."""
         rows = self._rows("WHERE inbox.chat_id = ? AND begun IS NULL AND seq > ?", (chat_id, after), limit)
         if begun := [seq for seq in self.tally.begun(chat_id) if seq > after]:
             where = "WHERE seq IN (SELECT value FROM json_each(?))"
@@ -455,7 +455,7 @@ class Tables:
         return rows
 
     def backlog(self, after: int, limit: int) -> list[InboxRow]:
-        """Return the rows of all chats behind `after`, oldest first."""
+        """Return the inbox rows of all chats behind `after`, oldest first."""
         return self._rows("WHERE seq > ?", (after,), limit)
 
     def _rows(self, where: str, values: tuple[int | str, ...], limit: int) -> list[InboxRow]:
@@ -471,21 +471,20 @@ class Tables:
         ]
 
     def setting(self, name: str) -> str | None:
-        """Return a setting's value, or None."""
         row: tuple[str] | None = self._sql.execute(
             "SELECT value FROM settings WHERE name = ?", (name,)
         ).fetchone()
         return None if row is None else row[0]
 
     def data(self, chat_id: ChatId) -> dict[str, str]:
-        """Return all values of a chat, by their keys."""
+        """Return all values of a chat, by key."""
         rows: list[tuple[str, str]] = self._sql.execute(
             f"SELECT {as_text('key, value')} FROM data WHERE chat_id = ?", (chat_id,)
         ).fetchall()
         return dict(rows)
 
     def keyed(self, key: str, after: ChatId | None, limit: int) -> list[tuple[ChatId, str]]:
-        """Return the chats behind `after` that have a value under a key, each with it."""
+        """Return the chats behind `after` that have a value under `key`, each with the value."""
         behind, values = ("", (key, limit)) if after is None else (" AND chat_id > ?", (key, after, limit))
         rows: list[tuple[int, str]] = self._sql.execute(
             f"SELECT chat_id, {as_text('value')} FROM data WHERE key = ?{behind} ORDER BY chat_id LIMIT ?",
@@ -502,7 +501,7 @@ class Tables:
 
     def count_everything(self) -> None:
         """Fill the tally from the rows; once, when the store is opened."""
-        self.tally.clear()  # rows that were noted as consumed in the run before have been taken off
+        self.tally.clear()  # the tally is not empty: the notes of the previous run have changed it
         events: list[tuple[int, int, int]] = self._sql.execute(
             "SELECT chat_id, length(body), CASE WHEN begun IS NULL THEN 0 ELSE seq END FROM inbox"
         ).fetchall()

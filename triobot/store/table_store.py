@@ -1,7 +1,7 @@
-"""The store, over a writer, whichever database that has; and what serves it.
+"""The store: one interface over a writer of any engine, and the tasks that serve it.
 
-What is decided elsewhere: when an arrival is a redelivery and what there is room for (`rules`), how a
-transaction fails (`writer`), how a store is opened (`file` and others).
+Other modules decide whether an arrival is a redelivery and whether the inbox has room (`rules`), how a
+transaction fails (`writer`), and how a store is opened (`file` and others).
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ R = TypeVar("R")
 
 
 class Ask(Protocol):
-    """Has a function run on the rows, and returns its result."""
+    """Runs a function on the rows, and returns its result."""
 
     def __call__(self, work: Callable[[MoneyTables], R], /) -> Awaitable[R]: ...
 
 
 @final
 class ReadPayments:
-    """What can be asked of the payments in a store. Raises as `Store`."""
+    """Queries of a store's payments. Every method raises as `Store`."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
     async def get(self, id: RefId) -> PaymentRow | None:
-        """Read one payment; None if there is none."""
+        """Return one payment; None if there is none."""
         return await self._ask(lambda money: money.get(id))
 
     async def of_invoice(self, invoice_id: InvoiceId) -> PaymentRow | None:
-        """Read the payment of this invoice; None if there is none."""
+        """Return the payment of this invoice; None if there is none."""
         return await self._ask(lambda money: money.of_invoice(invoice_id))
 
     async def due(self, now: int, *, limit: int) -> Sequence[PaymentRow]:
-        """List what has to be looked at by now: the urgent first, then what has waited longest."""
+        """List payments due by `now`: first urgent ones by priority, then the others, longest due first."""
         check_integer("limit", limit, least=0)
         return await self._ask(lambda money: money.due(now, limit))
 
     async def next_due(self) -> int | None:
-        """Return the moment at which the next payment has to be looked at; None if none has."""
+        """Return when the next payment is due; None if none is."""
         return await self._ask(lambda money: money.next_due())
 
     async def find(
@@ -85,28 +85,32 @@ class ReadPayments:
         after: RefId | None = None,
         limit: int,
     ) -> Sequence[PaymentRow]:
-        """List payments by the order of their ids: in these states, of this chat, made before a moment."""
+        """List payments by id, optionally of some states, of one chat, or made before a moment.
+
+        Args:
+            after: id of the last payment of the previous page.
+        """
         check_integer("limit", limit, least=0)
         if chat_id is not None:
             check_chat(chat_id)
         return await self._ask(lambda money: money.find(states, chat_id, before, after, limit))
 
     async def counts(self) -> Mapping[str, int]:
-        """Count them by state."""
+        """Return the number of payments in each state."""
         return await self._ask(lambda money: money.counts())
 
     async def history(self, id: RefId) -> Sequence[PaymentMove]:
-        """List what happened to one, oldest first."""
+        """List the history of one payment, oldest first."""
         return await self._ask(lambda money: money.history(id))
 
     async def totals(self, *, since: int, until: int) -> Sequence[PaymentTotal]:
-        """Add up what was captured from `since` to before `until`, by day and group."""
+        """Sum up captured payments from `since` to before `until`, by day and group."""
         return await self._ask(lambda money: money.totals(since, until))
 
 
 @final
 class ReadAlarms:
-    """What can be asked of the alarms in a store. Raises as `Store`."""
+    """Queries of a store's alarms. Every method raises as `Store`."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -114,18 +118,18 @@ class ReadAlarms:
     async def open(
         self, *, told_before: int | None = None, kinds: Sequence[AlarmKind] = (), limit: int
     ) -> Sequence[AlarmRow]:
-        """List those not acknowledged, oldest first.
+        """List alarms that are not acknowledged, oldest first.
 
         Args:
-            told_before: only those not told since then, and of `triobot.base.alarm_kinds.EVENTS` only
-                those that were raised again since they were told.
-            kinds: only these; empty for all.
+            told_before: leave out alarms that the hook got since then. Also leave out alarms of a kind in
+                `triobot.base.alarm_kinds.EVENTS` that were not raised again since the hook got them.
+            kinds: only these kinds; empty for all.
         """
         check_integer("limit", limit, least=0)
         return await self._ask(lambda money: money.open_alarms(told_before, kinds, limit))
 
     async def all(self, *, limit: int) -> Sequence[AlarmRow]:
-        """List the newest, acknowledged or not."""
+        """List the newest alarms, acknowledged or not."""
         check_integer("limit", limit, least=0)
         return await self._ask(lambda money: money.all_alarms(limit))
 
@@ -135,14 +139,14 @@ class Opened(Served, Protocol):
 
     @property
     def opening(self) -> Opening:
-        """Return what is known of this run and of the one before."""
+        """Facts about this run and the run before."""
         ...
 
     def close(self, *, clean: bool, now: int) -> None:
-        """Close it and let the next process in, in any thread; raises nothing.
+        """Close the store, so that the next process can open it. Callable in any thread; raises nothing.
 
         Args:
-            clean: all that was handed over has been done, and the connection can be used.
+            clean: whether all jobs were done and the connection is usable.
         """
         ...
 
@@ -159,17 +163,17 @@ async def serve(
     news: News | None = None,
     stream: FileStream | None = None,
 ) -> AsyncGenerator[Store, None]:
-    """Serve an open store for as long as the block runs, and close it.
+    """Serve an open store while the block runs, and close it.
 
     Args:
         held: as `Store.held`.
-        on_loss: is given what a thread is to call when another process has the store.
-        on_end: called when the block has ended, before what was handed over is finished.
-        news, stream: as `Store` has them.
+        on_loss: receives a function that a thread must call when another process has taken the store.
+        on_end: called when the block has ended, before the remaining jobs are finished.
+        news, stream: as in `Store`.
 
-    Raises: from the block, which is cancelled, why the store can't go on, if it breaks.
+    Raises: the store's error, if the store breaks; the block is cancelled then.
 
-    Cancellation: *forceful*: leaving closes the store in any case, after what was handed over.
+    Cancellation: *forceful*: leaving the block always closes the store, after the jobs that were handed over.
     """
     body = trio.CancelScope()
     raised: BaseException | None = None
@@ -184,8 +188,7 @@ async def serve(
         on_loss(tell)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(writer.run)
-        # Kept until the writer has ended and raised again then: a nursery of ours is no reason for the
-        # caller's errors to come back in a group.
+        # Raised again behind the nursery, which would wrap it in a group.
         try:
             with body:
                 yield Store(
@@ -206,8 +209,8 @@ async def serve(
             writer.close()
             opened.notes.close()
     try:
-        with trio.CancelScope(shield=True):  # as the writer: what was handed over is finished first
-            # Whose code was at work at the end has ended the process, which is no clean end.
+        with trio.CancelScope(shield=True):  # as in the writer: handed-over jobs are finished first
+            # If some code still ran at the end, it has ended the process: that is no clean stop.
             clean = writer.unharmed and not opened.notes.at_work_left()
             await trio.to_thread.run_sync(partial(opened.close, clean=clean, now=clock.now()))
     finally:
@@ -219,41 +222,47 @@ async def serve(
 
 @final
 class Store:
-    """What outlives the process. What writes returns when the write is durable; what notes, at once.
+    """State that outlives the process.
+
+    Writing methods return once the write is durable, noting methods at once.
 
     Raises, from every method:
         StoreFullError: nothing of this call was stored; repeat it once there is room.
-        StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
-            may not be stored then. Every later call raises it too: the program should stop.
-        LocalProtocolError: a value that no engine can hold; nothing of this call was stored.
+        StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or may
+            not be stored. Every later call raises this error too; the program should stop.
+        LocalProtocolError: a value that no engine can store; nothing of this call was stored.
         StaleRowError: a payment has moved since it was read; nothing of this call was stored.
-        LeaseLostError: a write under a lease that this process doesn't hold; nothing of this call was stored.
-        JournalConflictError: a conversation isn't where the writer believes; nothing of this call was stored.
-        RedeliveredError: an event of an `Accept` is here already; nothing of this call was stored.
+        LeaseLostError: a write under a lease that this process no longer has; nothing of this call was
+            stored.
+        JournalConflictError: a conversation has changed or ended since it was read; nothing of this call was
+            stored.
+        RedeliveredError: the event of an `Accept` is in the store already; nothing of this call was stored.
         trio.ClosedResourceError: the store has been closed.
 
-    Cancellation: a write that has been handed over takes effect whether or not anyone still waits for it.
+    Cancellation: a write that has been handed over takes effect whether or not its caller still waits.
 
     Args:
-        opening: what is known of this run.
-        writer: runs what is asked of the tables.
-        notes: what outlives the process, and isn't in the tables.
+        opening: facts about this run.
+        writer: runs functions on the tables.
+        notes: facts that outlive the process and aren't in the tables.
         clock: the time of day.
         back_up: copies the store into a file.
 
     Attributes:
-        payments: what was asked for, and how far it got.
-        alarms: what an operator should know.
-        lease: under which this process writes.
-        held: tells for how long this process has the store for certain: while it has not, nothing may begin
-            that others see. None: it has it for as long as it lives.
-        news: tells of events that were put into the inbox; None: only this process puts any in. If there is
-            one, each event is in the inbox before it is handled, and comes to its chat from there, in the
+        payments: queries of payments.
+        alarms: queries of alarms.
+        lease: lease for the writes of this process.
+        held: returns for how many seconds more the store certainly belongs to this process; while it returns
+            0, the process must begin nothing that others see. None: the store belongs to this process until
+            it ends.
+        news: reports events that other processes have put into the inbox; None: no other process does. With
+            `news`, every event is stored before it is handled, and reaches its chat from the inbox, in the
             order of the rows.
         stream: sends the store to a replica as it is committed; None: this engine can't.
-        note_answered, note_consumed, statistics: the writer's own.
-        at_work: where to note what is at work; setting one of `WORK_SLOTS` never waits. It outlives the
-            process, and only that: `Opening.at_work` of the next run has it after a kill.
+        note_answered, note_consumed, statistics: methods of the writer; see `triobot.store.writer.Writer`.
+        at_work: slots for the numbers of running code; setting one of `WORK_SLOTS` slots never waits. The
+            slots survive a kill of the process, but no restart of the machine; the next run finds them in
+            `Opening.at_work`.
     """
 
     def __init__(
@@ -275,7 +284,7 @@ class Store:
         self.lease = Lease(opening.boot)
         self._writer = writer
         self._notes = notes
-        # These are called for each event, the last several times.
+        # Called for each event; `at_work` several times.
         self.note_answered = writer.note_answered
         self.note_consumed = writer.note_consumed
         self.statistics = writer.statistics
@@ -300,16 +309,18 @@ class Store:
         beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Awaitable[Acceptance]:
-        """Store an event, with `also` in the same transaction, unless it is here or there is no room.
+        """Store an event, and `also` in the same transaction.
 
-        `beginning` lets something begin with the event, if its chat is at rest: no other event of it waits,
-        it has no conversation and is no group. It gets what reads all that the chat keeps, and returns
-        `InboxRow.begun`. It is called before the row is there, inside the transaction, maybe in another
-        thread, maybe more than once: it must be quick, and only the last call counts.
+        A redelivery is not stored, nor is any event while the inbox is full.
 
-        `on_commit` is called once the row is durable, in the order of the rows' `seq`, before this returns
-        and before the row can be read, even when the caller waits no more. It must be quick and must not
-        raise.
+        Args:
+            beginning: starts a conversation with the event, if the chat is at rest: no other event waits, the
+                chat has no conversation, and it is no group. The argument reads all data of the chat; the
+                result is stored as `InboxRow.begun`. Called inside the transaction, before the row exists,
+                maybe in another thread, maybe several times. Must be fast; only the last call counts.
+            on_commit: called once the row is durable, in the order of the rows' `seq`, before this call
+                returns and before the row can be read, even if the caller waits no more. Must be fast and
+                must not raise.
         """
         admit_arrival(arrival)
         if not also:
@@ -336,7 +347,7 @@ class Store:
         )
 
     async def commit(self, *writes: Write) -> None:
-        """Store all of these or none, durably."""
+        """Store all of these writes durably, or none."""
         admitted = admit_writes(writes)
 
         def work(tables: Tables) -> None:
@@ -360,19 +371,19 @@ class Store:
         )
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
-        """Read the chat's rows behind `after`, in the order of acceptance."""
+        """Read the chat's inbox rows behind `after`, in the order of acceptance."""
         admit_page(after, limit)
         return await self._read(lambda tables: tables.pending(chat_id, after, limit))
 
     async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
-        """Read the rows of all chats behind `after`, in the order of acceptance."""
+        """Read the inbox rows of all chats behind `after`, in the order of acceptance."""
         admit_page(after, limit)
         return await self._read(lambda tables: tables.backlog(after, limit))
 
     # --- conversations
 
     def opening(self) -> Opening:
-        """Return what is known of this run of the program and of the one before."""
+        """Return facts about this run of the program and the run before."""
         return self._opening
 
     async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
@@ -381,58 +392,58 @@ class Store:
         return await self._read(lambda tables: tables.journals.conversations(chat_id))
 
     async def crashed(self, chat_id: ChatId) -> Sequence[ConversationRow]:
-        """Read the chat's conversations that crashed and are kept, oldest first."""
+        """Read the chat's ended conversations that are kept, such as crashed ones, oldest first."""
         check_chat(chat_id)
         return await self._read(lambda tables: tables.journals.crashed(chat_id))
 
     async def journal(self, conversation: ConversationId) -> Journal | None:
-        """Read everything of one conversation, ended and kept ones too; None if there is none."""
+        """Read all data of one conversation, also an ended one that is kept; None if there is none."""
         admit_conversation(conversation)
         return await self._read(lambda tables: tables.journals.journal(conversation))
 
     async def unfinished(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """Read the conversations behind the id `after` that were at work, oldest first; none parked."""
+        """Read unfinished conversations with an id above `after`, oldest first, except parked ones."""
         admit_page(after, limit)
         return await self._read(lambda tables: tables.journals.unfinished(after, limit))
 
     async def due(
         self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int
     ) -> Sequence[ConversationRow]:
-        """Read the conversations to be woken by `now`, earliest first; none parked.
+        """Read conversations to be woken by `now`, earliest first, except parked ones.
 
         Args:
-            after: (wake_at, id) of the last one of the page before.
+            after: (wake_at, id) of the last conversation of the previous page.
         """
         admit_due(now, after, limit)
         return await self._read(lambda tables: tables.journals.due(now, after, limit))
 
     async def next_wake(self, *, after: int = -1) -> int | None:
-        """Return the earliest wake time later than `after` of those that aren't parked."""
+        """Return the earliest wake time later than `after`, except those of parked conversations."""
         check_integer("after", after, least=-1)
         return await self._read(lambda tables: tables.journals.next_wake(after))
 
     async def parked(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """Read the parked conversations behind the id `after`, oldest first."""
+        """Read parked conversations with an id above `after`, oldest first."""
         admit_page(after, limit)
         return await self._read(lambda tables: tables.journals.parked(after, limit))
 
     async def all_conversations(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """Read all conversations behind the id `after`, ended and kept ones too, oldest first."""
+        """Read all conversations with an id above `after`, also ended ones that are kept, oldest first."""
         admit_page(after, limit)
         return await self._read(lambda tables: tables.journals.every(after, limit))
 
     async def code(self) -> StoredCode:
-        """Read what is known of the code whose journals are here, but for the texts."""
+        """Read all that is stored of the code that wrote the journals, except the texts."""
         return await self._read(lambda tables: tables.journals.code.code())
 
     async def source(self, digest: str) -> str | None:
-        """Read a source's text by its digest; None if it isn't here."""
+        """Read the text of a source by its digest; None if the store doesn't have it."""
         return await self._read(lambda tables: tables.journals.code.source(digest))
 
     async def forget(self, chat_id: ChatId) -> Forgotten:
-        """Delete everything of a chat, so that no trace of it stays in the file.
+        """Delete all data of a chat, so that no trace of it stays in the file.
 
-        Nothing of it may be running: what it would write then raises JournalConflictError.
+        No conversation of the chat may run: its next write raises JournalConflictError.
         """
         check_chat(chat_id)
         told = await self._writer.do(AskedJob(lambda tables: tables.forget(chat_id), writes=True))
@@ -441,30 +452,30 @@ class Store:
         return told
 
     async def backup(self, path: Path) -> None:
-        """Copy the store as it is into a new file, while others go on writing.
+        """Copy the store as it is into a new file, while other tasks go on writing.
 
         Raises:
-            ConfigError: the file is there already, or this engine has tools of its own for that.
+            ConfigError: the file exists, or the engine has backup tools of its own.
         """
         await self._back_up(path)
 
     # --- small things
 
     async def unknown_effects(self) -> int:
-        """Count the effects with an intent whose outcome is not known, those in flight included."""
+        """Count the effects with an intent and no result, those in flight included."""
         return await self._read(lambda tables: tables.journals.unknown_effects())
 
     async def setting(self, name: str) -> str | None:
-        """Read a small fact of this store; None if it was never put."""
+        """Read a small fact of the whole store; None if it was never stored."""
         return await self._read(lambda tables: tables.setting(name))
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """Read all values of a chat, by key."""
+        """Return all values of a chat, by key."""
         check_chat(chat_id)
         return await self._read(lambda tables: tables.data(chat_id))
 
     async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
-        """Read the chats behind `after` with a value under this key, and the value, by growing chat id."""
+        """Read the chats behind `after` with a value under `key`, and the value, in order of chat id."""
         admit_keyed(key, after, limit)
         return await self._read(lambda tables: tables.keyed(key, after, limit))
 
@@ -478,20 +489,23 @@ class Store:
         return await self._read(lambda tables: tables.broadcasts.job(key))
 
     async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
-        """Read a broadcast's receivers behind a position: those without an outcome, or those who are gone."""
+        """Read a broadcast's receivers behind a position: those without an outcome, or the gone ones."""
         admit_receivers(key, after, limit)
         return await self._read(lambda tables: tables.broadcasts.receivers(key, after, limit, gone=gone))
 
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
-        """Read the newest unreadable requests."""
+        """Read the newest unreadable requests, newest first."""
         admit_page(0, limit)
         return await self._read(lambda tables: tables.raw(limit))
 
     async def check(self) -> None:
-        """Write and fsync the time: it shows that the store still can, and until when the machine was up."""
+        """Write and fsync the current time.
+
+        A success proves that the store is writable; the time bounds when the machine crashed, if it does.
+        """
         now = self._clock.now()
         await self._writer.do(AskedJob(lambda tables: tables.note_alive(now), writes=True))
 
     def latencies(self) -> Mapping[str, Latencies]:
-        """Return how fast it is, by ``write`` and ``read``, without waiting; empty for one in memory."""
+        """Return batch latencies by ``write`` and ``read``, without waiting; empty for a store in memory."""
         return self._writer.latencies()

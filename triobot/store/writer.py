@@ -1,35 +1,35 @@
-"""Group commit: what waits for the database is gathered, and committed together in the thread that has it.
+"""Group commit: jobs are gathered, and committed together in the thread that has the database connection.
 
-Callers hand their jobs over; when 512 wait, the jobs of further callers wait outside. All there is, at most
-512, runs in one hop to a worker thread: one transaction, one fsync. While that runs, the next batch gathers
-by itself, so no caller waits for a timer. While nothing runs, one who comes alone begins a batch in the task
-that asks; where several shared the last one, it begins a pass of the loop later, so that others come along.
-The writer's task waits for the thread, and wakes each caller's task itself.
+Callers hand jobs over. At most 512 jobs wait; the jobs of further callers wait outside. All waiting jobs run
+in one hop to a worker thread: one transaction, one fsync. The next batch gathers meanwhile, so no caller
+waits for a timer. While nothing runs, a lone caller begins a batch in its own task. If several callers shared
+the last batch, the next one begins a pass of the event loop later, so that others can join. The writer's task
+waits for the thread, and then wakes the callers' tasks.
 
-The task is shielded: a job that was handed over is finished although the program is being cancelled, because
-its caller may have promised something on the strength of it, or another transaction may build on it. It
-ends when it was closed and nothing waits, and gives up what is left when that has taken `GRACE` seconds of
-real time: the threads of a dying disk don't follow Trio's clock, nor a virtual one.
+The writer's task is shielded. A job that was handed over is finished even while the program is being
+cancelled, because its caller may have promised something on the strength of it, or another transaction may
+build on it. The task ends when the writer is closed and no job waits. After `GRACE` seconds of real time it
+gives up the remaining jobs: the threads of a dying disk follow neither Trio's clock nor a virtual one.
 
-What no caller waits for comes with whatever is written next: that deliveries were answered, and that rows of
-the inbox were consumed. It is noted where a killed process doesn't lose it (`notes`), and has its place among
-the jobs: what comes after it sees it, or fails if it can't be stored. What is noted while events come in goes
-before them, with what was noted before: so events stand together, and share their statements, and fail if the
-note does. But an answer to a delivery stays behind an event with the same key, which came before that answer
-and is a repetition.
+Two kinds of facts have no waiting caller: deliveries that were answered, and inbox rows that were consumed.
+They are noted where a kill of the process doesn't lose them (`notes`), and are written with the next batch,
+as a `Noted` job among the other jobs. A job behind it sees its rows, or fails if they can't be stored. New
+facts join the last `Noted` job even if events wait behind it: the events stay adjacent and share their
+statements, and they fail if the `Noted` job fails. But an answer never moves ahead of an event with the same
+key: this event came before the answer, and must count as a redelivery.
 
-A store in memory has no task, no thread and no batches: `inline` runs each job where it is asked.
+A store in memory has no task, no thread and no batches: `inline` runs each job in its caller's task.
 
-If one caller's work fails, all of the batch is taken back and done again with a savepoint for each, so a
-failure of its own concerns it alone. But a full disk or a failed write may end the *whole* transaction, not
-the savepoint, and a program that goes on then writes row by row without any transaction, and answers 200 for
-the rows before. So after every error the connection is asked whether the transaction is still there; if it is
-gone, all of it is done again, caller by caller, in transactions of their own.
+If one caller's work fails, the whole batch is rolled back and run again with a savepoint for each job, so
+that a failure affects its own caller alone. But a full disk or a failed write may end the *whole*
+transaction, not just the savepoint. A program that didn't notice would write row by row without any
+transaction, and answer 200 for the rows before. So after every error, the writer checks whether the
+transaction is still open. If it is gone, all jobs are run again, each in a transaction of its own.
 
-A failed COMMIT is different. If the disk refused the fsync, it isn't known what reached it, and a second
-fsync of the same file may report success for pages that were lost. So the store is *broken* then: what was
-in that commit may or may not be stored, and everything after it is refused until the file is opened anew.
-`sqlite_errors` says which error means what.
+A failed COMMIT is different. If the disk refused the fsync, it isn't known what reached the disk, and a
+second fsync of the same file may report success for pages that were lost. So the store is *broken* then: that
+commit may or may not be stored, and everything after it is refused until the file is opened again.
+`sqlite_errors` classifies the errors.
 """
 
 from __future__ import annotations
@@ -69,29 +69,30 @@ _log: Final = logging.getLogger("triobot.store")
 MOST_IN_A_BATCH: Final = 512
 GRACE: Final = 30.0
 
-# A busy bot's next event comes sooner. Where the power fails meanwhile, what was sent last may be sent again.
+# A busy bot's next event comes sooner. If the power fails during the pause, the last messages may be sent
+# twice.
 _PAUSE_SECONDS: Final = 0.02
 _REPEAT_SECONDS: Final = 1.0
 
-# The machine was up a second later: its crash, whenever that comes, leaves no doubt about the last answers.
+# Proves that the machine was up a second after an answer, so that a later crash leaves the answer undoubted.
 _BEAT_SECONDS: Final = 1.5
 
 _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""Of a batch's latency, in seconds: from a disk that caches what it is told to one that dies."""
+"""Bounds for a batch's latency in seconds: from a disk with a write cache to a dying one."""
 
 SWEEP_EVERY: Final = 60 * 1000
-_CHECKPOINT_AT: Final = 4 * 1024 * 1024  # SQLite's own default: a thousand pages
+_CHECKPOINT_AT: Final = 4 * 1024 * 1024  # SQLite's default: a thousand pages
 _ROW_OVERHEAD: Final = 8 * 1024  # a small row touches about two pages
 
 
 class Job(Generic[R]):
-    """What is done in a transaction, what came of it, and the task to wake.
+    """Work for one transaction, its result, and the task that waits for it.
 
     Attributes:
-        writes: whether it changes anything.
-        answer: what `run` returned.
-        error: why it isn't done.
-        task: of the caller that waits; None once it doesn't.
+        writes: whether the job changes rows.
+        answer: result of `run`.
+        error: why the job failed.
+        task: the waiting caller's task; None if it waits no more.
     """
 
     __slots__ = ("answer", "error", "task")
@@ -103,37 +104,37 @@ class Job(Generic[R]):
 
     @property
     def brings(self) -> Sequence[Arrival | Write]:
-        """Return what it stores, for a database that is to be asked once for all that a batch looks at."""
+        """Values that the job stores, for an engine that reads all rows for a batch in one query."""
         return ()
 
     def run(self, tables: Tables, *, together: bool = False) -> R:
-        """Do it, in the writer's thread; it may be run several times, and only the last run counts.
+        """Do the work in the writer's thread. May be called several times; only the last call counts.
 
         Args:
-            together: do it in fewer statements, if that goes well, and raise otherwise: then all that comes
-                together is done one by one.
+            together: use fewer statements that work only if no job fails; raise otherwise. The jobs of the
+                batch are then run again one by one.
         """
         raise NotImplementedError
 
     def size(self) -> int:
-        """Return, in the writer's thread, roughly how many bytes it brings."""
+        """Return roughly how many bytes the job writes; called in the writer's thread."""
         return 0
 
     def announce(self) -> None:
-        """Tell of the answer, which is durable."""
+        """Report the answer, once it is durable."""
 
 
 @final
 class AskedJob(Job[R]):
-    """What a caller asks for, in functions.
+    """A job made of functions.
 
     Args:
-        work: does it, as `run`.
-        writes: whether it changes anything.
-        size: returns roughly how many bytes it brings.
-        announce: is told the answer, in the order of the jobs, before any caller is woken.
-        together: does it in fewer statements, see `run`.
-        brings: what it stores, as far as that is known before.
+        work: does the work, as `run`.
+        writes: whether `work` changes rows.
+        size: returns roughly how many bytes the job writes.
+        announce: called with the answer, in the order of the jobs, before any caller is woken.
+        together: does the work in fewer statements, see `run`.
+        brings: values that the job stores, as far as they are known before it runs.
     """
 
     __slots__ = ("_announce", "_brings", "_size", "_together", "_work", "writes")
@@ -172,7 +173,7 @@ class AskedJob(Job[R]):
 
 @final
 class Arriving(Job[Acceptance]):
-    """An event that comes in, alone or with others; see `triobot.store.Store.accept`."""
+    """Accepts one event; see `triobot.store.Store.accept`. A batch may run several of these jobs at once."""
 
     __slots__ = ("arrival", "beginning", "on_commit", "quota")
 
@@ -206,10 +207,10 @@ class Arriving(Job[Acceptance]):
 
 @final
 class Noted(Job[None]):
-    """Deliveries that were answered, by their keys, and rows of the inbox that were consumed.
+    """Writes the keys of answered deliveries, and deletes consumed inbox rows.
 
     Attributes:
-        at: when the last answer was noted; before there is one, when the first row was.
+        at: time of the last answer; without an answer, time of the first consumed row.
     """
 
     __slots__ = ("answered", "at", "consumed")
@@ -228,14 +229,13 @@ class Noted(Job[None]):
 
 
 def _wake_caller(job: Job[Any]) -> None:
-    """Wake the caller, unless it has been cancelled meanwhile."""
     task, job.task = job.task, None
     if task is not None:
         reschedule(task)
 
 
 class _TransactionLostError(Exception):
-    """The transaction ended under our hands."""
+    """SQLite has ended the transaction by itself."""
 
 
 @final
@@ -243,9 +243,9 @@ class Transactions:
     """Runs batches on one connection, one at a time.
 
     Args:
-        may_fold: tells whether the log may be moved into the file now, and is told whether that is to leave
-            nothing in the log: then it must be. None: it always may.
-        begun: called with the word of each log, once its first commit is durable.
+        may_fold: returns whether the log may be moved into the file now; always True if its argument is True,
+            because the log must be emptied then. None: always allowed.
+        begun: called with the word of each log, once the log's first commit is durable.
     """
 
     def __init__(
@@ -263,23 +263,23 @@ class Transactions:
         self._tables = tables
         self._path = path
         self._broken: str | None = None
-        # What the next transaction says, the first of its log.
+        # The word that the next transaction, the first of its log, must write.
         self._mark: str | None = None
 
     @property
     def broken(self) -> StoreCorruptError | None:
-        """Return why nothing may be asked any more, as a fresh error, or None."""
+        """Why the store refuses all further work, as a fresh error, or None."""
         return None if self._broken is None else StoreCorruptError(self._broken)
 
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
-        """Run a batch, and tell for each whether it failed; what didn't fail is durable.
+        """Run a batch; return an error or None for each job. Jobs without an error are durable.
 
-        Reads see what the writes before them did, and never hold a transaction open by themselves. Rows that
-        were noted as consumed they don't see, be it written or not.
+        Reads see the writes before them in the batch, and never keep a transaction open on their own. Reads
+        don't see rows that are noted as consumed, even if these can't be deleted.
         """
-        if self._broken is not None:  # by a batch that these were waiting behind
+        if self._broken is not None:  # a batch that waited behind this one broke the store
             return [self.broken for _ in batch]
-        # All that isn't written yet is in each batch: what couldn't be comes again with the next one.
+        # A Noted job that failed is in the next batch again, so the batch names all consumed rows.
         if noted := [job for job in batch if type(job) is Noted]:
             self._tables.read_no_more([seq for job in noted for seq in job.consumed])
         several = len(batch) > 1 or len(batch[0].brings) > 1
@@ -291,10 +291,12 @@ class Transactions:
         return each_behind_noted(batch, self.run_alone)
 
     def checkpoint(self, *, erase: bool = False) -> None:
-        """Move what is in the log into the file; here, so that a failed fsync is seen and not passed over.
+        """Move the log into the file.
+
+        Done here and not by SQLite, because a failed fsync must break the store.
 
         Args:
-            erase: leave nothing in the log.
+            erase: empty the log completely.
         """
         if self._may_fold is not None and not self._may_fold(erase):
             return
@@ -306,9 +308,9 @@ class Transactions:
                 self._break(error)
 
     def fold(self, *, erase: bool) -> None:
-        """Move what is in the log into the file, which is told before how the next log begins."""
+        """Move the log into the file; before that, store the next log's word in the file."""
         mark = self._mark
-        if mark is None:  # else nothing has been written since
+        if mark is None:  # else nothing has been written since the last fold
             mark = secrets.token_hex(16)
             self._sql.execute("BEGIN IMMEDIATE")
             put_meta(self._sql, LOG, mark)
@@ -317,7 +319,7 @@ class Transactions:
         self._mark = mark
 
     def begin_log(self) -> None:
-        """Commit the first entries of a log, unless there are some since the last fold."""
+        """Commit the first entries of a log, unless the log has some already."""
         if self._mark is not None:
             self._begin()
             self._sql.execute("COMMIT")
@@ -327,7 +329,7 @@ class Transactions:
         try:
             self._begin()
         except sqlite3.Error as error:
-            # Once for all, not once for each: a busy file would make every one of them wait again.
+            # Give up the whole batch: with a busy file, each job would wait for a timeout of its own.
             verdict = self._verdict(error, writing=True)
             return [verdict if work.writes else self.run_alone(work) for work in batch]
         verdicts = self._all_well(batch) or each_behind_noted(batch, self._in_savepoint)
@@ -338,9 +340,9 @@ class Transactions:
         return [verdict or self.broken for verdict in verdicts]
 
     def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
-        """Run them without savepoints; None if one failed: then nothing of them is done.
+        """Run the jobs without savepoints; None if one failed, and everything was rolled back.
 
-        Most batches are without fault, and a savepoint costs as much as what one caller does in it.
+        Most batches succeed, and a savepoint costs as much as the work of one caller in it.
         """
         writing = True
         try:
@@ -379,7 +381,7 @@ class Transactions:
         return None
 
     def run_alone(self, work: Job[Any]) -> Exception | None:
-        """Run one in a transaction of its own, if it writes, and tell whether it failed."""
+        """Run one job, in a transaction of its own if it writes; return its error or None."""
         if self._broken is not None:
             return self.broken
         try:
@@ -394,7 +396,9 @@ class Transactions:
         return self.broken or for_the_caller(failure, self._path)
 
     def _commit(self) -> sqlite3.Error | None:
-        """Commit; return the error for which the transaction was taken back, or the store is broken."""
+        """Commit; return None, or the error after which the transaction was rolled back or the store is
+        broken.
+        """
         try:
             self._sql.execute("COMMIT")
         except sqlite3.Error as error:
@@ -438,7 +442,7 @@ class Transactions:
             try:
                 self._sql.execute("ROLLBACK")
             except sqlite3.Error as error:
-                # A transaction that can be neither ended nor taken back leaves nothing to stand on.
+                # A transaction that can be neither committed nor rolled back makes the connection useless.
                 self._break(error)
 
     def _verdict(self, error: Exception, *, writing: bool) -> Exception:
@@ -457,7 +461,7 @@ class Transactions:
 
 
 def accept_all(tables: Tables, jobs: Sequence[Arriving]) -> None:
-    """Take in events that came one after another, with a statement for each table."""
+    """Accept several events in order, with one statement for each table."""
     answers = tables.accept_all([(job.arrival, job.quota, job.beginning) for job in jobs])
     for job, answer in zip(jobs, answers, strict=True):
         job.answer = answer
@@ -466,7 +470,7 @@ def accept_all(tables: Tables, jobs: Sequence[Arriving]) -> None:
 def each_behind_noted(
     batch: Sequence[Job[Any]], run: Callable[[Job[Any]], Exception | None]
 ) -> list[Exception | None]:
-    """Run them one after another; behind something noted that can't be written, nothing is."""
+    """Run the jobs in order; if a `Noted` job fails, the writing jobs behind it fail too."""
     verdicts: list[Exception | None] = []
     behind: Exception | None = None
     for work in batch:
@@ -482,15 +486,15 @@ class RunsBatches(Protocol):
 
     @property
     def broken(self) -> StoreError | None:
-        """Return why nothing may be asked any more, as a fresh error, or None."""
+        """Why the store refuses all further work, as a fresh error, or None."""
         ...
 
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
-        """Run a batch, and tell for each whether it failed; what didn't fail is durable."""
+        """Run a batch; return an error or None for each job. Jobs without an error are durable."""
         ...
 
     def checkpoint(self) -> None:
-        """Do what keeps the log short, now and then."""
+        """Shorten the engine's log, if needed; called now and then."""
         ...
 
 
@@ -499,42 +503,42 @@ class Served(Protocol):
 
     @property
     def name(self) -> str:
-        """Return what the store is called in logs."""
+        """Name of the store in logs."""
         ...
 
     @property
     def tables(self) -> Tables:
-        """Return its rows."""
+        """The store's rows."""
         ...
 
     @property
     def notes(self) -> AnyNotes:
-        """Return where what isn't in the tables yet is noted for the next process."""
+        """Notes for the next process, of facts that the tables don't have yet."""
         ...
 
     @property
     def turn(self) -> AbstractContextManager[object]:
-        """Return the lock under which its connection is used."""
+        """The lock of the store's connection."""
         ...
 
     @property
     def transactions(self) -> RunsBatches:
-        """Return what runs batches."""
+        """Runner of the batches."""
         ...
 
     def erase_log(self) -> None:
-        """Leave nothing of what was written, and deleted since, where it can be read; in any thread."""
+        """Remove deleted data from the log, so that it can't be read there; callable in any thread."""
         ...
 
 
 @final
 class Writer:
-    """Serves the jobs of one store until it is closed.
+    """Runs the jobs of one store until it is closed.
 
     Args:
-        served: the open store; its connection serves nothing else but copies.
-        clock: for what must be forgotten after a while.
-        on_crash: called, once, when the store is broken and the program should stop.
+        served: the open store; its connection is used for nothing else but copies.
+        clock: times for deleting old rows.
+        on_crash: called once, when the store is broken and the program should stop.
     """
 
     def __init__(self, served: Served, clock: WallClock, on_crash: Callable[[], None]) -> None:
@@ -542,20 +546,20 @@ class Writer:
         self._clock = clock
         self._on_crash = on_crash
         self._transactions = served.transactions
-        # Handed over, in order, and whether it is time to take them.
+        # Handed-over jobs in order, and whether a batch of them is due.
         self._waiting: list[Job[Any]] = []
         self._due = False
-        # Behind them those for which there was no room.
+        # Jobs for which there was no room.
         self._outside: OrderedDict[Job[Any], None] = OrderedDict()
-        # What its thread has, and whether all that there is to do is to wait for that, or for a job.
+        # The batch in the thread, and whether the writer's task waits for the thread or a new job.
         self._asked: list[Job[Any]] | None = None
         self._waits = False
-        # Whether the last batch was one caller's; and whether a task is about to begin the next one.
+        # Whether the last batch had one caller; and whether a task will begin the next batch in a moment.
         self._alone = False
         self._coming = False
         self._nursery: trio.Nursery | None = None
         self._closed = False
-        # Its own, so that a program with forty blocked threads can still store what it promised.
+        # A thread of its own, so that the store still works while all threads of Trio's pool are blocked.
         self._hop = Hop("triobot store")
         self._give_up_at = math.inf
         self._swept_at = clock.now()
@@ -564,11 +568,11 @@ class Writer:
         self._counts = {kind: [0] * (len(_BOUNDS) + 1) for kind in ("write", "read")}
         self._seconds = dict.fromkeys(self._counts, 0.0)
         self._notes = served.notes
-        # What is noted joins this, until a job comes that is no event; and the keys of the events behind it.
+        # The Noted job that new facts join, until a job comes that is no event; the keys of events behind it.
         self._open: Noted | None = None
         self._behind: set[str | None] = set()
         self._some_noted = trio.Event()
-        # How many batches there were; whether something noted couldn't be written with the last one.
+        # Number of batches; whether a Noted job of the last batch failed.
         self._served = 0
         self._failed = False
         self.crash: Exception | None = None
@@ -576,19 +580,18 @@ class Writer:
 
     @property
     def unharmed(self) -> bool:
-        """Return whether all that was handed over has been done, and the store is not broken."""
         return not self.gave_up and self._transactions.broken is None
 
     def statistics(self) -> StoreStatistics:
-        """Return how much there is, as it is durable."""
+        """Return the store's counts, as of the last commit."""
         return self._store.tables.tally.statistics
 
-    # A Ctrl-C between handing over and waiting would leave a task to be woken that waits for something else.
+    # A Ctrl-C between handing over and waiting would leave a job whose task waits for something else.
     @trio.lowlevel.enable_ki_protection
     async def do(self, job: Job[R]) -> R:
-        """Do a job in the next batch, and return its answer once that is durable.
+        """Run a job in the next batch, and return its answer once that is durable.
 
-        Cancellation: *atomic* until the job is handed over; from then on it is done, and announced,
+        Cancellation: *atomic* until the job is handed over. From then on, the job is run and announced,
         whether or not its caller waits.
         """
         await checkpoint_if_cancelled()
@@ -596,7 +599,7 @@ class Writer:
             raise trio.ClosedResourceError("the store is closed")
         job.task = current_task()
         if self._open is not None:
-            came: Job[Any] = job  # else what `job` answers would be narrowed, too
+            came: Job[Any] = job  # keeps the type of `job.answer` from being narrowed
             if type(came) is Arriving:
                 self._behind.add(came.arrival.key)
             else:
@@ -619,10 +622,11 @@ class Writer:
         return job.answer
 
     def note_answered(self, key: str) -> None:
-        """Note, at once, that the 200 of the last accepted delivery with this key was fully written.
+        """Note that the 200 of the last accepted delivery with this key was fully written.
 
-        Never waits, never raises. `accept` sees it from then on. It outlives the process, however that ends,
-        and the machine soon: it is written with what is handed over next, and before that.
+        Never waits, never raises. `accept` sees the note from now on. The note survives the process
+        immediately, and a crash of the machine soon: it is written with the next batch, ahead of that batch's
+        jobs.
         """
         self._notes.note_answered(key)
         if (noted := self._open) is None or key in self._behind:
@@ -632,13 +636,14 @@ class Writer:
         noted.answered[key] = None
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Note, at once, that these inbox rows have been dealt with, as `note_answered` does.
+        """Note that these inbox rows have been handled, as `note_answered` does.
 
-        Never waits, never raises. No call that comes after it reads them. Else each end were a transaction of
-        its own: 231,000 more of an echo's 1,260,000 instructions.
+        Never waits, never raises. Later calls don't read these rows. The note replaces a transaction for each
+        end of a conversation: 231,000 instructions more than an echo's 1,260,000.
 
         Returns:
-            Whether that outlives the process; if not, nothing was noted, and `Consume` is to be committed.
+            Whether the note survives the process. If not, nothing was noted, and the caller must commit
+                `Consume`.
         """
         if not self._notes.note_consumed(seqs):
             return False
@@ -659,7 +664,7 @@ class Writer:
     # A Ctrl-C would end the writer.
     @trio.lowlevel.enable_ki_protection
     async def _keep_up(self) -> None:
-        """Have written what was noted when nothing else comes, and that the machine was up a moment later."""
+        """Write noted facts if no other job comes soon; a moment later, write that the machine is up."""
         while True:
             await self._some_noted.wait()
             while self._waiting:
@@ -675,12 +680,12 @@ class Writer:
                     await self.do(AskedJob(methodcaller("note_alive", self._clock.now()), writes=True))
 
     async def erase_log(self) -> None:
-        """Leave nothing of what was written, and deleted since, in the log."""
+        """Remove deleted data from the log."""
         await trio.to_thread.run_sync(self._store.erase_log, limiter=trio.CapacityLimiter(1))
         self.stop_if_broken()
 
     def close(self) -> None:
-        """Take no more jobs; `run` returns when those that were taken are done."""
+        """Take no more jobs; `run` returns when all accepted jobs are done."""
         self._give_up_at = time.monotonic() + GRACE
         self._closed = True
         for job in self._outside:
@@ -691,17 +696,17 @@ class Writer:
         self._outside.clear()
         self._hop.wake()
 
-    # A Ctrl-C between the commit and the word to its callers would leave them waiting for ever.
+    # A Ctrl-C between the commit and waking the callers would make them wait for ever.
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
-        """Serve until `close`. Raises nothing: what went wrong is in `crash`."""
+        """Run batches until `close`. Raises nothing: an error is in `crash`."""
         with trio.CancelScope(shield=True), closing(self._hop):
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 nursery.start_soon(self._keep_up)
                 while self._asked is not None or self._waiting or not self._closed:
                     if self._asked is None and (self._due or self._closed):
-                        # Those that have just been told may have more: what runs in this pass comes along.
+                        # Woken callers may have further jobs: let them join this batch.
                         await trio.lowlevel.cancel_shielded_checkpoint()
                         self._begin()
                     else:
@@ -709,7 +714,7 @@ class Writer:
                 nursery.cancel_scope.cancel()
 
     def _begin_if_idle(self) -> None:
-        """Begin a batch if the writer's task waits for just that: at once, unless others may come along."""
+        """Begin a batch if the writer's task waits for jobs: at once, or a pass later if others may join."""
         if self._coming or not self._waits or self._asked is not None:
             return
         if self._alone:
@@ -725,7 +730,6 @@ class Writer:
             self._begin()
 
     def _begin(self) -> None:
-        """Hand what waits to the thread, unless that is given up."""
         batch = self._take()
         again = self._closed and self._failed and all(isinstance(job, Noted) for job in batch)
         if again or (self._closed and time.monotonic() >= self._give_up_at):
@@ -736,7 +740,7 @@ class Writer:
             self._hop.begin(partial(self._commit, self._asked))
 
     def _take(self) -> list[Job[Any]]:
-        """Take what was handed over, and let as many in that wait outside."""
+        """Take the handed-over jobs, and let as many in from outside."""
         taken, self._waiting = self._waiting, []
         while self._outside and len(self._waiting) < MOST_IN_A_BATCH:
             job, _ = self._outside.popitem(last=False)
@@ -745,17 +749,16 @@ class Writer:
         return taken
 
     async def _serve(self) -> None:
-        """Wait for what the thread has done, and tell those that wait for it."""
         self._waits = True
         done = await self._hop.wait()
         self._waits = False
         if done is None or self._asked is None:
-            return  # it was only woken
+            return  # woken without a result
         work, self._asked = self._asked, None
         try:
             verdicts: list[Exception | None] = done.unwrap()
         except Exception as error:
-            # No thread to be had, or a mistake of ours; either way it isn't known what was done.
+            # No thread was available, or triobot has a bug: it isn't known what was stored.
             self._crashed(error)
             verdicts = [StoreCorruptError("the store's writer failed") for _ in work]
         self._served += 1
@@ -765,8 +768,8 @@ class Writer:
                 try:
                     job.announce()
                 except Exception as error:
-                    # The row is durable and was not announced: only a restart finds it now. The others still
-                    # get their word, and the program stops with the mistake.
+                    # The row is durable, but was not announced: only a restart finds it. Wake the other
+                    # callers, and stop the program with this error.
                     self._crashed(error)
         if noted := [job for job in work if type(job) is Noted]:
             self._have_tried(noted)
@@ -778,13 +781,13 @@ class Writer:
         self.stop_if_broken()
 
     def _have_tried(self, jobs: Sequence[Noted]) -> None:
-        """Drop the notes of what has been written; the rest is still to be, before all else."""
+        """Drop the notes of facts that are stored now; queue the failed Noted jobs before all others."""
         failed = [job for job in jobs if job.error is not None]
         left = failed + [job for job in self._waiting if type(job) is Noted]
         for job in jobs:
             if job.error is not None:
                 continue
-            # What was noted again may belong to a delivery accepted since.
+            # A key that was noted again may belong to a delivery accepted since.
             for later in left:
                 for key in job.answered.keys() & later.answered.keys():
                     del job.answered[key]
@@ -795,7 +798,7 @@ class Writer:
             self._some_noted.set()
 
     def latencies(self) -> Mapping[str, Latencies]:
-        """Return how long batches took, in the thread that ran them."""
+        """Return how long batches took in the thread."""
         return {
             kind: Latencies(_BOUNDS, tuple(counts), self._seconds[kind])
             for kind, counts in self._counts.items()
@@ -806,7 +809,7 @@ class Writer:
         for job in work:
             if job.writes:
                 kind = "write"
-                # What is noted is mostly in pages that others of the batch, or of the next one, write.
+                # Noted facts mostly change pages that other jobs of this batch or the next one write anyway.
                 self._in_log += job.size() + (0 if type(job) is Noted else _ROW_OVERHEAD)
         with self._store.turn:
             began = time.perf_counter()
@@ -821,12 +824,12 @@ class Writer:
             self._transactions.checkpoint()
 
     def stop_if_broken(self) -> None:
-        """Have the program told, unless it has been, if nothing may be asked any more."""
+        """Report a crash, once, if the store is broken."""
         if self._transactions.broken is not None:
             self._crashed(self._transactions.broken)
 
     def _housekeeping(self, batch: list[Job[Any]]) -> list[Job[Any]]:
-        """Forget what has grown old, now and then, in a transaction that is made anyway."""
+        """Return a job that deletes old rows, if one is due and the batch has a transaction anyway."""
         first = batch[0]
         now = first.at if isinstance(first, Noted) else self._clock.now()
         is_time = abs(now - self._swept_at) >= SWEEP_EVERY
@@ -845,7 +848,7 @@ class Writer:
     def _crashed(self, error: Exception) -> None:
         if self.crash is None:
             self.crash = error
-            # A text that isn't ours may hold private data.
+            # The text of an error of another library may contain private data.
             what = str(error) if isinstance(error, StoreError) else type(error).__name__
             _log.error("the store %s stops: %s", self._store.name, what)
             self._on_crash()
