@@ -1,6 +1,6 @@
-"""The rows of broadcasts in SQL, and what may enter them.
+"""The rows of broadcasts: their tables and SQL statements, and the checks of their writes.
 
-They are counted by the rows that a statement really changed: the same outcome written twice counts once.
+An outcome is counted when its statement changes a row. So an outcome that is written twice counts once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..wire.rules import check_integer, check_text
 from .sql import Sql
 
 CREATE_BROADCASTS: Final = (
-    # meant: no receiver behind this position has been tried. last: the highest position given.
+    # meant: no receiver behind this position has been tried. last: the highest used position.
     """CREATE TABLE broadcasts (
         n INTEGER PRIMARY KEY AUTOINCREMENT,
         key TEXT NOT NULL UNIQUE,
@@ -55,7 +55,7 @@ CREATE_BROADCASTS: Final = (
 
 
 def admit_broadcast(write: BroadcastWrite) -> None:
-    """Refuse a write that can't be stored."""
+    """Check that a write can be stored."""
     check_key(write.key)
     match write:
         case OpenBroadcast(at=at, content=content):
@@ -75,7 +75,7 @@ def admit_broadcast(write: BroadcastWrite) -> None:
 
 
 def size_of_broadcast(write: BroadcastWrite) -> int:
-    """Return roughly how many bytes a write brings."""
+    """Return roughly how many bytes a write adds."""
     match write:
         case OpenBroadcast(content=content):
             return 256 + len(content)
@@ -88,7 +88,7 @@ def size_of_broadcast(write: BroadcastWrite) -> int:
 
 
 def stop_after_restore(sql: Sql) -> None:
-    """Stop what was under way when a copy was made: which receivers it has reached since then isn't known."""
+    """Stop broadcasts that ran when a copy was made: it isn't known which receivers they reached since."""
     sql.execute(
         "UPDATE broadcasts SET state = 'stopped', content = '', unknown = unknown +"
         " (SELECT count(*) FROM receivers WHERE receivers.n = broadcasts.n AND gone = 0)"
@@ -101,13 +101,12 @@ def stop_after_restore(sql: Sql) -> None:
 
 @final
 class BroadcastTables:
-    """The rows of broadcasts in a store; used inside the transaction that is open."""
+    """The rows of broadcasts in a store; used inside the open transaction."""
 
     def __init__(self, connection: Sql) -> None:
         self._sql = connection
 
     def apply(self, write: BroadcastWrite) -> None:
-        """Do one write."""
         match write:
             case OpenBroadcast():
                 self._open(write)
@@ -173,7 +172,7 @@ class BroadcastTables:
             case Outcome.GONE:
                 statement = "UPDATE receivers SET gone = 1 WHERE n = ?1 AND position = ?2 AND gone = 0"
             case Outcome.AGAIN:
-                # Several of one write: each takes the place behind the last one there is.
+                # Each of several in one write gets the position behind the last one.
                 statement = (
                     "UPDATE receivers SET position = 1 + (SELECT max(place) FROM"
                     " (SELECT last AS place FROM broadcasts WHERE n = ?1"
@@ -199,7 +198,7 @@ class BroadcastTables:
             self._sql.execute("UPDATE broadcasts SET content = '' WHERE n = ?", (n,))
 
     def forget(self, chat_id: ChatId) -> int:
-        """Delete a chat's rows; where it has no outcome yet, it counts no longer as a receiver."""
+        """Delete a chat's rows; a receiver without an outcome also leaves its broadcast's total."""
         rows: list[tuple[int, int]] = self._sql.execute(
             "DELETE FROM receivers WHERE chat_id = ? RETURNING n, gone", (chat_id,)
         ).fetchall()

@@ -1,11 +1,11 @@
-"""A store file: opening it safely, and closing it.
+"""Store files: opening a file safely, and closing it.
 
-Everything here runs in a worker thread. The order matters: the lock comes before anything is read; the file
-is known to be ours before anything is written; and what PRAGMA answers is checked, because SQLite quietly
-keeps another mode where it can't have the one asked for.
+Everything here runs in a worker thread. The order matters: the lock is taken before anything is read, and the
+file is identified as a store of this bot before anything is written. The answer to each PRAGMA is checked,
+because SQLite silently keeps another mode where the requested one is impossible.
 
-The connection holds the file exclusively (``locking_mode=EXCLUSIVE``): a second connection, in this process
-or in somebody's shell, could corrupt the log of SQLite before 3.51.3.
+The connection locks the file exclusively (``locking_mode=EXCLUSIVE``): before SQLite 3.51.3, a second
+connection, of this process or of a shell, could corrupt the log.
 """
 
 from __future__ import annotations
@@ -67,37 +67,38 @@ _log: Final = logging.getLogger("triobot.store")
 
 R = TypeVar("R")
 
-# How far behind a replica may be: what is committed meanwhile is sent together.
+# How far a replica may lag: the commits of a pause are sent together.
 _PAUSE_SECONDS: Final = 0.25
 
 _LOOKS_SECONDS: Final = 5.0
-# How many copies that migrations have made stay beside a store.
+# Number of copies made by migrations that stay beside a store.
 _COPIES: Final = 3
 _LOG_STAYS_AT: Final = 16 * 1024 * 1024
 
-# Up to here the log gets between two checkpoints when events come one at a time.
+# The size that a log reaches between two checkpoints when events come one at a time.
 _LOG_BEGINS_AT: Final = 11 * 1024 * 1024
 _ROOM_BESIDE: Final = 8
 
-# Linux keeps what one write gives it in one piece of its cache, and goes through the whole piece at each
-# later write. The fourteen of a commit took 48 us after zeros by the MiB, and take 22 us after these.
+# Linux caches each write as one piece, and every later write into the piece goes through all of it. The
+# fourteen writes of a commit took 48 us after zeros in pieces of 1 MiB, and take 22 us after these pieces.
 _ZEROS: Final = bytes(64 * 1024)
 
-# A text that is none says nothing: no JSON and no name has such a sign. It costs its reader, and nobody else.
+# Replaces invalid UTF-8 by a character that no JSON and no name contains. So a damaged text fails only the
+# code that reads it.
 codecs.register_error("triobot.void", lambda error: ("\x1a", cast("UnicodeDecodeError", error).end))
 _AS_TEXT: Final = methodcaller("decode", "utf-8", "triobot.void")
 
 
 @final
 class StoreFile:
-    """An open store file: its lock, its connection, its rows.
+    """An open store file: lock, connection and rows.
 
     Attributes:
-        connection: the writer's batches and the steps of a copy use it, each in its `turn`.
-        opening: what is known of this run and of the one before.
-        visited: a tool has it, and leaves it as if it had not been there.
-        notes: what the database doesn't know of, for the process that comes after a kill.
-        shipping: who takes what is committed, in this file's turn.
+        connection: used by the writer's batches and the steps of a copy, each under `turn`.
+        opening: facts about this run and the run before.
+        visited: whether a tool has opened the file; closing then leaves the mark of the last stop unchanged.
+        notes: facts for the process after a kill that the database doesn't have.
+        shipping: sends commits to a streamer; used under `turn`.
         transactions: runs the writer's batches on the connection.
     """
 
@@ -119,10 +120,11 @@ class StoreFile:
     def copy(self, target: Path, now: int, *, between: Callable[[], None]) -> None:
         """Make a backup, in a thread of its own, while others run batches.
 
-        Writes by this connection go into the copy as well, so that it is as of its end, and whole.
+        Writes by this connection go into the copy as well, so the copy is complete and has the state of its
+        end.
 
         Args:
-            between: called while it is others' turn; what it raises ends the copying.
+            between: called between two steps, without the lock; an error from it ends the copying.
         """
 
         def let_others() -> None:
@@ -139,14 +141,15 @@ class StoreFile:
 
     @property
     def name(self) -> str:
-        """Return what the store is called in logs: its path."""
         return str(self.path)
 
     def check_rows(self, error: Exception) -> None:
-        """Say of an error that ends the program whether a damaged row led to it; looks for seconds at most.
+        """Check whether a damaged row caused `error`, which ends the program.
+
+        The search for such a row takes a few seconds at most.
 
         Raises:
-            StoreCorruptError: one is.
+            StoreCorruptError: a row is damaged.
         """
         give_up_at = time.monotonic() + _LOOKS_SECONDS
         unreadable = (str(one) for one in leaves(error) if isinstance(one, UnreadableRecordError))
@@ -158,14 +161,14 @@ class StoreFile:
             raise StoreCorruptError(f"{self.path} is damaged or is not a store: {found}") from error
 
     def erase_log(self) -> None:
-        """Leave nothing of what was written, and deleted since, in the log."""
+        """Remove deleted data from the log."""
         with self.turn:
             self.check_open()
             self.transactions.checkpoint(erase=True)
             grow_log(self.path)
 
     def begin_shipping(self, now: int) -> Shipment:
-        """Begin to send this file to a streamer, as it is now and with an empty log.
+        """Begin to send this file to a streamer, in its present state and with an empty log.
 
         Raises:
             ConflictError: another streamer is attached, or the log can't be emptied.
@@ -182,33 +185,33 @@ class StoreFile:
             return shipment
 
     def take(self, shipment: Shipment, now: int) -> Shipped:
-        """Return the next piece of the log; with `now` as its `as_of` if nothing is committed behind it.
+        """Return the next piece of the log; its `as_of` is `now` if no further commit follows.
 
         Raises:
-            ConflictError: the streamer has to begin anew.
+            ConflictError: the streamer must begin again.
         """
         with self.turn:
             self.check_open()
             return shipment.take(now)
 
     def check_open(self) -> None:
-        """Raise trio.ClosedResourceError if it was closed; to be called in one's turn."""
+        """Raise trio.ClosedResourceError if the file was closed. The caller holds `turn`."""
         if self._closed:
             raise trio.ClosedResourceError("the store is closed")
 
     def close(self, *, clean: bool, now: int) -> None:
-        """Close the file and let the next process in; where that goes wrong, the log says so.
+        """Close the file, so that the next process can open it. An error is only logged.
 
         Args:
-            clean: all that was handed over has been done, and the connection can be used.
+            clean: whether all jobs were done and the connection is usable.
         """
         with self.turn:
             self._closed = True
-        with self._copying:  # a copy that is being made notices, and gives up
+        with self._copying:  # a copy in progress notices `_closed`, and ends
             try:
                 self._close(clean=clean, now=now)
             except Exception as error:
-                # Everything that was acknowledged is in the log, and the next start finds it there.
+                # All acknowledged commits are in the log, where the next start finds them.
                 _log.warning("the store %s could not be closed cleanly: %s", self.path, error)
 
     def _close(self, *, clean: bool, now: int) -> None:
@@ -230,7 +233,7 @@ class StoreFile:
 
 @final
 class FileStream:
-    """Sends what a store commits to a program that keeps a replica of it."""
+    """Sends the commits of a store to a program that keeps a replica."""
 
     def __init__(self, file: StoreFile, clock: WallClock) -> None:
         self._file = file
@@ -238,15 +241,15 @@ class FileStream:
 
     @property
     def attached(self) -> tuple[int, int | None] | None:
-        """Return since when one is attached, and as of when it has everything; None: none is."""
+        """When a streamer was attached, and as of when it has everything; None: no streamer is attached."""
         shipping = self._file.shipping
         return (shipping.since, shipping.as_of) if shipping.attached else None
 
     async def ship(self, tell: Callable[[Shipped], Awaitable[None]]) -> None:
-        """Send an image of the store and then its log as that is committed, until cancelled.
+        """Send an image of the store, and then its log as commits are made, until cancelled.
 
         Raises:
-            ConflictError: another program is attached; or this one has to begin anew.
+            ConflictError: another program is attached; or this one must begin again.
             StoreError: the store could not be read.
         """
         shipment = await self._in_thread(partial(self._file.begin_shipping, self._clock.now()))
@@ -261,7 +264,8 @@ class FileStream:
                 await tell(piece)
                 if piece.as_of is not None:
                     self._file.shipping.as_of = piece.as_of
-                    # What comes meanwhile waits: to ask again at once would cost a round for each commit.
+                    # Wait, and send the commits of the pause together: asking at once would cost a round for
+                    # each commit.
                     await trio.sleep(_PAUSE_SECONDS)
         finally:
             self._file.shipping.end()
@@ -290,7 +294,7 @@ def open_file(
     """Lock, check, create or migrate, and open the store at `path`.
 
     Args:
-        copying: it is to be copied, or to become a copy; see `check_whole`.
+        copying: role of the store in a copy; see `check_whole`.
 
     Raises: as `triobot.store.open_sqlite`.
     """
@@ -326,11 +330,11 @@ def open_file(
 
 
 def grow_log(path: Path) -> None:
-    """Give the empty log its size now: a commit that makes its file longer costs several times as much.
+    """Fill an empty log with zeros now: a commit that lengthens its file costs several times as much.
 
-    Zeros are written: space that is only reserved would cost as much at its first write. To SQLite they are
-    a log in which nothing is; it keeps the size, up to `journal_size_limit`, and writes from the beginning
-    after each checkpoint. Where there is little room the log grows as it is needed.
+    Space that is only reserved would cost as much at the first write. SQLite treats zeros as an empty log. It
+    keeps the file's size, up to `journal_size_limit`, and writes from the beginning after each checkpoint. If
+    there is little room on the disk, the log grows as needed instead.
     """
     log = log_path(path)
     with suppress(OSError):
@@ -374,14 +378,14 @@ def _prepare(
         check_stamp(stored_stamp(connection, file.path), stamp)
     _set(connection, "journal_mode", "wal")
     _set(connection, "synchronous", "2")
-    # Where fsync leaves data in the disk's own memory, as on macOS; no difference elsewhere.
+    # On macOS, plain fsync leaves data in the disk's own memory; elsewhere this makes no difference.
     _set(connection, "fullfsync", "1")
     _set(connection, "foreign_keys", "1")
-    # The writer checkpoints by itself: SQLite's own would pass over a failed fsync.
+    # The writer makes checkpoints itself: SQLite's own ones would ignore a failed fsync.
     _set(connection, "wal_autocheckpoint", "0")
     if found is not None:
         note_that_log_began(connection)
-    # What was deleted is no longer there, in whatever copy of the file. The pages are written anyway.
+    # Deleted data is overwritten, so that no copy of the file contains it. Its pages are written anyway.
     _set(connection, "secure_delete", "1")
     _set(connection, "journal_size_limit", str(_LOG_STAYS_AT))
     if found is not None and due:
@@ -444,19 +448,17 @@ def take_over(
 
 
 def _prune_copies(path: Path) -> None:
-    """Remove all but the newest copies that migrations have made of this store; nothing else."""
     pattern = re.compile(re.escape(path.name) + r"\.schema-([0-9]{1,6})\.backup")
     copies = {int(found[1]): one for one in path.parent.iterdir() if (found := pattern.fullmatch(one.name))}
     for number in sorted(copies)[:-_COPIES]:
-        # What has such a name and is no copy of ours is left alone.
+        # another file with such a name is left alone
         with suppress(FileExistsError):
             remove_leftover(copies[number])
 
 
 def _back_up(connection: sqlite3.Connection, path: Path, found: SchemaVersion, now: int) -> None:
-    """Copy the store as it is, beside it, before a migration touches it."""
     target = path.with_name(f"{path.name}.schema-{found.number}.backup")
-    # One of an earlier attempt: the migration failed, and the store is what it was, or newer.
+    # An earlier attempt's copy: that migration failed, and the store is as old as the copy, or newer.
     try:
         remove_leftover(target)
         copy_store(connection, target, now)

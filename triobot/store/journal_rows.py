@@ -346,7 +346,7 @@ class JournalTables:
         return records
 
     def drop_ended(self, before: int, *, most: int, crashed: bool = True) -> None:
-        """Delete at most `most` conversations that ended before `before`; if not `crashed`, no failed ones."""
+        """Delete at most `most` conversations that ended before `before`, failed ones only if `crashed`."""
         self._delete([id_ for (id_,) in self._sql.execute(_OVER, (before, int(crashed), most)).fetchall()])
 
     def keep_newest(self, many: int, *, most: int) -> None:

@@ -1,9 +1,9 @@
-"""One process per store file, for as long as it is open.
+"""The lock of a store file: one process at a time may have the file open.
 
 A lock file beside the real path is locked from before the database is opened until after it is closed. The
-kernel lets go of it when the process dies, however it dies. The file stays behind: deleting it would race
-with the next one to open it. Its first line names the process that took it last; behind that are notes that
-must outlive the process and nothing more, see `notes`.
+kernel releases the lock when the process dies, however it dies. The lock file is never deleted, because that
+would race with the next process to open it. Its first line names the process that took the lock last. Behind
+it are notes that must outlive the process, but not the machine; see `notes`.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from ..base.open_files import CAREFUL, OWNER_ONLY, is_root, read_at, restrict, w
 from ..errors import ConfigError, StoreLockedError
 from .notes import SLOT, Notes
 
-# Where flock is local to one machine, emulated or absent, and where fsync promises little.
+# Filesystems where flock is local to one machine, emulated or absent, and where fsync promises little.
 _FOREIGN: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "ceph", "lustre", "9p", "fuse", "fuseblk"}
 )
 
 _held: Final[set[tuple[int, int]]] = set()
-"""The lock files that this process has locked; the number in one may be an equal one of another container."""
+"""Lock files that this process has locked, by device and inode. The number in a file can't tell: a process in
+another container may have the same number."""
 
 
 @final
 class FileLock:
-    """A lock that is held.
+    """A locked lock file.
 
     Attributes:
-        notes: what is in its file, for the process that comes after a kill.
+        notes: notes in the file, for the process after a kill.
     """
 
     def __init__(self, fd: int) -> None:
@@ -46,17 +47,17 @@ class FileLock:
         _held.add(self._file)
 
     def release(self) -> None:
-        """Let the next process in."""
+        """Unlock the file, so that the next process can open the store."""
         self.notes.close()
         _held.discard(self._file)
         os.close(self._fd)
 
 
 def take_lock(database: Path) -> FileLock:
-    """Lock the store at this real path, or refuse at once.
+    """Lock the store at this real path; fail at once if it is locked.
 
     Raises:
-        StoreLockedError: another process has it open; names the file, and that process by its number.
+        StoreLockedError: another process has the store open; names the file and the number of that process.
         ConfigError: the lock file can't be made, or its filesystem has no locks.
     """
     path = lock_path(database)
@@ -77,17 +78,17 @@ def take_lock(database: Path) -> FileLock:
     except OSError as error:
         os.close(fd)
         raise ConfigError(f"the store's lock file {path} can't be used: {error.strerror}") from None
-    with suppress(OSError):  # a full disk is no reason not to hold the lock
+    with suppress(OSError):  # a full disk must not prevent the lock
         write_at(fd, f"{os.getpid()}".ljust(SLOT - 1).encode() + b"\n", 0)
     return FileLock(fd)
 
 
 def locked(store: str, who: str = "", *, here: bool = False) -> StoreLockedError:
-    """Return the error of a store that is open.
+    """Return the error for a store that is open already.
 
     Args:
-        who: names the process that has it, after a comma.
-        here: this process has it.
+        who: names the process that has the store open, after a comma.
+        here: whether this process has it open.
     """
     if here:
         return StoreLockedError(f"the store {store} is open in this process already; close it there first")
@@ -97,7 +98,7 @@ def locked(store: str, who: str = "", *, here: bool = False) -> StoreLockedError
 
 
 def is_held(fd: int) -> bool:
-    """Return whether this process holds the lock of an open lock file."""
+    """Return whether this process has locked an open lock file."""
     return _file_of(fd) in _held
 
 
@@ -107,25 +108,23 @@ def _file_of(fd: int) -> tuple[int, int]:
 
 
 def _holder(fd: int) -> str:
-    """Return the number of the process that took the lock last, in words; empty if it isn't there."""
     number = read_at(fd, SLOT, 0).partition(b"\n")[0].strip()
     return f", number {int(number)}" if number.isdigit() else ""
 
 
 def give_to_owner(fd: int, database: Path) -> None:
-    """Give a file that root made beside a store to the store's owner: the bot needs it next."""
+    """Give a file that root made beside a store to the store's owner, because the bot needs it."""
     if is_root():
         owner = (database if database.exists() else database.parent).stat()
         os.fchown(fd, owner.st_uid, owner.st_gid)
 
 
 def lock_path(database: Path) -> Path:
-    """Return the path of the lock file that belongs to a store file."""
     return database.with_name(f"{database.name}.lock")
 
 
 def machine_boot() -> str | None:
-    """Read what names this boot of the machine; None where the system doesn't tell: not Linux, nor macOS."""
+    """Return the identity of this boot of the machine; None on systems other than Linux and macOS."""
     if sys.platform == "darwin":
         return _boot_of_macos()
     try:
@@ -143,9 +142,9 @@ def _boot_of_macos() -> str | None:
 
 
 def check_filesystem(database: Path) -> None:
-    """Refuse a store on a network or user-space filesystem, where neither lock nor fsync can be trusted.
+    """Refuse a store on a network or user-space filesystem, where neither locks nor fsync can be trusted.
 
-    Where the system doesn't tell (no ``/proc``), nothing is refused.
+    On a system without ``/proc``, the filesystem is unknown, and every store is accepted.
 
     Raises:
         ConfigError: names the kind of filesystem.
@@ -163,14 +162,14 @@ def check_filesystem(database: Path) -> None:
 
 
 def filesystem_of(path: Path, mounts: str) -> str | None:
-    """Find the kind of filesystem that holds an absolute path in a table in the form of ``/proc/mounts``."""
+    """Return the kind of the filesystem of an absolute path; `mounts` is the text of ``/proc/mounts``."""
     best: tuple[int, str] | None = None
     for line in mounts.splitlines():
         fields = line.split(" ")
         if len(fields) < 3:
             continue
         point = Path(_unescaped(fields[1]))
-        # At equal length the later line lies on top.
+        # At equal length, the later mount hides the earlier one.
         if path.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
             best = (len(point.parts), fields[2])
     return None if best is None else best[1]

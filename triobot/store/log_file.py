@@ -1,11 +1,11 @@
-"""SQLite's write-ahead log as bytes: how far it is committed. Pure, but for reads of an open file.
+"""SQLite's write-ahead log as bytes: which part of it is committed. Pure, except for reads of an open file.
 
-A log is a head and then *entries*: a page each, behind a header that says which page it is. All entries of
-one log have the two salts of its head; those behind them are left over from a log before it. An entry's sum
-counts in all before it, and the last entry of a transaction says how long the database is then.
+A log is a head and then *entries*: each is a header with a page number, and the page. All entries of one log
+have the two salts of its head; entries with other salts are left over from an earlier log. An entry's
+checksum covers all entries before it. The last entry of a transaction contains the size of the database.
 
-While no transaction is open, what has the right salts is committed, except for what a transaction left that
-was taken back. Such entries end with none that commits, or with one whose sum doesn't fit.
+While no transaction is open, all entries with the right salts are committed, except those of a transaction
+that was rolled back. Such entries end without a commit, or with a checksum that doesn't match.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ..base.open_files import CAREFUL, read_at
 
 HEAD: Final = 32
 _HEADER: Final = 24
-_MAGIC: Final = 0x377F0682  # of a log whose sums are made of little-endian words; one more: big-endian
+_MAGIC: Final = 0x377F0682  # of a log with little-endian checksums; plus one: big-endian
 _AT_ONCE: Final = 64
-"""Entries that are read at once: a quarter of a megabyte."""
+"""Number of entries per read: a quarter of a megabyte."""
 
 
 @final
@@ -31,10 +31,10 @@ class LogHead:
     """The head of a log.
 
     Attributes:
-        data: as it is in the file.
-        salts: what all its entries have.
-        page_size: of the database.
-        big_endian: how sums read words.
+        data: the head's bytes.
+        salts: the salts of all its entries.
+        page_size: page size of the database.
+        big_endian: byte order of the words in a checksum.
     """
 
     data: bytes
@@ -44,17 +44,17 @@ class LogHead:
 
     @property
     def sum(self) -> bytes:
-        """Return the sum that the first entry counts on from."""
+        """Checksum of the head, from which the first entry's checksum continues."""
         return self.data[24:32]
 
     @property
     def entry_size(self) -> int:
-        """Return how long an entry is, its header included."""
+        """Size of an entry in bytes, header included."""
         return _HEADER + self.page_size
 
 
 def read_head(data: bytes) -> LogHead | None:
-    """Read the head of a log; None if there is none."""
+    """Parse the head of a log; None if `data` contains none."""
     if len(data) < HEAD:
         return None
     magic, page_size = struct.unpack_from(">I4xI", data)
@@ -66,12 +66,12 @@ def read_head(data: bytes) -> LogHead | None:
 @final
 @guarded
 class Entries:
-    """Entries of a log that end with one that commits; or none.
+    """Consecutive entries of a log up to an entry that commits; or none.
 
     Attributes:
-        data: as they are in the file.
-        sum: of the last one.
-        more: there may be more that are committed.
+        data: the entries' bytes.
+        sum: checksum of the last entry.
+        more: whether further committed entries may follow.
     """
 
     data: bytes
@@ -80,11 +80,11 @@ class Entries:
 
 
 def read_committed(fd: int, head: LogHead, at: int, before: bytes) -> Entries:
-    """Return the next entries of a log.
+    """Read the next committed entries of a log.
 
     Args:
-        at: where they begin in the file.
-        before: the sum of the entry before them, or the head's.
+        at: position of the first entry in the file.
+        before: checksum of the entry before, or of the head.
     """
     size, found = head.entry_size, b""
     while True:
@@ -99,12 +99,11 @@ def read_committed(fd: int, head: LogHead, at: int, before: bytes) -> Entries:
 
 
 def log_path(database: Path) -> Path:
-    """Return the path of a store file's log."""
     return database.with_name(f"{database.name}-wal")
 
 
 def holds(path: Path, words: bytes) -> bool | None:
-    """Return whether a log that no program has open has committed these words; None if it has nothing."""
+    """Return whether committed entries of a closed log contain `words`; None if no entry is committed."""
     try:
         fd = os.open(path, os.O_RDONLY | CAREFUL)
     except OSError:
@@ -123,7 +122,7 @@ def holds(path: Path, words: bytes) -> bool | None:
 
 
 def _of_this_log(head: LogHead, block: bytes) -> int:
-    """Return how many bytes of a block are whole entries of this log."""
+    """Return how many bytes of a block are complete entries of this log."""
     size = head.entry_size
     for start in range(0, len(block) - size + 1, size):
         if block[start + 8 : start + 16] != head.salts:
@@ -132,7 +131,7 @@ def _of_this_log(head: LogHead, block: bytes) -> int:
 
 
 def _committed(head: LogHead, entries: bytes, before: bytes) -> int:
-    """Return where the last entry ends that commits, and whose sum fits; 0 if there is none."""
+    """Return the end of the last entry that commits and has a matching checksum; 0 if there is none."""
     size = head.entry_size
     for start in range(len(entries) - size, -1, -size):
         if entries[start + 4 : start + 8] == bytes(4):

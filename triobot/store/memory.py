@@ -1,7 +1,7 @@
-"""A store that is gone with its process: SQLite in memory, for tests, and for bots that may be thrown away.
+"""A store that is lost with its process: SQLite in memory, for tests and for disposable bots.
 
-Tables, transactions and checks are those of a file. What differs is what runs them (`InlineWriter`), and
-where the notes are that lie beside the tables.
+Tables, transactions and checks are those of a store in a file. Only the writer (`InlineWriter`) differs, and
+the place of the notes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .statements import Tables
 from .table_store import Store
 from .writer import Transactions
 
-# No boot of the machine but this one can find what is in its memory.
+# The data in memory survives no boot of the machine, so one name for all boots is enough.
 _MACHINE: Final = "memory"
 _PLACE: Final = ":memory:"
 
@@ -41,12 +41,12 @@ async def open_memory(
     retention: Retention = RETENTION,
     rows: MemoryRows | None = None,
 ) -> AsyncGenerator[Store, None]:
-    """Open a store that lives as long as the block.
+    """Open a store in memory while the block runs.
 
     Args:
         clock: the time of day.
-        retention: how long what nothing needs any more is kept.
-        rows: what a store before it left; otherwise it is empty.
+        retention: how long the store keeps data that is no longer needed.
+        rows: rows of an earlier store; by default the store is empty.
     """
     await trio.lowlevel.checkpoint()
     rows = rows or MemoryRows()
@@ -59,11 +59,11 @@ async def open_memory(
 
 @final
 class MemoryRows:
-    """All that stores in memory hold, one store after another.
+    """The rows of stores in memory, which are opened one after another.
 
     Attributes:
-        tables: of the store that is open, to look at.
-        notes: what is at work.
+        tables: the rows, for inspection while a store is open.
+        notes: numbers of running code.
         sql: the database.
     """
 
@@ -93,18 +93,18 @@ class MemoryRows:
         put_meta(self.sql, "clean", str(now))
 
     def number_from(self, newest: int) -> None:
-        """Give the events that come numbers above this one."""
+        """Make the numbers of the next events larger than `newest`."""
         self.sql.execute("DELETE FROM sqlite_sequence WHERE name = 'inbox'")
         self.sql.execute("INSERT INTO sqlite_sequence VALUES ('inbox', ?)", (newest,))
 
     def copy(self) -> MemoryRows:
-        """Copy what is stored, as a backup does."""
+        """Copy the stored data, as a backup does."""
         other = MemoryRows()
         self.sql.backup(other.sql)
         return other
 
     def crashed(self) -> None:
-        """Have the next run believe that this one, which was closed, had been killed."""
+        """Simulate a kill of the run that was closed: the next run finds no clean stop."""
         drop_meta(self.sql, "clean")
 
     async def _back_up(self, path: Path) -> None:
@@ -114,7 +114,7 @@ class MemoryRows:
 
 @cache
 def _empty() -> sqlite3.Connection:
-    """Make the empty store of which all others are copies: a copy takes a tenth of the time."""
+    """Make the empty store that all others copy: a copy takes a tenth of the time."""
     sql = sqlite3.connect(_PLACE, isolation_level=None, check_same_thread=False)
     atexit.register(sql.close)
     for migration in MIGRATIONS:

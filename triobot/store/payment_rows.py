@@ -1,4 +1,4 @@
-"""The rows of payments and alarms: their tables, and every SQL statement that reads or writes them."""
+"""The rows of payments and alarms: their tables, and all SQL statements that read or write them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ TABLES: Final = (
         captured_at INTEGER
     ) WITHOUT ROWID""",
     "CREATE UNIQUE INDEX payments_invoice ON payments (invoice_id) WHERE invoice_id IS NOT NULL",
-    # Two, so that a few urgent ones are found among a million that are due after an outage.
+    # Two indexes, so that a few urgent payments are found quickly among a million that are due after an
+    # outage.
     "CREATE INDEX payments_urgent ON payments (urgent, due_at)"
     " WHERE urgent IS NOT NULL AND due_at IS NOT NULL",
     "CREATE INDEX payments_due ON payments (due_at) WHERE urgent IS NULL AND due_at IS NOT NULL",
@@ -100,10 +101,10 @@ class MoneyTables:
         self._sql = connection
 
     def apply(self, write: MoneyWrite) -> None:
-        """Do one write.
+        """Apply one write.
 
         Raises:
-            StaleRowError: the payment has moved meanwhile.
+            StaleRowError: the payment has moved since it was read.
         """
         match write:
             case PutPayment():
@@ -133,7 +134,7 @@ class MoneyTables:
             row.captured,
             row.captured_at,
         )
-        # Only these conflicts are the caller's to solve by reading again.
+        # The caller can solve only these conflicts, by reading again.
         if row.revision == 1:
             statement = (
                 f"INSERT INTO payments ({_COLUMNS})"
@@ -266,7 +267,7 @@ class MoneyTables:
 
 
 def payments_of(rows: Iterable[_Payment]) -> list[PaymentRow]:
-    """Return what rows of `PAYMENTS` say."""
+    """Return the payments in rows of the query `PAYMENTS`."""
     return [
         PaymentRow(
             RefId(row[0]),

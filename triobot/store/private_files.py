@@ -1,4 +1,4 @@
-"""Files that only their owner can read, made so that a power loss doesn't unmake them."""
+"""Files that only their owner can read, made so that they survive a power loss."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..errors import ConfigError, StoreCorruptError
 from .lock import give_to_owner
 
 _MAGIC: Final = b"SQLite format 3\0"
-_MOST_LINKS: Final = 40  # as the kernel
+_MOST_LINKS: Final = 40  # as in the kernel
 COMPANIONS: Final = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a database, by the end of the name."""
+"""Endings of the names of SQLite's files beside a database."""
 
 
 def checked_path(path: Path) -> Path:
-    """Resolve the path of a store that is there or can be made there.
+    """Resolve the path of a store that exists or can be made.
 
     Raises:
-        ConfigError: it can't.
+        ConfigError: the path can't be a store's.
     """
     refuse_planted(path)
     path = path.resolve()
@@ -35,10 +35,10 @@ def checked_path(path: Path) -> Path:
 
 
 def refuse_planted(path: Path) -> None:
-    """Refuse a link that somebody else may have put into a folder where everybody may write, such as /tmp.
+    """Refuse a link that another user may have put into a folder where everybody may write, such as /tmp.
 
     Raises:
-        ConfigError: names it.
+        ConfigError: names the link.
     """
     for _ in range(_MOST_LINKS):
         if not path.is_symlink():
@@ -54,10 +54,10 @@ def refuse_planted(path: Path) -> None:
 
 
 def remove_leftover(path: Path) -> None:
-    """Remove a database that an attempt of ours may have left unfinished under this name; nothing else.
+    """Remove a database that an earlier attempt may have left unfinished; never remove another file.
 
     Raises:
-        FileExistsError: something else has the name.
+        FileExistsError: the name belongs to another file.
     """
     try:
         fd = os.open(path, os.O_RDONLY | CAREFUL | AT_ONCE)
@@ -75,7 +75,7 @@ def remove_leftover(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Create the file if need be, readable by its owner only; SQLite gives its companions the same mode."""
+    """Create the file if needed, readable by its owner only; SQLite's companion files get the same mode."""
     try:
         _check_and_restrict(path)
         for suffix in COMPANIONS:
@@ -90,11 +90,11 @@ def make_private(path: Path) -> None:
 
 
 def check_kind(path: Path) -> None:
-    """Refuse a file that is no database, before so much as a lock is made beside it.
+    """Require that a file is a database, before even a lock file is made beside it.
 
     Raises:
-        StoreCorruptError: it is none.
-        OSError: it can't be read.
+        StoreCorruptError: the file is something else.
+        OSError: the file can't be read.
     """
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
@@ -102,13 +102,13 @@ def check_kind(path: Path) -> None:
 
 
 def make_new(path: Path, *, beside: Path | None = None) -> None:
-    """Create an empty file that wasn't there, readable by its owner only.
+    """Create an empty file, readable by its owner only.
 
     Args:
-        beside: the store whose owner it is to have, if root makes it.
+        beside: a store; if root makes the file, it gets the store's owner.
 
     Raises:
-        FileExistsError: it was.
+        FileExistsError: the file existed.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN, OWNER_ONLY)
     try:
@@ -119,23 +119,23 @@ def make_new(path: Path, *, beside: Path | None = None) -> None:
 
 
 def sync(fd: int) -> None:
-    """Make what was written durable: also on macOS, whose fsync leaves it in the disk's own memory."""
+    """Make written data durable, also on macOS, where fsync leaves the data in the disk's own memory."""
     try:
         import fcntl
-    except ImportError:  # Windows, whose fsync is the disk's
+    except ImportError:  # on Windows, fsync reaches the disk
         os.fsync(fd)
         return
     full: int | None = getattr(fcntl, "F_FULLFSYNC", None)
     if full is not None:
-        with suppress(OSError):  # not every file system of macOS can
+        with suppress(OSError):  # some file systems of macOS can't
             fcntl.fcntl(fd, full)
             return
     os.fsync(fd)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make names that were given in a folder durable."""
-    # Windows opens no folder; it keeps a journal of names.
+    """Make the names of new files in a folder durable."""
+    # Windows can't open a folder; its file system has a journal of names.
     if not hasattr(os, "O_DIRECTORY"):
         return
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | PLAIN)
@@ -146,7 +146,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _check_and_restrict(path: Path) -> None:
-    # No connection exists yet: closing a second descriptor later would drop SQLite's own locks.
+    # Safe only before a connection exists: closing a second descriptor would drop SQLite's own locks.
     fd = os.open(path, os.O_RDWR | os.O_CREAT | PLAIN, OWNER_ONLY)
     try:
         head = os.read(fd, len(_MAGIC))

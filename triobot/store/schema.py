@@ -1,16 +1,15 @@
-"""The tables, as numbered migrations, and which code may open which store.
+"""The tables as numbered migrations, and the check whether this code may open a store.
 
-A migration is never edited once released; the next one has the next number. Each runs in one transaction,
-so a store is at one version or at the other. A store says the oldest schema whose code can still use it
-(`min_reader`), so that going back one release works as long as a migration only added something, and nothing
-is written in another form (`FORMATS`).
+A released migration is never edited; a change gets the next number. Each migration runs in one transaction,
+so a store always has the schema of one version. A store names the oldest schema whose code can still use it
+(`min_reader`). So a downgrade by one release works, as long as a migration only added something, and no data
+changed its form (`FORMATS`).
 
-A file also says of itself that it is a store, of which bot, and whether it is a copy of one.
+A file also records that it is a store, for which bot, and whether it is a copy of another store.
 
-It carries a stamp, too: a store holds conversations and money of one bot. Opened for another bot or another
-platform by accident, its charges would be verified by a bot that never heard of them, so it carries a stamp
-from the day it is made. The token itself is never stored: only a salted digest, enough to tell whether it is
-the same.
+Each store has a stamp from its creation, because it holds the conversations and the money of one bot. If
+another bot, or the same bot on another platform, opened the store by accident, it would verify charges that
+it never made. The token itself is never stored, only a salted digest, which is enough to compare tokens.
 """
 
 from __future__ import annotations
@@ -35,27 +34,27 @@ from .payment_rows import TABLES as MONEY
 from .sql import Sql, as_text
 
 APPLICATION_ID: Final = 0x7472_6962
-"""Marks a file as a store, in its header: "trib" in ASCII."""
+"""Marks a file as a store, in the SQLite header: "trib" in ASCII."""
 PUT_META: Final = (
     "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
-"""Keeps a fact of the store itself."""
+"""Stores a fact about the store itself."""
 LOG: Final = "log"
-"""The fact by which a file and its log know each other: a word of this log's first entries, ``+`` behind it.
+"""Fact that ties a file to its log: a random word. The log's first commit adds a ``+`` to the word.
 
-Without the sign, nothing of the log that belongs to the file has been moved into it.
+Without the ``+`` in the file, no commit of the file's current log has been moved into the file.
 """
 BACKUP: Final = "backup_at"
-"""The fact that makes a file a backup: when it was made."""
+"""Fact that marks a file as a backup: when the backup was made."""
 MOVED: Final = "moved_to"
-"""The fact that a store was copied, and goes on elsewhere: at which address."""
+"""Fact that a store was copied, and that the bot uses the copy now: the copy's address."""
 COPY_OF: Final = "copy_of"
-"""The fact that makes a store a copy that isn't complete: of what, or empty if nothing of it is there yet."""
+"""Fact that a store is an incomplete copy: the copy's name; empty while no row has been copied."""
 COPIED: Final = "copied_as"
-"""The fact that a store is a copy that was completed, or was copied to its end: what both are known by."""
+"""Fact of both stores of a completed copy: the copy's name."""
 
 Copying: TypeAlias = Literal["from", "to"]
-"""What `triobot store copy` opens a store for."""
+"""Role of a store that `triobot store copy` opens."""
 
 
 @final
@@ -64,8 +63,8 @@ class Stamp:
     """The platform and the bot that a store belongs to.
 
     Args:
-        base_url: the platform's address; a slash at its end makes no difference.
-        token: the bot's token; it stays in memory.
+        base_url: the platform's address; a slash at the end makes no difference.
+        token: the bot's token; never stored.
     """
 
     base_url: str = attrs.field(validator=is_text())
@@ -75,7 +74,7 @@ class Stamp:
 @final
 @guarded
 class StoredStamp:
-    """What the store keeps of a stamp."""
+    """The stored form of a stamp."""
 
     base_url: str
     salt: str = attrs.field(repr=False)
@@ -83,19 +82,19 @@ class StoredStamp:
 
 
 def sealed(stamp: Stamp) -> StoredStamp:
-    """Return what to store of this stamp, its token digested under a fresh salt."""
+    """Return the stored form of a stamp: the token's digest, with a fresh salt."""
     salt = secrets.token_hex(16)
     return StoredStamp(_normal(stamp.base_url), salt, _digest(salt, stamp.token))
 
 
 def check_stamp(stored: StoredStamp, stamp: Stamp, *, remedy: str = "run `triobot store rebind`") -> None:
-    """Refuse a store that belongs to another platform or another bot.
+    """Require that a store belongs to this platform and this bot.
 
     Args:
-        remedy: what to do if it is the same bot's all the same.
+        remedy: what the operator can do if the bot is the same; for the error text.
 
     Raises:
-        ConfigError: says which of the two differs, and what to do.
+        ConfigError: names the part that differs, and what to do.
     """
     if stored.base_url != _normal(stamp.base_url):
         raise ConfigError(
@@ -118,7 +117,7 @@ def _digest(salt: str, token: str) -> str:
 
 
 def _host(base_url: str) -> str:
-    # Not the whole address: it may carry a password.
+    # Not the whole address, which may contain a password.
     return urlsplit(base_url).hostname or "an unnamed host"
 
 
@@ -129,8 +128,8 @@ class Migration:
 
     Attributes:
         number: counts from 1 without gaps.
-        release: the first release of triobot that knows it.
-        min_reader: the lowest schema number whose code can use a store at this one.
+        release: the first release of triobot with this migration.
+        min_reader: the lowest schema number of code that can use a store at this one.
         statements: run in this order, in one transaction.
     """
 
@@ -146,7 +145,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
         release="0.1.0",
         min_reader=1,
         statements=(
-            # AUTOINCREMENT: a seq is never given twice, although consumed rows are deleted.
+            # AUTOINCREMENT: a seq is never used twice, although consumed rows are deleted.
             """CREATE TABLE inbox (
                 seq INTEGER PRIMARY KEY AUTOINCREMENT,
                 chat_id INTEGER NOT NULL,
@@ -155,7 +154,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 body BLOB NOT NULL
             )""",
             "CREATE INDEX inbox_chat ON inbox (chat_id, seq)",
-            # The last accepted delivery of each key; acknowledged is the wall time of that, or null.
+            # The last accepted delivery of each key; `acknowledged` is the wall time of the 200, or null.
             """CREATE TABLE deliveries (
                 key TEXT PRIMARY KEY,
                 at INTEGER NOT NULL,
@@ -203,10 +202,11 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(
         number=3,
         release="0.1.0",
-        # Code that knows nothing of journals would start new conversations over those that are kept.
+        # Code without journals would start new conversations over the stored ones.
         min_reader=3,
         statements=(
-            # The number is the inbox's; what it means is written at `triobot.seams.journals.ConversationRow`.
+            # `id` is a seq of the inbox; the columns are explained at
+            # `triobot.seams.journals.ConversationRow`.
             """CREATE TABLE conversations (
                 id INTEGER PRIMARY KEY,
                 chat_id INTEGER NOT NULL,
@@ -226,7 +226,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 updated_at INTEGER NOT NULL,
                 ended_at INTEGER
             )""",
-            # Partial, so that a conversation at rest is in one of them only: a million of them are at rest.
+            # Partial indexes, so that each of a million resting conversations is only in the first.
             "CREATE INDEX conversations_chat ON conversations (chat_id) WHERE ended_at IS NULL",
             """CREATE INDEX conversations_unfinished ON conversations (id)
                 WHERE unfinished = 1 AND parked IS NULL AND ended_at IS NULL""",
@@ -236,7 +236,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 WHERE parked IS NOT NULL AND ended_at IS NULL""",
             """CREATE INDEX conversations_ended ON conversations (ended_at, chat_id)
                 WHERE ended_at IS NOT NULL""",
-            # One row an append: `size` records from position `n` on, a line each.
+            # One row per append: `size` records from position `n` on, one per line.
             """CREATE TABLE journal (
                 conversation INTEGER NOT NULL,
                 n INTEGER NOT NULL,
@@ -256,13 +256,13 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
         ),
     ),
     Migration(number=4, release="0.1.0", min_reader=3, statements=CREATE_BROADCASTS),
-    # Code that doesn't know the ledger would let paid money lapse: it must not open such a store.
+    # Code without the ledger would let paid money expire, so it must not open this store.
     Migration(number=5, release="0.1.0", min_reader=5, statements=MONEY),
-    # Code that doesn't know what has begun with an event routes that event anew, as one that waits.
+    # Code without `begun` routes such an event again, as a waiting one.
     Migration(
         number=6, release="0.1.0", min_reader=5, statements=("ALTER TABLE inbox ADD COLUMN begun TEXT",)
     ),
-    # Code before this one counts a table at its start which nothing ever filled.
+    # `intents` was never filled, but older code counts its rows at the start.
     Migration(
         number=7,
         release="0.1.0",
@@ -272,21 +272,22 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
             "CREATE INDEX effects_unknown ON effects (conversation) WHERE result IS NULL",
         ),
     ),
-    # The records of journals have another form, which code before this one can't read.
+    # The records of journals have a new form, which older code can't read.
     Migration(number=8, release="0.1.0", min_reader=8, statements=()),
-    # Nothing asks of which epoch a conversation's standing is: after a restore all goes on as after a kill.
+    # No code reads the epoch of a conversation: after a restore, all conversations go on as after a kill.
     Migration(
         number=9,
         release="0.1.0",
         min_reader=9,
         statements=("ALTER TABLE conversations DROP COLUMN epoch",),
     ),
-    # Places that are no chats: code before this one would take them for chats, and write to them.
+    # Places that are no chats: older code would send messages to them.
     Migration(number=10, release="0.1.0", min_reader=10, statements=()),
-    # What most turns record has a short form, which code before this one can't read: it would park them all.
+    # The most frequent records have a short form. Older code can't read them, and would park all
+    # conversations.
     Migration(number=11, release="0.1.0", min_reader=11, statements=()),
-    # Two pages less for each event: the process knows the rows with which something has begun, and goes
-    # through the deliveries by their keys. Code before this one finds the same, more slowly.
+    # Two pages less in the transaction of each event: the tally knows the rows with `begun`, and sweeps read
+    # deliveries by key. Older code finds the same rows, more slowly.
     Migration(
         number=12,
         release="0.1.0",
@@ -297,25 +298,25 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
             "DROP INDEX deliveries_age",
         ),
     ),
-    # A text that is taken as the whole message has a short form, too, which code before this one can't read.
+    # A text that matches a whole message has a short form too, which older code can't read.
     Migration(number=13, release="0.1.0", min_reader=13, statements=()),
-    # Of which lines of an author's code records came, for code that has changed since.
+    # Sources and sites: which lines of an author's code made a record, to compare it with changed code.
     Migration(number=14, release="0.1.0", min_reader=13, statements=CREATE_CODE),
 )
 FORMATS: Final = 13
-"""The schema since which journals, recorded values and the ledger's rows are written as they are now.
+"""The schema since which journals, recorded values and the ledger's rows have their present form.
 
-Whoever writes one of them otherwise adds a migration whose `min_reader` is itself, and makes this its number:
-then code that can't read it refuses the store with one line, and doesn't find out in the middle of a turn.
+A change of one of these forms needs a migration with itself as `min_reader`, and this constant becomes its
+number. Older code then refuses the store at the start, and doesn't fail in the middle of a turn.
 """
 _READABLE: Final = 8
-"""The first schema whose journals this code reads."""
+"""The first schema with journals that this code reads."""
 
 
 @final
 @guarded
 class SchemaVersion:
-    """What a store says of its own schema."""
+    """The schema that a store is at."""
 
     number: int
     min_reader: int
@@ -323,10 +324,10 @@ class SchemaVersion:
 
 
 def due_migrations(found: SchemaVersion | None, known: Sequence[Migration]) -> Sequence[Migration]:
-    """Return the migrations that bring a store up to date; None stands for a store that is being made.
+    """Return the migrations that bring a store up to date; `found` is None for a new store.
 
     Raises:
-        StoreVersionError: the store is newer than this code can use; names the release that can.
+        StoreVersionError: the store is too new for this code; names the release that can use it.
     """
     if found is None:
         return known
@@ -340,15 +341,16 @@ def due_migrations(found: SchemaVersion | None, known: Sequence[Migration]) -> S
 
 
 def check_journals(connection: sqlite3.Connection, found: SchemaVersion | None) -> None:
-    """Refuse a store whose journals can't be read: what goes on there would be lost.
+    """Require that this code can read the journals of conversations that go on.
 
     Raises:
-        StoreVersionError: it holds conversations that an earlier triobot has recorded, and that go on.
+        StoreVersionError: the store has conversations in a form of an earlier triobot, and they have not
+            ended.
     """
     if found is None or not 3 <= found.number < _READABLE:
         return
     held = "SELECT (SELECT count(*) FROM conversations WHERE ended_at IS NULL)"
-    if found.number >= 6:  # they begin in the rows of their events
+    if found.number >= 6:  # these conversations exist only in the rows of their events
         held += " + (SELECT count(*) FROM inbox WHERE begun IS NOT NULL)"
     count: tuple[int] = connection.execute(held).fetchone()
     if count[0]:
@@ -360,7 +362,7 @@ def check_journals(connection: sqlite3.Connection, found: SchemaVersion | None) 
 
 
 def read_version(connection: sqlite3.Connection) -> SchemaVersion | None:
-    """Read the schema version of this store; None if it has none yet."""
+    """Read the schema version of a database; None if it has no tables of a store yet."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
         return None
     if (version := stored_version(connection)) is None:
@@ -369,7 +371,7 @@ def read_version(connection: sqlite3.Connection) -> SchemaVersion | None:
 
 
 def stored_version(connection: Sql) -> SchemaVersion | None:
-    """Read the schema version that a store's facts name; None if they name none."""
+    """Read the schema version from a store's facts; None if they are missing."""
     number, reader, release = (
         get_meta(connection, name) for name in ("schema", "min_reader", "min_reader_release")
     )
@@ -379,7 +381,7 @@ def stored_version(connection: Sql) -> SchemaVersion | None:
 
 
 def run_migration(connection: sqlite3.Connection, migration: Migration, known: Sequence[Migration]) -> None:
-    """Run one migration in the transaction that is open."""
+    """Run one migration in the open transaction."""
     if migration.number == known[0].number:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
@@ -389,7 +391,7 @@ def run_migration(connection: sqlite3.Connection, migration: Migration, known: S
 
 
 def put_version(connection: Sql, migration: Migration, known: Sequence[Migration]) -> None:
-    """Say that the store is at this migration's schema now."""
+    """Store that the schema is at this migration."""
     reader_release = next(one.release for one in known if one.number == migration.min_reader)
     put_meta(connection, "schema", str(migration.number))
     put_meta(connection, "min_reader", str(migration.min_reader))
@@ -397,46 +399,46 @@ def put_version(connection: Sql, migration: Migration, known: Sequence[Migration
 
 
 def get_meta(connection: Sql, name: str) -> str | None:
-    """Read a fact that the store keeps of itself, or None."""
+    """Return a fact about the store itself, or None."""
     asked = f"SELECT {as_text('value')} FROM meta WHERE name = ?"
     row: tuple[str] | None = connection.execute(asked, (name,)).fetchone()
     return None if row is None else row[0]
 
 
 def put_meta(connection: Sql, name: str, value: str) -> None:
-    """Keep a fact of the store itself."""
+    """Store a fact about the store itself."""
     connection.execute(PUT_META, (name, value))
 
 
 def drop_meta(connection: Sql, name: str) -> None:
-    """Forget a fact of the store itself."""
+    """Delete a fact about the store itself."""
     connection.execute("DELETE FROM meta WHERE name = ?", (name,))
 
 
 def note_that_log_began(connection: sqlite3.Connection) -> None:
-    """Write into the log that there is one, before all else: whoever closes the file last moves it there."""
+    """Write the LOG fact with ``+`` before anything else; the last connection moves it into the file."""
     if (mark := get_meta(connection, LOG)) is not None:
         put_meta(connection, LOG, f"{mark}+")
 
 
 def check_identity(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a database that is no store.
+    """Require that a database is a store, or empty.
 
     Raises:
-        StoreCorruptError: it is another program's.
+        StoreCorruptError: the database is another program's.
     """
     identity: tuple[int] = connection.execute("PRAGMA application_id").fetchone()
     tables: tuple[int] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    # Neither id nor tables: a store whose making was cut short.
+    # Neither id nor tables: the making of a store was cut short.
     if identity[0] != APPLICATION_ID and (identity[0] or tables[0]):
         raise StoreCorruptError(f"{path} is a database of another program, and was left alone")
 
 
 def check_original(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a backup: a bot that runs on it unawares does again what was done after it was made.
+    """Require that a database is no backup: a bot on a backup would repeat what was done after it was made.
 
     Raises:
-        ConfigError: says what to do.
+        ConfigError: the database is a backup; the text explains the remedy.
     """
     if get_meta(connection, BACKUP) is not None:
         raise ConfigError(
@@ -446,10 +448,10 @@ def check_original(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def check_whole(connection: Sql, name: object, copying: Copying | None = None) -> None:
-    """Refuse a store that goes on elsewhere, or of which only a part is there; but copies may be made.
+    """Require that a store is complete and was not replaced by a copy. A copy in progress may open it anyway.
 
     Raises:
-        ConfigError: says what to do.
+        ConfigError: the store can't be used in this role; the text explains the remedy.
     """
     moved, half = get_meta(connection, MOVED), get_meta(connection, COPY_OF) is not None
     if copying == "to":
@@ -472,16 +474,16 @@ def check_whole(connection: Sql, name: object, copying: Copying | None = None) -
 
 
 def file_of(url: str) -> Path | None:
-    """Return the file of the store at this address; None if it is none."""
+    """Return the file of a store's address; None if the address names no file."""
     engine, _, place = url.partition(":")
     return Path(place) if engine == "sqlite" and place else None
 
 
 def stored_stamp(connection: Sql, path: object) -> StoredStamp:
-    """Read which platform and bot the store belongs to.
+    """Read the stamp of a store.
 
     Raises:
-        StoreCorruptError: it doesn't say.
+        StoreCorruptError: the store has no stamp.
     """
     base_url, salt, digest = (get_meta(connection, name) for name in ("base_url", "salt", "digest"))
     if base_url is None or salt is None or digest is None:

@@ -1,11 +1,11 @@
-"""The time by which a bot works whose store is on a server: the server's, so that all machines have the same.
+"""The clock of a bot with a store on a server: the server's time of day, the same for all machines.
 
-Work moves from one machine to another, and whatever waits in the store for a time moves along. If each
-machine went by its own clock, a jump of one would be in the store when another one works. So a process hears
-the server's time of day every few seconds, and goes by a steady clock in between.
+When work moves to another machine, deadlines in the store move along. If each machine used its own clock, a
+wrong clock on one would leave wrong times in the store for the next. So a process reads the server's time of
+day every few seconds, and uses a steady clock in between.
 
-What the machine's own clock says is compared with that. The bot's code may read it, and so may whatever
-checks certificates.
+The machine's own clock is compared with the server's, because the bot's code may read it, and so may the code
+that checks certificates.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Final, final
 from ..base.clock import Steady, TimeOfDay, steady_time
 
 MOST: Final = 2_000
-"""Milliseconds by which a machine's clock may differ from the server's."""
+"""Largest tolerated difference between a machine's clock and the server's, in milliseconds."""
 RIGHT_AGAIN: Final = 1_000
-"""Below this a clock that was wrong is right: one that differs by about `MOST` is told of once."""
+"""A wrong clock counts as right again below this difference. It is less than `MOST`, so that a clock that
+differs by about `MOST` is reported only once."""
 
 
 @final
@@ -26,11 +27,11 @@ class ServerClock:
     """The time of day of the database's server; `triobot.base.clock.WallClock`.
 
     Args:
-        own: this machine's.
+        own: this machine's clock.
 
     Attributes:
-        differs: by how many milliseconds the machine's own clock is ahead of the server's, or behind if that
-            is negative; 0: it is right, as far as is known.
+        differs: by how many milliseconds the machine's own clock is ahead of the server's; negative: behind;
+            0: right, as far as is known.
     """
 
     def __init__(self, own: TimeOfDay) -> None:
@@ -45,13 +46,13 @@ class ServerClock:
         return self.steady() + self._between
 
     def steady(self) -> int:
-        """Return milliseconds since some moment; nobody can set them."""
+        """Return milliseconds of a clock that is never set; only differences matter."""
         return self._steady()
 
     def heard(self, asked: int, server: int, heard: int) -> None:
-        """Take up what the server's time of day was, at some moment between two readings of `steady`.
+        """Add a reading of the server's clock, made between the steady times `asked` and `heard`.
 
-        What is known by now is kept as far as it can be so: an answer may have been long on its way.
+        The offset changes only if the reading rules it out: a slow answer gives wide bounds.
         """
         least, most = server - heard, server - asked
         known = least + (most - least) // 2 if self._between is None else self._between
@@ -69,5 +70,5 @@ class ServerClock:
 
 
 def how_far(off: int) -> str:
-    """Return in words by how much a clock differs."""
+    """Return a clock's difference in words."""
     return f"{abs(off) / 1000:.1f} s {'ahead of' if off > 0 else 'behind'}"

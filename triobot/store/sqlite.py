@@ -1,6 +1,6 @@
 """The default engine: one file, one connection, one writer, group commit.
 
-How a file is opened is in `file`; the store over it, and what serves it, in `table_store`.
+The code that opens a file is in `file`; the store, and the code that serves it, in `table_store`.
 """
 
 from __future__ import annotations
@@ -35,31 +35,33 @@ async def open_sqlite(
     retention: Retention = RETENTION,
     visit: bool = False,
 ) -> AsyncGenerator[Store, None]:
-    """Open the store in this file, making it if it isn't there, for as long as the block runs.
+    """Open the store in this file while the block runs; make it if there is none.
 
-    What a method has returned from is on the disk, fsynced. The file, its log and its lock are readable by
-    their owner only. On leaving the block, however it is left, whatever was handed over is finished first.
+    When a method has returned, its writes are on the disk, fsynced. Only the owner of the file can read the
+    file, its log and its lock. However the block is left, all work that was handed over is finished first.
 
-    If the disk fails in the middle of a commit, what reached it can't be known: the block is cancelled, and
-    StoreCorruptError is raised from it. Open the store again, in a new process, to go on.
+    If the disk fails in the middle of a commit, it is unknown what reached the disk. The block is then
+    cancelled, and StoreCorruptError is raised from it. To go on, open the store again in a new process.
 
     Args:
         path: the file; its folder must exist.
-        stamp: platform and bot; the store is bound to them when it is made. None: whosever it is; then it
-            must be there.
+        stamp: platform and bot; a new store is bound to them. None: the store may belong to any bot, and must
+            exist.
         clock: the time of day.
         migrations: the schema; for tests.
-        retention: how long what nothing needs any more is kept.
-        visit: open it with a tool, not to run the bot: whether the bot stopped cleanly stays as it is.
+        retention: how long the store keeps data that is no longer needed.
+        visit: whether a tool opens the store, and not the bot. A visit doesn't change whether the bot stopped
+            cleanly.
 
     Raises:
-        StoreLockedError: another process has it open. Names the file.
-        StoreVersionError: a newer triobot made it, or an older one whose conversations this one can't read.
-        StoreCorruptError: the file is damaged, or is no store; it was left alone.
-        StoreFullError: there is no room to make it.
-        ConfigError: it belongs to another platform or bot, or it can't be kept there.
+        StoreLockedError: another process has the store open. Names the file.
+        StoreVersionError: a newer triobot made the store, or an older one with conversations that this one
+            can't read.
+        StoreCorruptError: the file is damaged, or is no store, and was left alone.
+        StoreFullError: there is no room for a new store.
+        ConfigError: the store belongs to another platform or bot, or can't be kept at this path.
 
-    Cancellation: *forceful*: leaving closes the store in any case, after what was handed over.
+    Cancellation: *forceful*: leaving the block always closes the store, after the work that was handed over.
     """
     opening = partial(open_file, Path(path), stamp, migrations=migrations, retention=retention, visit=visit)
     file = await trio.to_thread.run_sync(partial(opening, now=clock.now()))
@@ -69,7 +71,7 @@ async def open_sqlite(
             yield store
         except Exception as error:
             if not all(isinstance(one, StoreError | ConfigError | trio.Cancelled) for one in leaves(error)):
-                with trio.CancelScope(shield=True):  # it takes seconds at most
+                with trio.CancelScope(shield=True):  # takes a few seconds at most
                     await trio.to_thread.run_sync(file.check_rows, error)
             raise
 
@@ -77,13 +79,13 @@ async def open_sqlite(
 async def rebind_sqlite(path: str | PathLike[str], *, stamp: Stamp, clock: WallClock) -> None:
     """Bind a store to another platform address or token: after a token was replaced, or a platform moved.
 
-    Nothing in the store is changed besides. Only one process at a time, as with `open_sqlite`.
+    Nothing else in the store changes. No other process may have the store open, as with `open_sqlite`.
 
-    Raises: as `open_sqlite`, but for the stamp.
+    Raises: as `open_sqlite`, except for the stamp.
     """
     opening = partial(open_file, Path(path), stamp, migrations=MIGRATIONS, any_filesystem=True)
     file = await trio.to_thread.run_sync(partial(opening, now=clock.now(), visit=True, rebind=True))
-    with trio.CancelScope(shield=True):  # it is open: a file left open would keep its lock
+    with trio.CancelScope(shield=True):  # otherwise an open file would keep its lock
         await trio.to_thread.run_sync(partial(file.close, clean=True, now=clock.now()))
 
 
@@ -91,9 +93,9 @@ async def back_up_sqlite(path: str | PathLike[str], target: str | PathLike[str],
     """Copy a store that no program has open into a new file.
 
     Raises:
-        ConfigError: there is no store, or `target` is there already.
-        StoreLockedError: a program has it; ask that for a backup.
-        StoreCorruptError: it is damaged.
+        ConfigError: there is no store, or `target` exists.
+        StoreLockedError: a program has the store open; ask that program for a backup.
+        StoreCorruptError: the store is damaged.
     """
     await trio.to_thread.run_sync(back_up_file, Path(path), Path(target), clock.now())
 
@@ -101,24 +103,24 @@ async def back_up_sqlite(path: str | PathLike[str], target: str | PathLike[str],
 async def restore_sqlite(
     backup: str | PathLike[str], path: str | PathLike[str], *, stamp: Stamp | None, clock: WallClock
 ) -> Path | None:
-    """Make a backup the store at `path` again, in the next epoch; nothing is lost of the one before it.
+    """Turn a backup into the store at `path`, in the next epoch; keep the store that was there.
 
     Args:
-        stamp: the bot's; None: whosever the backup is. A bot that it isn't doesn't start on it.
+        stamp: the bot's; None: accept a backup of any bot. A bot doesn't start on the store of another.
 
-    Returns: where that is kept now, or None if there was none.
+    Returns: the path at which the previous store is kept, or None if there was none.
 
     Raises:
-        ConfigError: it is no backup, or another bot's.
-        StoreLockedError: a program has the store or the backup.
-        StoreVersionError: a newer triobot made it.
+        ConfigError: `backup` is not a backup, or belongs to another bot.
+        StoreLockedError: a program has the store or the backup open.
+        StoreVersionError: a newer triobot made the backup.
         StoreCorruptError: the backup is damaged, and nothing was changed.
     """
     return await trio.to_thread.run_sync(restore_file, Path(backup), Path(path), stamp, clock.now())
 
 
 async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:
-    """Return what is wrong in a store, or a backup, that no program has open: lines for a person, or none.
+    """Return the problems in a store, or a backup, that no program has open: lines for people.
 
     Raises: as `back_up_sqlite`.
     """
@@ -126,7 +128,7 @@ async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:
 
 
 def _let_others_write() -> None:
-    """Sleep between two steps of a copy, long enough for the writer to have its turn; stop if cancelled."""
+    """Sleep between two steps of a copy, long enough for the writer to take its turn; stop if cancelled."""
     trio.from_thread.check_cancelled()
     time.sleep(0.002)
 

@@ -1,14 +1,15 @@
-"""What SQLite's errors mean, for the caller whose work failed and for whoever opens a store. Pure.
+"""Meaning of SQLite's errors, for the caller whose work failed and for code that opens a store. Pure.
 
-    SQLite says                                     concerns             error
+    SQLite's error                                  affects              error
     FULL, IOERR, READONLY, CANTOPEN, BUSY           callers that wrote   StoreFullError
     on COMMIT, anything but FULL and BUSY           all, for good        StoreCorruptError
     IOERR on a read; CORRUPT, NOTADB                all, for good        StoreCorruptError
-    text that is none, where the store is opened    all, for good        StoreCorruptError
-    a row that is read, and has no such values      all, for good        StoreCorruptError
+    invalid UTF-8, when a store is opened           all, for good        StoreCorruptError
+    a row with invalid values, when read            all, for good        StoreCorruptError
     a value that can't be stored                    its caller alone     LocalProtocolError
 
-A text of SQLite's own never holds a value; those of Python about text that is none do, and are not passed on.
+SQLite's own error texts never contain a stored value. Python's texts about invalid UTF-8 do, and are not
+repeated.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _OPEN_ELSEWHERE: Final = "another program has the file open: close it there"
 _NOT_WRITTEN: Final = {
     sqlite3.SQLITE_FULL: "free some space",
-    # SQLite tells a quota that is used up from a disk that fails as little as we can.
+    # SQLite doesn't distinguish an exhausted quota from a failing disk either.
     sqlite3.SQLITE_IOERR: "the disk fails, or a quota on it is used up: look at the system's log",
     sqlite3.SQLITE_READONLY: "the file or its disk is read-only: look at its owner, mode and mount",
     sqlite3.SQLITE_CANTOPEN: "a file can't be opened in its folder: look at the folder's owner and mode",
     sqlite3.SQLITE_BUSY: _OPEN_ELSEWHERE,
     sqlite3.SQLITE_LOCKED: _OPEN_ELSEWHERE,
 }
-"""What an operator can do, by SQLite's code."""
+"""Remedies for the operator, by SQLite's code."""
 ENGINE_ERRORS: Final = (sqlite3.Error, ValueError)
-"""What reading a file may raise: the second where a text is none, or no number."""
+"""Errors that reading a file may raise: ValueError for a text that isn't UTF-8, or a number that isn't one.
+"""
 _UNREADABLE: Final = (TypeError, LookupError, json.JSONDecodeError, zlib.error)
 _UNHARMED_BY_COMMIT: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 
@@ -46,10 +48,10 @@ def code_of(error: BaseException) -> int:
 
 
 def damage_of(error: Exception, *, reading: bool = False) -> str | None:
-    """Say what is damaged, without what is stored there; None: the error is of another kind.
+    """Describe the damage behind an error, without stored content; None: the error is of another kind.
 
     Args:
-        reading: it came of what is stored alone, and of no caller's value.
+        reading: whether only stored data, and no caller's value, can have caused the error.
     """
     if code_of(error) in _DAMAGED:
         return str(error)
@@ -61,7 +63,7 @@ def damage_of(error: Exception, *, reading: bool = False) -> str | None:
 
 
 def ends_the_store(error: Exception, *, writing: bool, committing: bool = False) -> bool:
-    """Tell whether nothing may be asked of the connection after this error."""
+    """Return whether the connection must not be used after this error."""
     code = code_of(error)
     if committing:
         return code not in _UNHARMED_BY_COMMIT
@@ -69,7 +71,7 @@ def ends_the_store(error: Exception, *, writing: bool, committing: bool = False)
 
 
 def for_the_caller(error: Exception, path: Path) -> Exception:
-    """Turn a failure of one caller's own work into the error that this caller alone gets."""
+    """Convert a failure of one caller's own work into the error for this caller alone."""
     code = code_of(error)
     if code in _NOT_WRITTEN:
         failure = StoreFullError(f"the store {path} could not be written: {error}", remedy=_NOT_WRITTEN[code])
@@ -81,7 +83,7 @@ def for_the_caller(error: Exception, path: Path) -> Exception:
 
 
 def for_the_opener(error: Exception, path: Path) -> Exception:
-    """Turn one of `ENGINE_ERRORS` into the one that says why a store could not be opened."""
+    """Convert one of `ENGINE_ERRORS` into the error that explains why a store could not be opened."""
     code = code_of(error)
     if (damage := damage_of(error, reading=True)) is not None or isinstance(error, ValueError):
         damage = damage or "what it says of itself can't be read"

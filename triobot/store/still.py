@@ -1,7 +1,8 @@
-"""A copy of a store that no process has open, made without a write to it: what is looked at is the copy.
+"""Copies of a store that no process has open, made without writing to it, for commands that only inspect it.
 
-SQLite can't read a store with a log without writing beside it, and a visit counts as one. So the files are
-copied as they are, the log and the notes of the last process with them, under a lock that others may share.
+SQLite can't read a store with a log without writing beside it, and opening a store counts as a visit. So the
+files are copied unchanged, including the log and the notes of the last process, under a lock that other
+copies may share.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _FILES: Final = ("", "-wal", "-journal", ".lock")
 def copy_still(path: Path, folder: Path) -> Path:
     """Copy a store into a folder that only its owner can read; return the copy's path.
 
-    A bot that starts meanwhile is refused, as while any other tool has the store.
+    A bot that starts meanwhile is refused, as with any other tool that uses the store.
 
     Raises:
         ConfigError: there is no store, or no room for a copy.
-        StoreLockedError: a process has it open.
+        StoreLockedError: a process has the store open.
     """
     path = checked_path(path)
     if not path.is_file():
@@ -51,17 +52,17 @@ def copy_still(path: Path, folder: Path) -> Path:
 
 @contextmanager
 def _held_still(database: Path) -> Generator[None]:
-    """Keep every process from opening a store while the block runs; others may do the same meanwhile.
+    """Prevent processes from opening a store while the block runs; other copies may be made meanwhile.
 
     Raises:
-        StoreLockedError: a process has it open; or, at the end, has opened it meanwhile.
+        StoreLockedError: a process has the store open; or, raised after the block, has opened it meanwhile.
         ConfigError: the lock file can't be read, or its filesystem has no locks.
     """
     path = lock_path(database)
     try:
         fd = os.open(path, os.O_RDONLY | CAREFUL)
     except FileNotFoundError:
-        # Nobody has ever opened it here.
+        # No lock file: no process has opened this store here.
         yield
         if path.exists():
             raise locked(str(database)) from None
