@@ -1,9 +1,9 @@
-"""Copies of a store: made while the bot goes on, and put back so that the bot knows.
+"""Backups: copies of a store, made while the bot goes on, and turned into stores again.
 
-A backup is one file, marked as one: a bot refuses to run on it. `restore_file` turns it into a store again,
-of the next *epoch*: what the store says was done before is older than that, and what was done between the
-backup and now isn't known any more. The inbox's numbers jump, so that no conversation gets the number, and
-with it the keys for other systems, of one that was lost.
+A backup is one file, marked as a backup: a bot refuses to run on it. `restore_file` turns the backup into a
+store of the next *epoch*. All that the backup contains is of an earlier epoch: it isn't known what was done
+between the backup and the restore. The inbox's numbers jump, so that no new conversation gets the number of a
+lost one. Keys for other systems contain this number.
 
 Everything here runs in a worker thread.
 """
@@ -48,7 +48,7 @@ from .schema import (
 from .sqlite_errors import ENGINE_ERRORS, damage_of, for_the_opener
 
 STEP: Final = 64
-"""Pages copied at a time, with others' turns between: a quarter of a megabyte."""
+"""Pages per step of a copy, between which others use the connection: a quarter of a megabyte."""
 
 _JOURNAL: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 _AS_BACKUP: Final = (
@@ -66,9 +66,9 @@ _LOST: Final = (
 REBINDING: Final = "say `triobot store restore FILE --rebind`"
 
 MOST: Final = 20
-"""Problems of one sort that are told; the rest of them is one more line."""
+"""Maximum number of reported problems of one sort; one more line counts for the rest."""
 
-# The sentence, and the query that finds the conversations of which it is true.
+# Sentences about damage, each with the query that finds the conversations concerned.
 _RULES: Final[tuple[tuple[str, str], ...]] = (
     (
         "the journal of conversation {} has a gap or an overlap",
@@ -113,15 +113,19 @@ _OLDER: Final = (
 
 
 def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: bool = False) -> None:
-    """Ask the file by itself whether it is the store that was stopped: SQLite lays the log beside it over it.
+    """Check that a file and the files beside it belong together, before SQLite merges the log into the file.
+
+    The main file is read alone, without its log.
 
     Args:
-        to_run: a bot is to run on it; else it may be a backup, or older than its lock.
-        to_check: it is to be whole; else it may have lost its log, unless a bot is to run on it.
+        to_run: whether a bot is to run on the store. If not, the file may also be a backup, or older than its
+            lock file.
+        to_check: whether the store must be complete. If neither this nor `to_run`, the store may have lost
+            its log.
 
     Raises:
-        ConfigError: the file was emptied, is a backup, or isn't of one time with what is beside it. Says what
-            to do.
+        ConfigError: the file was emptied, is a backup, or is older or newer than the files beside it. The
+            text explains the remedy.
     """
     log, journal = log_path(path), path.with_name(f"{path.name}-journal")
     for beside in (log, journal):
@@ -142,7 +146,7 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
             f"the store {path} has a second name, a hard link, and would be damaged if both are opened;"
             " remove the other name"
         )
-    # Read as it is, without a look at the log; a power loss may leave it torn, and the log mends that.
+    # A power loss may leave the file torn. That is no error here: the log repairs the file.
     with suppress(*ENGINE_ERRORS), closing(_alone(path)) as connection:
         if to_run:
             check_original(connection, path)
@@ -154,14 +158,14 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
         if mark and held is False:
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=log.name))
         run, last, clean = get_meta(connection, "run"), lock.notes.run_left(), get_meta(connection, "clean")
-        # Where the machine names no boot, no run is noted.
+        # Without a boot's identity, no run is noted.
         if to_run and clean and not held and run and last and int(run) != last and machine_boot():
             raise ConfigError(_OLDER.format(path=path))
         to_check = to_check and get_meta(connection, BACKUP) is None
         if mark and (to_run or to_check) and not begun and not clean:
             noted, length = lock.notes.log_left()
             damage = "" if log.exists() else "isn't beside it"
-            # Without its lock file, nothing says that an empty log had nothing.
+            # If the lock file is lost, nothing proves that the log was empty before.
             if not (damage or (held and log.stat().st_size >= length)) and (noted == mark or not last):
                 damage = "is emptied, cut short or damaged"
             if damage:
@@ -175,17 +179,17 @@ def _alone(path: Path) -> sqlite3.Connection:
 def copy_store(
     connection: sqlite3.Connection, target: Path, now: int, *, between: Callable[[], None] | None = None
 ) -> None:
-    """Copy an open store into a new file, and mark that as a backup.
+    """Copy an open store into a new file, and mark the copy as a backup.
 
     Args:
-        between: called between steps; without it, all is one step. What it raises ends the copying.
+        between: called between steps; an error from it ends the copying. Without it, the copy is one step.
 
     Raises:
-        FileExistsError: `target` is there already.
-        sqlite3.Error: the source can't be read, or the copy not be written.
+        FileExistsError: `target` exists.
+        sqlite3.Error: the source can't be read, or the copy can't be written.
     """
     part = target.with_name(f"{target.name}.part")
-    # A link is there, too, wherever it leads, or if it leads nowhere.
+    # A link counts as existing, even if it leads nowhere.
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     remove_leftover(part)
@@ -197,10 +201,10 @@ def copy_store(
                 connection.backup(copy)
             else:
                 connection.backup(copy, pages=STEP, progress=lambda _done, _left, _all: between())
-            # One file, not three.
+            # Makes the backup one file instead of three.
             copy.execute("PRAGMA journal_mode = DELETE").fetchone()
             put_meta(copy, BACKUP, str(now))
-        # Not `replace`: a file that got the name meanwhile stays.
+        # Not `replace`, which would overwrite a file that got the name meanwhile.
         os.link(part, target)
         sync_folder(target.parent)
     finally:
@@ -211,9 +215,9 @@ def back_up_file(path: Path, target: Path, now: int) -> None:
     """Copy a store that no program has open.
 
     Raises:
-        ConfigError: there is no store, or `target` is there already.
-        StoreLockedError: a program has it.
-        StoreCorruptError: it is damaged.
+        ConfigError: there is no store, or `target` exists.
+        StoreLockedError: a program has the store open.
+        StoreCorruptError: the store is damaged.
     """
     with _locked(path) as connection:
         try:
@@ -223,7 +227,7 @@ def back_up_file(path: Path, target: Path, now: int) -> None:
 
 
 def examine_file(path: Path) -> list[str]:
-    """Return what is wrong in a store, or a backup, that no program has open; nothing of it is changed.
+    """Return the problems in a store, or a backup, that no program has open; change nothing.
 
     Raises: as `back_up_file`.
     """
@@ -246,17 +250,17 @@ def _check_backup(connection: sqlite3.Connection, backup: Path, stamp: Stamp | N
 
 
 def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Path | None:
-    """Make a backup the store at `path`, in the next epoch; return where the store before it is kept.
+    """Turn a backup into the store at `path`, in the next epoch; return the new path of the previous store.
 
-    Nothing is changed unless the backup is whole, and belongs to this bot and this place.
+    Nothing changes unless the backup is complete, and belongs to this bot and platform.
 
     Args:
-        stamp: the bot's; None: whosever the backup is.
+        stamp: the bot's; None: accept a backup of any bot.
 
     Raises:
-        ConfigError: there is no backup, it is none, or it is another bot's.
-        StoreLockedError: a program has the store or the backup.
-        StoreVersionError: it was made by a newer triobot, or holds journals that this one can't read.
+        ConfigError: there is no file, the file is not a backup, or the backup is another bot's.
+        StoreLockedError: a program has the store or the backup open.
+        StoreVersionError: a newer triobot made the backup, or its journals are too old for this one.
         StoreCorruptError: the backup is damaged.
     """
     path = checked_path(path)
@@ -300,21 +304,21 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
     if _has(copy, "broadcasts"):
         stop_after_restore(copy)
     drop_meta(copy, BACKUP)
-    # Of a store that was copied elsewhere: that copy is lost then, and what was done in it isn't known.
+    # If the store was copied elsewhere, the copy is lost now, and it isn't known what was done in it.
     drop_meta(copy, MOVED)
     drop_meta(copy, COPIED)
     copy.execute("COMMIT")
 
 
 def _what_was_there(path: Path, lock: FileLock) -> tuple[int, int]:
-    """Read epoch and last inbox number of the store that is to be replaced; zeros where it can't tell."""
+    """Return the epoch and the last inbox number of the store that will be replaced; zeros if unreadable."""
     if not path.exists():
         return 0, 0
     try:
         check_alone(path, lock)
         connect = partial(sqlite3.connect, path, isolation_level=None)
     except ConfigError:
-        connect = partial(_alone, path)  # what lies beside it is not laid over it
+        connect = partial(_alone, path)  # the files beside it belong to another store
     with suppress(*ENGINE_ERRORS), closing(connect()) as connection:
         return int(get_meta(connection, "epoch") or 0), _last_seq(connection)
     return 0, 0
@@ -328,10 +332,10 @@ def _last_seq(connection: sqlite3.Connection) -> int:
 
 
 def _set_aside(path: Path) -> Path | None:
-    """Give the store that is there another name: it knows what the backup doesn't.
+    """Rename the existing store instead of deleting it, because it has data that the backup lacks.
 
-    Its log goes first, and also where there is nothing else: SQLite would write what it holds over the pages
-    of whatever store has the name next.
+    Its log is renamed first, even if there is no main file: SQLite would write a remaining log over the pages
+    of the next store with this name.
     """
     suffixes = (*COMPANIONS, "")
     found = [suffix for suffix in suffixes if path.with_name(path.name + suffix).exists()]
@@ -350,12 +354,12 @@ def _set_aside(path: Path) -> Path | None:
 
 @contextmanager
 def _locked(path: Path, *, to_check: bool = False) -> Generator[sqlite3.Connection]:
-    """Lock and open a store that no program has open, as it is: neither migrated nor counted as a run."""
+    """Lock and open a store that no program has open; neither migrate it nor count a run."""
     path = path.resolve()
     if not path.is_file():
         raise ConfigError(f"there is no store at {path}")
     if not lock_path(path).exists():
-        # A program that had it open would have made one; reading beside it could drop SQLite's own locks.
+        # Without a lock file, no process has the store open. Else reading the file could drop SQLite's locks.
         check_kind(path)
     lock = take_lock(path)
     try:
@@ -376,15 +380,15 @@ def _locked(path: Path, *, to_check: bool = False) -> Generator[sqlite3.Connecti
 
 
 def examine(connection: sqlite3.Connection) -> list[str]:
-    """Return what is wrong in this store, a line each; a good one has none."""
+    """Return the problems in this store, a line each; none for a good store."""
     found = [line for line in _integrity(connection) if line != "ok"]
     if found or not _has(connection, "conversations"):
-        return found  # what lies in damaged pages says nothing about the rest
+        return found  # further checks on damaged pages would be meaningless
     return list(untrue_rows(connection))
 
 
 def untrue_rows(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield what rows say that can't be so, and integrity_check passes over: values of another type first."""
+    """Yield problems that integrity_check doesn't find: values of a wrong type, then broken rules."""
     columns: list[tuple[str, str, str]] = connection.execute(
         "SELECT m.name, c.name, lower(c.type) FROM sqlite_master m, pragma_table_info(m.name) c"
         " WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'"
@@ -406,7 +410,7 @@ def _integrity(connection: sqlite3.Connection) -> list[str]:
 
 
 def _has(connection: sqlite3.Connection, table: str) -> bool:
-    """Return whether there is such a table: an early version's store lacks some."""
+    """Return whether there is such a table; a store of an early version lacks some."""
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is not None
 
 

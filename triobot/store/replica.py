@@ -1,17 +1,17 @@
-"""A replica of a store in a folder: an exact image, and behind it the log as far as it was sent.
+"""Replicas: an exact image of a store in a folder, and the log behind it as far as it was sent.
 
-    store.db        the image; a database of SQLite
-    store.db-wal    what was committed after it, in SQLite's own log
-    stream.json     of which store, and as of when: the manifest
+    store.db        the image: an SQLite database
+    store.db-wal    commits after the image, as SQLite's own log
+    stream.json     the manifest: which store this is, and as of when
     stream.lock     locked while a streamer runs
-    next.db         the next image, while it is being copied; it then takes the place of the first
+    next.db         the next image while it is copied; it replaces the first one afterwards
 
-Whatever ends the streamer, and wherever, image and log are a store that SQLite recovers: it takes each
-transaction of the log that is whole and whose sums fit, and nothing behind that. When a log is over, it is
-*folded* into the image by a checkpoint. As long as the log is there, a checkpoint that was cut short is done
-again. A log is removed only behind that, and an image is replaced only where no log is.
+Wherever a streamer is interrupted, image and log are a store that SQLite can recover. SQLite takes each
+complete transaction of the log with matching checksums, and nothing behind the first incomplete one. A
+finished log is *folded* into the image by a checkpoint. While the log is there, an interrupted checkpoint is
+repeated. A log is removed only after its checkpoint, and an image is replaced only after its log was removed.
 
-Everything here runs in a worker thread. What goes wrong with the folder is a StoreError.
+Everything here runs in a worker thread. Errors of the folder are raised as StoreError.
 """
 
 from __future__ import annotations
@@ -50,16 +50,17 @@ _EMPTY: Final = frozenset({"lost+found"})
 @final
 @guarded
 class Manifest:
-    """What a replica is of.
+    """Description of a replica.
 
     Attributes:
-        store: names the store; copies of it and those restored from one have the same name.
-        bot: what the bot is called in logs.
-        epoch, boot: of the store: how often it was restored and opened.
-        began_at: when its image was complete.
-        as_of: the replica has all that had been committed then; 0 where it was found damaged.
-        log: so much of a log was there then, and is still, until it is noted that the image has it.
-        salts: which log that is.
+        store: name of the store; its copies and restored backups have the same name.
+        bot: name of the bot in logs.
+        epoch, boot: the store's numbers of restores and openings.
+        began_at: when the image was complete.
+        as_of: the replica has everything committed by this time; 0 after damage was found.
+        log: length of the log that is durable in the folder, until a manifest says that the image contains
+            it.
+        salts: the salts of this log.
     """
 
     store: str
@@ -77,8 +78,8 @@ class Replica:
     """A replica that is being written.
 
     Args:
-        folder: it belongs to this replica alone, and is locked.
-        lock: the open file that is locked; it says which folder that is.
+        folder: a locked folder, for this replica alone.
+        lock: the open lock file; identifies the folder.
     """
 
     def __init__(self, folder: Path, lock: int) -> None:
@@ -91,14 +92,14 @@ class Replica:
         self._manifest: Manifest | None = None
 
     def is_beside(self, file: Path) -> bool:
-        """Return whether a file is on the same disk."""
+        """Return whether a file is on the same disk as the folder."""
         return self.folder.stat().st_dev == file.parent.stat().st_dev
 
     def begin(self, of: Manifest) -> None:
-        """Begin a new image; the one that is there stays what it is until the new one is complete.
+        """Begin a new image; the existing one stays until the new one is complete.
 
         Raises:
-            ConfigError: what is there belongs to another store, or is newer; or the folder is gone.
+            ConfigError: the folder has a replica of another store or a newer one, or the folder is gone.
             StoreFullError: the folder can't be written.
         """
         with self._told():
@@ -111,12 +112,12 @@ class Replica:
             self._manifest = of
 
     def take(self, piece: Shipped) -> None:
-        """Write a piece of the stream; what was written is durable when one with `as_of` is taken.
+        """Write a piece of the stream. All pieces are durable once a piece with `as_of` has been written.
 
         Raises:
             ConfigError: the folder is gone.
-            StoreCorruptError: the folder doesn't hold what was written to it; begin anew.
-            StoreFullError: the folder can't be written; begin anew.
+            StoreCorruptError: the folder has lost data that was written to it; begin again.
+            StoreFullError: the folder can't be written; begin again.
         """
         with self._told():
             if piece.of == "image":
@@ -130,7 +131,7 @@ class Replica:
                 self._confirm(piece.as_of)
 
     def close(self) -> None:
-        """Close all files; what was written last may not be durable."""
+        """Close all files; the last pieces may not be durable."""
         for fd in (self._next, self._log):
             if fd is not None:
                 os.close(fd)
@@ -151,8 +152,8 @@ class Replica:
         os.close(self._next)
         self._next = None
         image = self.folder / _IMAGE
-        # What is there is as good as ever until the new one has its name. Its log must be gone by then:
-        # SQLite would write what it holds over the new image.
+        # The old image stays valid until the new one gets its name. By then the old log must be gone: SQLite
+        # would write it over the new image.
         there = read_manifest(self.folder)
 
         def note(found: int) -> None:
@@ -181,7 +182,7 @@ class Replica:
         self._dirty = True
 
     def _end_log(self) -> None:
-        """Fold a log that is over; what of it can't be found any more, the manifest claims no longer."""
+        """Fold a finished log; after data was lost, `as_of` of the manifest becomes 0."""
         if self._log is not None:
             sync(self._log)
             os.close(self._log)
@@ -221,14 +222,14 @@ class Replica:
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | CAREFUL, OWNER_ONLY)
         try:
             write_at(fd, json.dumps({"format": _FORMAT, **attrs.asdict(manifest)}).encode(), 0)
-            # Else a power loss may leave an empty file in its place, and a replica of nobody knows what.
+            # Without this, a power loss may leave an empty manifest, and a replica of an unknown store.
             sync(fd)
         finally:
             os.close(fd)
         draft.replace(self.folder / _MANIFEST)
 
     def _see_own_folder(self) -> None:
-        """See that the folder is the one that is locked: below a disk that is gone there is often another."""
+        """Require that the folder is still the locked one: an unmounted disk often uncovers another folder."""
         try:
             is_own = os.path.samestat(os.lstat(self.folder / _LOCK), os.fstat(self._lock))
         except (FileNotFoundError, NotADirectoryError):
@@ -255,13 +256,14 @@ class Replica:
 
 
 def fold(image: Path, note: Callable[[int], None] = lambda found: None) -> int:
-    """Move a log into its image and remove it, if there is one; return how much of it was good.
+    """Move the log, if there is one, into its image and remove it; return how many of its bytes were good.
 
     Args:
-        note: called with that once the image has it all, and before the log is removed.
+        note: called with this number once the image contains the log, and before the log is removed.
 
     Raises:
-        sqlite3.Error: it can't be read or written; the log is still there, or all of it is in the image.
+        sqlite3.Error: the image or the log can't be read or written; the log is still there, or the image
+            contains all of it.
     """
     log = image.with_name(f"{image.name}-wal")
     if not image.exists() or not log.exists():
@@ -271,17 +273,17 @@ def fold(image: Path, note: Callable[[int], None] = lambda found: None) -> int:
         head, size = read_head(file.read(HEAD)), os.fstat(file.fileno()).st_size
     try:
         with closing(sqlite3.connect(image, isolation_level=None)) as connection:
-            # Without shared memory, which folders of other machines lack.
+            # Without shared memory, which folders on other machines can't provide.
             connection.execute("PRAGMA locking_mode = exclusive").fetchone()
             connection.execute("PRAGMA fullfsync = 1")
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            # In this mode SQLite tells how many entries it has found.
+            # Only a PASSIVE checkpoint returns the number of entries found.
             _, entries, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             found: int = 0 if head is None or not entries else HEAD + entries * head.entry_size
             note(found)
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except sqlite3.Error:
-        if not log.exists():  # SQLite tries once more as it closes, and then could
+        if not log.exists():  # closing the connection repeats the checkpoint, and this time it worked
             note(size)
         raise
     log.unlink(missing_ok=True)
@@ -290,7 +292,7 @@ def fold(image: Path, note: Callable[[int], None] = lambda found: None) -> int:
 
 
 def is_replica(folder: Path) -> bool:
-    """Return whether this folder holds a replica."""
+    """Return whether this folder contains a replica."""
     return (folder / _MANIFEST).is_file()
 
 
@@ -301,11 +303,11 @@ def _see_folder(folder: Path) -> None:
 
 @contextmanager
 def lock_replica(folder: Path, store: Path) -> Generator[Replica]:
-    """Lock a folder for the replica of a store, for as long as the block runs.
+    """Lock a folder for the replica of a store while the block runs.
 
     Raises:
-        ConfigError: the folder isn't there, is the store's own, or holds something else.
-        StoreLockedError: another streamer writes there.
+        ConfigError: the folder doesn't exist, contains the store itself, or contains other files.
+        StoreLockedError: another streamer writes to the folder.
     """
     try:
         folder = folder.resolve()
@@ -315,7 +317,7 @@ def lock_replica(folder: Path, store: Path) -> Generator[Replica]:
                 f"{folder} is where the store is; a stream needs a folder of its own, on another disk"
             )
         there = {file.name for file in folder.iterdir()}
-        # Before its first image is complete, there is nothing else to know a stream's folder by.
+        # Until the first image is complete, only the lock file identifies the folder of a stream.
         others = there - _EMPTY - (_OURS if _LOCK in there else _EMPTY)
         if others and not is_replica(folder):
             raise ConfigError(
@@ -337,11 +339,11 @@ def lock_replica(folder: Path, store: Path) -> Generator[Replica]:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Read what a folder holds a replica of; None if it holds none.
+    """Read the manifest of the replica in a folder; None if there is no replica.
 
     Raises:
-        StoreVersionError: a newer triobot wrote it.
-        StoreCorruptError: it can't be read.
+        StoreVersionError: a newer triobot wrote the manifest.
+        StoreCorruptError: the manifest can't be read.
     """
     path = folder / _MANIFEST
     try:
@@ -373,14 +375,14 @@ def _check_same(folder: Path, of: Manifest) -> None:
 
 
 def copy_replica(folder: Path, into: Path) -> tuple[Path, Manifest, str | None]:
-    """Copy a replica into another folder, as a backup of the store; nothing in the replica is changed.
+    """Copy a replica into another folder, as a backup of the store; don't change the replica.
 
-    Returns: the copy; what it is of; what is missing in it, for a person.
+    Returns: the copy, its manifest, and a description of missing commits for people, or None.
 
     Raises:
         ConfigError: there is no replica, or no room for a copy.
         StoreLockedError: a streamer runs.
-        StoreCorruptError, StoreVersionError: it can't be read.
+        StoreCorruptError, StoreVersionError: the replica can't be read.
     """
     copy = into / _IMAGE
     with _held_still(folder):
@@ -417,7 +419,7 @@ def _held_still(folder: Path) -> Generator[None]:
     try:
         fd = os.open(folder / _LOCK, os.O_RDONLY | CAREFUL)
     except FileNotFoundError:
-        yield  # a copy of a replica may lack it
+        yield  # a copy of a replica may have no lock file
         return
     except OSError as error:
         raise ConfigError(f"{folder / _LOCK} can't be opened: {error.strerror}") from None

@@ -1,9 +1,9 @@
-"""Sends a store file to one streamer: an image of it, then its log as that is committed.
+"""Shipping: sends a store file to one streamer, first an image of the file, then its log as commits are made.
 
-Between two checkpoints the file doesn't change, only the log grows. So the image is copied by plain reads
-while checkpoints are held back; and of a log that a checkpoint ends, what has not been sent is read into
-memory first. No commit waits for a streamer. Where the log grows too long meanwhile, or too much would have
-to be kept, the streamer is sent away and begins anew.
+Between two checkpoints, the file doesn't change, and only the log grows. So the image is copied by plain
+reads, while checkpoints are postponed. Before a checkpoint ends a log, the unsent part of the log is read
+into memory. No commit waits for a streamer. If the log grows too long during an image, or memory would have
+to keep too much, the streamer must begin again.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .log_file import HEAD, LogHead, log_path, read_committed, read_head
 
 PIECE: Final = 256 * 1024
 LONGEST_LOG: Final = 256 * 1024 * 1024
-"""So long may the log get while an image is copied."""
+"""Maximum length of the log in bytes while an image is copied."""
 MOST_KEPT: Final = 64 * 1024 * 1024
-"""So much may be kept in memory of logs that are over."""
+"""Maximum number of bytes in memory of logs that a checkpoint has ended."""
 
 
 @final
 class Shipment:
-    """What one streamer is sent. All but `read_image` is called in the file's turn.
+    """The data for one streamer. All methods except `read_image` are called under the file's `turn`.
 
     Attributes:
-        size: the image's.
-        lost: why the streamer has to begin anew; None while it needn't.
+        size: size of the image.
+        lost: why the streamer must begin again, or None.
     """
 
     def __init__(self, file: int, log: Path) -> None:
@@ -42,21 +42,21 @@ class Shipment:
         self._file = file
         self._log = log
         self._imaging = True
-        # The log that is being sent, how much of it was, and the sum of the last entry.
+        # The current log, how much of it was read, and the checksum of the last entry.
         self._head: LogHead | None = None
         self._at = 0
         self._sum: bytes = b""
-        # There may be more committed than what was read last.
+        # Whether more may be committed than was read last.
         self._more = True
         self._kept: deque[Shipped] = deque()
 
     def check(self) -> None:
-        """Raise ConflictError if the streamer has to begin anew."""
+        """Raise ConflictError if the streamer must begin again."""
         if self.lost is not None:
             raise ConflictError(self.lost)
 
     def read_image(self, at: int) -> Shipped:
-        """Return the next piece of the image; once that is over, checkpoints are held back no more.
+        """Return the next piece of the image; after the last one, checkpoints are no longer postponed.
 
         Raises:
             ConflictError: the file may have changed since the image was begun.
@@ -69,10 +69,10 @@ class Shipment:
         return Shipped("image", at, data, ends=ends, size=self.size)
 
     def take(self, now: int) -> Shipped:
-        """Return the next piece of the log: with `now` as its `as_of` if nothing is committed behind it.
+        """Return the next piece of the log; its `as_of` is `now` if no further commit follows.
 
         Raises:
-            ConflictError: some of it is gone.
+            ConflictError: a part of the log is gone.
         """
         self.check()
         if self._kept:
@@ -83,10 +83,10 @@ class Shipment:
         return piece
 
     def may_fold(self, *, erase: bool) -> bool:
-        """Tell whether a checkpoint may be made now; what it ends is kept, as far as it hasn't been sent.
+        """Return whether a checkpoint may run now; if so, keep the unsent part of the log that it ends.
 
         Args:
-            erase: it must be made in any case.
+            erase: whether the checkpoint must run in any case.
         """
         if self.lost is not None:
             return True
@@ -137,7 +137,7 @@ class Shipment:
         return Shipped("log", at, data)
 
     def _end_log(self) -> Shipped | None:
-        """Return that the log that is being sent is over; None if nothing of one has been sent."""
+        """Return the piece that ends the current log; None if nothing of a log has been sent."""
         if self._head is None:
             return None
         over = Shipped("log", self._at, b"", ends=True)
@@ -147,11 +147,11 @@ class Shipment:
 
 @final
 class Shipping:
-    """Whether a streamer is attached to a store file, and what it is sent.
+    """The shipment of a store file, if a streamer is attached.
 
     Attributes:
-        since: when it was attached.
-        as_of: it has been sent all that was committed then; None: not so much yet.
+        since: when the streamer was attached.
+        as_of: the streamer has everything committed by this time; None: it doesn't have the whole log yet.
     """
 
     def __init__(self, database: Path) -> None:
@@ -160,12 +160,12 @@ class Shipping:
         self._database = database
         self._log = log_path(database)
         self._shipment: Shipment | None = None
-        # Kept until the store is closed: closing it would drop the locks that SQLite has on the same file.
+        # Stays open until the store is closed: closing the descriptor would drop SQLite's locks on the same
+        # file.
         self._fd: int | None = None
 
     @property
     def attached(self) -> bool:
-        """Return whether a streamer is."""
         return self._shipment is not None
 
     def refuse_second(self) -> None:
@@ -174,10 +174,10 @@ class Shipping:
             raise ConflictError("another streamer is attached to this store")
 
     def begin(self, now: int) -> Shipment:
-        """Begin an image of the file as it is, with an empty log; called in the file's turn.
+        """Begin an image of the file, whose log must be empty; called under the file's `turn`.
 
         Raises:
-            ConflictError: the log is not empty: it couldn't be folded.
+            ConflictError: the log is not empty: it could not be moved into the file.
             OSError: the file can't be read.
         """
         if self._log.exists() and self._log.stat().st_size:
@@ -189,16 +189,16 @@ class Shipping:
         return self._shipment
 
     def end(self) -> None:
-        """Let the streamer go, in any thread."""
+        """Detach the streamer; callable in any thread."""
         self._shipment = None
 
     def may_fold(self, erase: bool) -> bool:
-        """Tell whether a checkpoint may be made now; called in the file's turn, before each."""
+        """Return whether a checkpoint may run now; called before each, under the file's `turn`."""
         shipment = self._shipment
         return shipment is None or shipment.may_fold(erase=erase)
 
     def close(self) -> None:
-        """Close what was opened for images, after SQLite's own connection."""
+        """Close the image's descriptor; only after SQLite's own connection."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
