@@ -229,7 +229,7 @@ class Replica:
         draft.replace(self.folder / _MANIFEST)
 
     def _see_own_folder(self) -> None:
-        """Require that the folder is still the locked one: an unmounted disk often uncovers another folder."""
+        """Require that the folder is still the locked one: an unmounted disk may uncover another folder."""
         try:
             is_own = os.path.samestat(os.lstat(self.folder / _LOCK), os.fstat(self._lock))
         except (FileNotFoundError, NotADirectoryError):

@@ -1,7 +1,7 @@
-"""Moves a store between engines: `triobot store copy`.
+"""Copies of a store to another engine or place: `triobot store copy`.
 
-Read `copier` first, which says in which order what is done; then `tables`, which rows go; `ends` is what both
-engines have in common for it.
+Read `copier` first, for the order of the steps; then `tables`, for the copied rows. `ends` is the interface
+that both engines implement for a copy.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
-"""Copies a store into a new one of another engine or place, and has it go on there.
+"""The copier: copies a store into a new one of another engine or place, which replaces it.
 
-Nobody has either of them open meanwhile. A copy is made in pages, each durable before the next one begins:
-who runs the same copy again after it was cut off goes on behind the last page. Rows keep their numbers. An
-event's number is its conversation's, and journals, payments, keys of signals and what chats keep name it; new
-ones are larger. The order of the end is what keeps a bot from running on both:
+No other process has either store open meanwhile. Rows are copied in pages, each durable before the next one
+begins. If the copy is interrupted, the same command continues behind the last page. Rows keep their numbers,
+because journals, payments, keys of signals and data of chats refer to them: a conversation's number is its
+event's. New numbers are larger. The last steps keep a bot from running on both stores:
 
-1. The copy says from the transaction in which it is made that it is *half copied*. Nothing but a copy opens
-   it.
-2. All rows are there, and counted table by table.
-3. The source says where it was moved to: no bot starts on it any more.
-4. The copy stops saying that it is half copied.
+1. The copy is *half copied* from the transaction that makes it. Only another run of the copier opens it.
+2. All rows are copied, and counted table by table.
+3. The source gets a note of the copy's address: no bot starts on the source any more.
+4. The copy's mark of being half copied is removed.
 
-Nothing is lost by that, so no epoch begins: it goes on as after a stop. What the last run of the source has
-noted about its own end isn't copied: a kill at which code was at work counts no more.
+No data is lost by these steps, so no epoch begins: the bot goes on as after a stop. The notes of the source's
+last run about its own end are not copied: a kill while code ran is not counted.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ from .ends import CopyEnd, identity_of, last_number, open_end
 from .tables import TABLES, Row
 
 _COPYING: Final = "copying"
-"""The fact of a source that says which copy of it is being made, and at which opening."""
+"""Fact of a source: the name of the copy in progress, and the source's boot number then."""
 _UP_TO: Final = "copied_up_to"
-"""The fact of a copy that says which rows are in it."""
+"""Fact of a copy: the table and the key up to which rows are copied."""
 _TOLD_EVERY: Final = 100_000
 _PUT_SETTING: Final = "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
-# What has replicas is the store that was copied; the copy begins without.
+# Replicas belong to the store that was copied; the copy begins without.
 _SETTINGS: Final = f"SELECT name, value FROM settings WHERE name <> '{STREAM_ID}'"
 
 
 @final
 @guarded
 class TableCount:
-    """How many rows of a table there were to be copied, and how many are in the copy."""
+    """Number of rows of a table in the source and in the copy."""
 
     table: str
     expected: int
@@ -63,20 +62,20 @@ class TableCount:
 def copy_elsewhere(
     origin: str, target: str, *, stamp: Stamp, clock: WallClock, tell: Callable[[str], None]
 ) -> Sequence[TableCount]:
-    """Copy the store at one address into a new one at another, and mark the first as moved there.
+    """Copy a store into a new one at another address, and mark the first as moved there.
 
-    Done again after it was cut off, wherever that was, it comes to the same.
+    After an interruption at any point, the same call finishes the copy.
 
     Args:
-        stamp: the bot's: both stores are its own.
-        tell: told, in words, how far it is.
+        stamp: the bot's, for both stores.
+        tell: called with reports of progress, as text.
 
     Returns:
-        What was counted; nothing, if all was done before.
+        The counted tables; empty, if the copy was complete before.
 
     Raises:
-        ConfigError: there is nothing to copy, or something where the copy is to be; names what to do.
-        StoreError: one of the two can't be used, or there is no room; nothing was marked.
+        ConfigError: there is no source, or the target exists; names the remedy.
+        StoreError: one of the stores can't be used, or there is no room; nothing was marked.
     """
     _check_address(origin)
     _check_address(target)
@@ -99,7 +98,7 @@ def copy_elsewhere(
                 f"{source.name} was copied to {moved} before, and its conversations go on there: copy that"
                 " one"
             )
-        # Else it was looked at when that copy was begun, and is the same.
+        # If a copy was begun, the source was checked at that time, and hasn't changed since.
         if _begun(source) is None and (problems := source.problems()):
             raise StoreCorruptError(
                 f"{source.name} is damaged: {problems[0]}; restore a backup, and copy that"
@@ -136,10 +135,10 @@ def copy_elsewhere(
 
 @final
 class Copier:
-    """Copies from a store that is open into another.
+    """Copies one open store into another.
 
     Args:
-        where: what the source is to say of where it has moved.
+        where: the target's address, which the source will refer to.
     """
 
     def __init__(self, source: CopyEnd, target: CopyEnd, where: str, tell: Callable[[str], None]) -> None:
@@ -149,7 +148,7 @@ class Copier:
         self._tell = tell
 
     def run(self) -> Sequence[TableCount]:
-        """Do all of it, or what is left of it."""
+        """Do all steps of a copy, or the remaining ones."""
         if get_meta(self._source.sql, MOVED) is not None:
             self._finish(get_meta(self._source.sql, COPIED) or "")
             return ()
@@ -165,7 +164,7 @@ class Copier:
         return counts
 
     def _begin(self) -> str:
-        """Empty the copy, whatever of an older one is there, and give this one a name."""
+        """Delete the rows of an older attempt from the copy, and name this one."""
         sql = self._target.sql
         if get_meta(sql, COPY_OF):
             self._tell("the store was opened since its copy was begun, so the copy begins anew")
@@ -188,7 +187,7 @@ class Copier:
         if at < reached:
             return
         copied = told = 0
-        # What goes wrong at the target comes as its own error.
+        # The inner context is the source's: an error of the target keeps its own type.
         with self._source.reading():
             for page in table.pages(self._source.sql, after if at == reached else None):
                 self._write(table.insert, page, json.dumps([at, page[-1][: len(table.key)]]))
@@ -199,7 +198,6 @@ class Copier:
         self._write(table.insert, (), json.dumps([at + 1, None]))
 
     def _write(self, insert: str, rows: Sequence[Row], up_to: str) -> None:
-        """Put a page in, with how far the copy is then."""
         sql = self._target.sql
 
         def put() -> None:
@@ -210,7 +208,7 @@ class Copier:
         self._target.put(put)
 
     def _copy_the_rest(self) -> None:
-        """Put in what a store has besides its rows: settings, from which number on it numbers, its epoch."""
+        """Copy settings, the last event's number and the epoch."""
         source, sql = self._source.sql, self._target.sql
         last, settings = last_number(source), source.execute(_SETTINGS).fetchall()
         facts = {fact: get_meta(source, fact) for fact in ("epoch", "epoch_at", "restored_at")}
@@ -228,10 +226,10 @@ class Copier:
     # --- the end
 
     def _counted(self) -> Sequence[TableCount]:
-        """Count all rows on both sides.
+        """Count all rows in both stores.
 
         Raises:
-            StoreError: something is missing, or too much; nothing is marked then.
+            StoreError: the numbers differ; nothing is marked then.
         """
         source, sql = self._source.sql, self._target.sql
         counts = [TableCount(table.name, table.count(source), table.count(sql)) for table in TABLES]
@@ -249,7 +247,7 @@ class Copier:
         return counts
 
     def _finish(self, name: str) -> None:
-        """Let the copy take the source's place; see this module."""
+        """Mark the source as moved, then the copy as complete; see the module."""
         source, sql = self._source.sql, self._target.sql
 
         def move() -> None:
@@ -284,19 +282,19 @@ def _lost(source: CopyEnd, where: str) -> ConfigError:
 
 
 def _note_visit(source: CopyEnd) -> None:
-    """Note that this opening is a copy's own, at once: what comes next may fail, as opening the target."""
+    """Note at once that a copy makes this opening: the next steps, such as opening the target, may fail."""
     name, _, boot = (get_meta(source.sql, _COPYING) or "").partition(" ")
     if name and boot == str(source.boot - 1):
         source.put(partial(put_meta, source.sql, _COPYING, f"{name} {source.boot}"))
 
 
 def _begun(source: CopyEnd) -> str | None:
-    """Return the name of the copy that was begun, if nobody else has opened its source since."""
+    """Return the name of the copy that was begun, if only copies have opened its source since; else None."""
     name, _, boot = (get_meta(source.sql, _COPYING) or "").partition(" ")
     return name if name and boot == str(source.boot) else None
 
 
 def _shown(url: str) -> str:
-    """Return an address as it is true in another folder, too."""
+    """Return an address that is valid in every working directory."""
     engine, _, place = url.partition(":")
     return url if engine != "sqlite" else f"sqlite:{Path(place).resolve()}"

@@ -1,4 +1,4 @@
-"""The two ends of a copy: each a store that nobody else has open meanwhile."""
+"""The two ends of a copy: stores that no other process has open meanwhile."""
 
 from __future__ import annotations
 
@@ -22,62 +22,62 @@ _NEWEST: Final = "SELECT max(id) FROM conversations"
 
 
 class CopyEnd(Protocol):
-    """A store of which or into which is copied."""
+    """The source or the target of a copy."""
 
     @property
     def name(self) -> str:
-        """Return what it is called in errors."""
+        """Name of the store in errors."""
         ...
 
     @property
     def boot(self) -> int:
-        """Return which opening of it this is; the one before had one less."""
+        """Number of this opening of the store; the previous opening has one less."""
         ...
 
     @property
     def sql(self) -> Sql:
-        """Return what runs statements; those that write, within `put`."""
+        """Runs statements; writing ones only inside `put`."""
         ...
 
     def put(self, work: Callable[[], object]) -> None:
-        """Do this in a transaction of its own, which is durable when this returns.
+        """Run `work` in a transaction of its own, which is durable when this returns.
 
         Raises:
-            TriobotError: nothing of it is stored, or nobody knows.
+            TriobotError: nothing of `work` is stored, or it is unknown whether it is.
         """
         ...
 
     def reading(self) -> AbstractContextManager[None]:
-        """Return a context for what is asked of it outside `put`; its engine's errors come as ours."""
+        """Return a context for reads outside `put`: converts errors of the engine."""
         ...
 
     def number_from(self, last: int) -> None:
-        """Have every number that is given from now on be larger; within `put`, once all rows are there."""
+        """Make all future numbers of events larger than `last`; inside `put`, once all rows are there."""
         ...
 
     def problems(self) -> Sequence[str]:
-        """Return what is wrong in it, a line each, as far as its engine can be asked."""
+        """Return the problems in the store, a line each, as far as the engine can find them."""
         ...
 
     def close(self) -> None:
-        """Close it, and let others in; raises nothing."""
+        """Close the store, so that others can open it; raises nothing."""
         ...
 
 
 def last_number(sql: Sql) -> int:
-    """Return the largest number that a store has given to an event, and so to a conversation."""
+    """Return the largest number that a store has used for an event, and so for a conversation."""
     found = [sql.execute(_LAST).fetchone(), sql.execute(_NEWEST).fetchone()]
     return max([row[0] for row in found if row is not None and row[0] is not None], default=0)
 
 
 def open_end(address: str, stamp: Stamp, *, now: int, copying: Copying) -> CopyEnd:
-    """Open one store for a copy; one that is to be copied into is made if need be.
+    """Open a store for a copy; make the target if needed.
 
     Args:
-        stamp: platform and bot, to which it is bound.
+        stamp: platform and bot of both stores.
 
-    Raises: as `triobot.store.open_sqlite` and `triobot.store.postgres.open_postgres`; ConfigError: there is
-        no store to be copied, or one where the copy is to be.
+    Raises: as `triobot.store.open_sqlite` and `triobot.store.postgres.open_postgres`; ConfigError: the source
+    doesn't exist, or the target does.
     """
     engine, _, place = address.partition(":")
     if engine == "postgresql":
@@ -100,11 +100,11 @@ def open_end(address: str, stamp: Stamp, *, now: int, copying: Copying) -> CopyE
 
 
 def identity_of(address: str) -> str | None:
-    """Return what names the store at this address, however that is spelled; None if there is none.
+    """Return the identity of the store at this address, however the address is written; None without a store.
 
-    A file without a byte is none: a copy that was killed may leave one.
+    An empty file is no store: a killed copy may leave one.
 
-    Raises: as `open_end`, where its server can't be asked.
+    Raises: as `open_end`, if the server can't be queried.
     """
     engine, _, place = address.partition(":")
     if engine == "postgresql":
@@ -113,7 +113,7 @@ def identity_of(address: str) -> str | None:
         return identity_of_postgres(place)
     try:
         found = Path(place).stat()
-    except OSError:  # whoever opens it says why
+    except OSError:  # opening the store reports the reason
         return None
     return f"{found.st_dev}/{found.st_ino}" if found.st_size else None
 
@@ -129,21 +129,17 @@ class FileEnd:
 
     @property
     def name(self) -> str:
-        """Return what it is called in errors."""
         return self._file.name
 
     @property
     def boot(self) -> int:
-        """Return which opening of it this is."""
         return self._file.opening.boot
 
     @property
     def sql(self) -> Sql:
-        """Return what runs statements."""
         return self._file.connection
 
     def put(self, work: Callable[[], object]) -> None:
-        """Do this in a transaction of its own."""
         connection = self._file.connection
         try:
             self._file.transactions.begin_log()
@@ -158,28 +154,24 @@ class FileEnd:
                 raise for_the_opener(error, self._file.path) from error
             raise
         self._puts += 1
-        if not self._puts % _CHECKPOINT_EVERY:  # else the log would hold all of the copy
+        if not self._puts % _CHECKPOINT_EVERY:  # otherwise the log would grow by the whole copy
             self._file.transactions.checkpoint()
             if (broken := self._file.transactions.broken) is not None:
                 raise broken
 
     @contextmanager
     def reading(self) -> Generator[None]:
-        """Let SQLite's errors come as ours."""
         try:
             yield
         except ENGINE_ERRORS as error:
             raise for_the_opener(error, self._file.path) from error
 
     def number_from(self, last: int) -> None:
-        """Have every number that is given from now on be larger."""
         self.sql.execute("DELETE FROM sqlite_sequence WHERE name = 'inbox'")
         self.sql.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('inbox', ?)", (last,))
 
     def problems(self) -> Sequence[str]:
-        """Return what is wrong in it."""
         return examine(self._file.connection)
 
     def close(self) -> None:
-        """Close it, and let others in."""
         self._file.close(clean=True, now=self._now)

@@ -1,4 +1,4 @@
-"""The tables that a copy takes, and how each is read."""
+"""The tables that a copy contains, and how each is read."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MOST_BYTES: Final = 4 * 1024 * 1024
 @final
 @guarded
 class CopiedTable:
-    """A table of a store, as a copy sees it.
+    """A table of a store, for a copy.
 
     Attributes:
-        name: of the table.
-        key: the columns in whose order it is read.
-        rest: its other columns.
-        weight: roughly how many bytes of a row can be many, in SQL.
+        name: name of the table.
+        key: columns of the primary key; the rows are read in this order.
+        rest: the other columns.
+        weight: SQL for the number of bytes in a row's large columns.
     """
 
     name: str
@@ -32,11 +32,11 @@ class CopiedTable:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return all columns."""
+        """All columns."""
         return self.key + self.rest
 
     def pages(self, sql: Sql, after: Sequence[Any] | None) -> Iterator[Sequence[Row]]:
-        """Yield the rows behind this key, in order, as many together as memory is to hold at once."""
+        """Yield the rows behind the key `after`, in order, in pages of limited size."""
         key, marks = ", ".join(self.key), ", ".join("?" * len(self.key))
         columns = f"SELECT {', '.join(self.columns)} FROM {self.name}"
         while True:
@@ -55,18 +55,18 @@ class CopiedTable:
             after = until
 
     def count(self, sql: Sql) -> int:
-        """Return how many rows there are."""
+        """Return the number of rows."""
         return int(sql.execute(f"SELECT count(*) FROM {self.name}").fetchone()[0])
 
     @property
     def insert(self) -> str:
-        """Return what puts a row in, unless it is there."""
+        """SQL that inserts a row, unless its key exists."""
         marks = ", ".join("?" * len(self.columns))
         return f"INSERT INTO {self.name} ({', '.join(self.columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
 
 
 def _within(found: Sequence[Row]) -> Row:
-    """Return the key of the last row that a page has room for."""
+    """Return the key of the last row that fits on a page."""
     size = 0
     for at, row in enumerate(found):
         size += int(row[-1])
@@ -132,4 +132,4 @@ TABLES: Final = (
     CopiedTable("receivers", ("n", "position"), ("chat_id", "gone")),
     CopiedTable("raw", ("n",), ("at", "reason", "content_type", "body"), "length(body)"),
 )
-"""In this order: what can't be read is found before much is copied."""
+"""Tables whose rows may be unreadable come first, so that this is found before much is copied."""

@@ -1,11 +1,15 @@
-"""A store in PostgreSQL, for one process at a time; its extra brings what it needs.
+"""Stores in PostgreSQL, for one process at a time. Its packages are in the extra `postgres`.
 
-The tables, their statements and the writer are those of SQLite. What differs is how a statement is put
-(`dialect`) and sent (`stream`), how a session is made (`session`), what a server must be (`server`), what a
-failover may have lost there (`history`), how a transaction is kept by its fence and settled when a connection
-is lost (`transactions`), where a store lies (`schemas`, `opened`), whose it is (`ownership`), how events come
-in whoever has it (`admitting`), how operators reach whoever has it (`orders`), and how a server that stands
-still is given up (`threads`).
+The tables, their statements and the writer are the same as for SQLite. These modules differ:
+
+* `dialect` translates statements, and `stream` sends them.
+* `session` makes connections, and `server` checks a server's settings.
+* `history` detects what a failover may have lost.
+* `transactions` runs each transaction under its fence, and settles it after a lost connection.
+* `schemas` makes a store's schema, and `opened` opens a store.
+* `ownership` decides which process owns a store.
+* `admitting` accepts events in every process, and `orders` carries operators' requests to the owner.
+* `threads` abandons a server that doesn't answer.
 """
 
 from __future__ import annotations
@@ -49,30 +53,31 @@ async def open_postgres(
     retention: Retention = RETENTION,
     visit: bool = False,
 ) -> AsyncGenerator[Store, None]:
-    """Open the store at this address, making its schema if it isn't there, for as long as the block runs.
+    """Open the store at this address while the block runs; make its schema if there is none.
 
-    What a method has returned from is committed, under the server's own settings of durability.
+    When a method has returned, its writes are committed, as durably as the server is configured.
 
-    If another process takes the store over, or an answer to a COMMIT can't be had for half a minute, the
-    block is cancelled, and LeaseLostError or StoreCorruptError is raised from it.
+    The block is cancelled if another process takes the store over, or if the outcome of a COMMIT remains
+    unknown for half a minute. LeaseLostError or StoreCorruptError is then raised from it.
 
     Args:
-        place: what stands behind ``postgresql:`` in the address; see `read_address`.
-        stamp: platform and bot; the store is bound to them when it is made. None: whosever it is; then it
-            must be there.
+        place: the address without ``postgresql:``; see `read_address`.
+        stamp: platform and bot; a new store is bound to them. None: the store may belong to any bot, and must
+            exist.
         clock: the time of day.
-        retention: how long what nothing needs any more is kept.
-        visit: open it with a tool, not to run the bot: whether the bot stopped cleanly stays as it is.
+        retention: how long the store keeps data that is no longer needed.
+        visit: whether a tool opens the store, and not the bot. A visit doesn't change whether the bot stopped
+            cleanly.
 
     Raises:
-        ConfigError: the address can't be read, the server or the database is none for a store, it refused the
-            role or its password, or the store belongs to another platform or bot.
+        ConfigError: the address can't be parsed, the server or database is unsuitable, it refused the role or
+            the password, or the store belongs to another platform or bot.
         StoreAwayError: the server can't be reached.
-        StoreLockedError: another process has it open.
-        StoreVersionError: a newer triobot made it.
-        StoreCorruptError: the schema is another program's; it was left alone.
+        StoreLockedError: another process has the store open.
+        StoreVersionError: a newer triobot made the store.
+        StoreCorruptError: the schema is another program's, and was left alone.
 
-    Cancellation: *forceful*: leaving closes the store in any case, after what was handed over.
+    Cancellation: *forceful*: leaving the block always closes the store, after the work that was handed over.
     """
     address = read_address(place)
     opened = await ask(
@@ -98,15 +103,15 @@ async def open_postgres(
 
 
 async def wait_free_postgres(place: str, *, taken: Callable[[], None]) -> None:
-    """Wait until no process has the store at this address, or there is none yet.
+    """Wait until no process owns the store at this address, or there is no store.
+
+    Another process may take the store before the caller does. While the server is away, the wait goes on, and
+    the log mentions it once.
 
     Args:
-        taken: called once, if a process has it.
+        taken: called once, if a process owns the store.
 
-    Another one may take it before the caller does. While the server is away it is not free, and the log says
-    so once.
-
-    Raises: as `open_postgres`, for what is found at the first look.
+    Raises: as `open_postgres`, for problems found at the first look.
 
     Cancellation: *atomic*.
     """
@@ -157,7 +162,7 @@ def _look(connection: Connection) -> bool:
 
 
 async def is_made_postgres(place: str) -> bool:
-    """Return whether there is something in the schema of this address.
+    """Return whether there are tables in the schema of this address.
 
     Raises: as `open_postgres`.
     """
@@ -173,7 +178,7 @@ async def is_made_postgres(place: str) -> bool:
 async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock) -> None:
     """Bind a store to another platform address or token: after a token was replaced, or a platform moved.
 
-    Raises: as `open_postgres`, but for the stamp; ConfigError: there is no store.
+    Raises: as `open_postgres`, except for the stamp; ConfigError: there is no store.
     """
     opened = await trio.to_thread.run_sync(
         partial(
@@ -186,7 +191,7 @@ async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock) -> None
             rebind=True,
         )
     )
-    with trio.CancelScope(shield=True):  # it is open: a session left open would keep its lock
+    with trio.CancelScope(shield=True):  # otherwise an open session would keep its lock
         await trio.to_thread.run_sync(partial(opened.close, clean=True, now=clock.now()))
 
 

@@ -1,8 +1,8 @@
-"""The store's statements in PostgreSQL's words. Pure.
+"""Translation of the store's statements into PostgreSQL's dialect. Pure.
 
-Most are written so that both databases run them (see `triobot.store.sql`). What is left is here: how values
-are marked, the names of types, and a few expressions that have no common form. Text is compared byte by byte,
-as SQLite does, whatever the database's own order is.
+Most statements run on both databases (see `triobot.store.sql`). The differences are here: placeholders, names
+of types, and a few expressions that have no common form. Text is compared byte by byte, as in SQLite,
+whatever the database's own collation is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..journal_rows import APPEND, BEGIN_ONE, FITS, LIVE, REST, STAND
 from ..rules import NAMING
 from ..statements import ANSWERED, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN
 
-# An array, for a table that is joined is walked through as long as it was small when that was planned.
+# An array, because a joined table would be scanned for as long as it was small when the plan was made.
 _LISTED: Final = "ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(?::jsonb) AS listed (value))"
 _LIVE_HERE: Final = "SELECT count(*) FROM conversations WHERE chat_id = inbox.chat_id AND ended_at IS NULL"
 _OTHERWISE: Final = (
@@ -27,7 +27,7 @@ _OTHERWISE: Final = (
         " OR key ~ (':' || ?1::text || '/[0-9].*/')",
     ),
     ("instr(body, CAST(? AS BLOB))", "position(convert_to(?::text, 'UTF8') in body) > 0"),
-    # Counted for each row; what is asked whether it exists may be read whole, and hashed.
+    # A count per row; for EXISTS, the planner may read and hash the whole table.
     (LIVE.format(chat="inbox.chat_id"), f"({_LIVE_HERE}) > 0"),
     ("NOT IN (SELECT value FROM json_each(?))", f"<> ALL ({_LISTED})"),
     ("IN (SELECT value FROM json_each(?))", f"= ANY ({_LISTED})"),
@@ -41,7 +41,8 @@ _TYPES: Final = (
     (" WITHOUT ROWID", ""),
 )
 _VALUE: Final = re.compile(r"\?([0-9]*)")
-# To the planner all indexes of a small table are alike, and one of them holds all that have not ended.
+# The planner rates all indexes of a small table alike, and may choose one that contains all conversations
+# which have not ended. This form of the condition matches no such index.
 _NOT_ENDED: Final = "coalesce(ended_at, -1) = -1"
 _BY_ID: Final = re.compile(r"(\bid = \?[0-9]* AND )ended_at IS NULL")
 _HINT: Final = re.compile(r" INDEXED BY \w+")
@@ -49,7 +50,7 @@ _HINT: Final = re.compile(r" INDEXED BY \w+")
 
 @cache
 def translated(statement: str) -> bytes:
-    """Return a statement of the tables for PostgreSQL, its values marked ``$1`` and so on."""
+    """Translate a statement of the tables for PostgreSQL, with the placeholders ``$1`` and so on."""
     for ours, theirs in _OTHERWISE:
         statement = statement.replace(ours, theirs)
     statement = _BY_ID.sub(rf"\1{_NOT_ENDED}", _HINT.sub("", statement))
@@ -64,7 +65,7 @@ def translated(statement: str) -> bytes:
 
 
 def translated_schema(statement: str) -> bytes:
-    """Return a statement of a migration for PostgreSQL."""
+    """Translate a statement of a migration for PostgreSQL."""
     for ours, theirs in _TYPES:
         statement = statement.replace(ours, theirs)
     return statement.encode()
@@ -73,12 +74,12 @@ def translated_schema(statement: str) -> bytes:
 @final
 @guarded
 class RowsTogether:
-    """A statement of the tables that takes many rows at once, each of its values being a column of them.
+    """A statement of the tables for many rows at once; each placeholder takes a column of values.
 
     Attributes:
-        statement: for PostgreSQL.
-        apart: which value must differ between any two rows.
-        sure: it is to change as many rows as it is given.
+        statement: the PostgreSQL text.
+        apart: index of the column whose values must differ between the rows.
+        sure: whether the statement must change exactly as many rows as it gets.
     """
 
     statement: str
@@ -86,15 +87,15 @@ class RowsTogether:
     sure: bool = True
 
     def counted(self, columns: int) -> bytes:
-        """Return it as one that fails unless it changes as many rows as the value behind its columns says.
+        """Return the statement as bytes; a `sure` one fails unless it changes the expected number of rows.
 
-        One that isn't sure never fails, and takes no such value.
+        This number is an additional last placeholder; a statement that isn't `sure` has none.
         """
         return (_counted(self.statement, f"${columns + 1}") if self.sure else self.statement).encode()
 
 
 def _given(columns: str) -> str:
-    """Return what yields the rows whose columns are the statement's values: ``name type, ...``."""
+    """Return a FROM clause that turns the placeholders into rows; `columns` is ``name type, ...``."""
     names, types = zip(*(column.split() for column in columns.split(", ")), strict=True)
     values = ", ".join(f"${at}::{kind}[]" for at, kind in enumerate(types, start=1))
     return f"FROM unnest({values}) AS given ({', '.join(names)})"
@@ -156,16 +157,18 @@ TOGETHER: Final = {
         sure=False,
     ),
 }
-"""Those of each turn and event, in an order in which what one needs is done by one before it."""
+"""Statements of each turn and event, in an order in which the rows that a statement needs are written before.
+"""
 
 
 @cache
 def surely(statement: str) -> bytes:
-    """Return a statement of the tables for PostgreSQL, as one that fails unless it changes one row."""
+    """Translate a statement of the tables so that it fails unless it changes exactly one row."""
     return _counted(translated(statement).decode(), "1").encode()
 
 
 def _counted(statement: str, rows: str) -> str:
-    # A statement behind it in the same stream runs only if none before it has failed. That is the only way
-    # in which the server can be told to commit what did what it should, and nothing else.
+    # PostgreSQL skips the rest of a stream after an error. So a wrong number of rows must cause one, here by
+    # a division by zero: the COMMIT behind it is skipped too. There is no other way to make a COMMIT in the
+    # same stream conditional.
     return f"WITH done AS ({statement} RETURNING 1) SELECT 1 / (count(*) = {rows})::int FROM done"

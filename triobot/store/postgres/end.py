@@ -1,4 +1,4 @@
-"""A store in PostgreSQL as one of the two ends of `triobot store copy`; see `triobot.store.copying`."""
+"""A store in PostgreSQL as an end of `triobot store copy`; see `triobot.store.copying`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .schemas import is_there
 from .session import connect, named
 
 _NUMBER: Final = b"SELECT setval('numbers', $1)"
-# Rows that brought their numbers have left these where they were.
+# Inserting rows with given numbers doesn't move the sequences of these tables.
 _COUNTED: Final = ("raw", "broadcasts")
 
 
 def open_postgres_end(place: str, stamp: Stamp, *, now: int, copying: Copying) -> PostgresEnd:
-    """Open the store at this address for a copy; the one to be copied into may be made.
+    """Open the store at this address for a copy; make the target if needed.
 
     Raises: as `triobot.store.postgres.open_postgres`.
     """
@@ -35,7 +35,7 @@ def open_postgres_end(place: str, stamp: Stamp, *, now: int, copying: Copying) -
 
 
 def identity_of_postgres(place: str) -> str | None:
-    """Return what names the store at this address, on whatever server; None if there is none.
+    """Return the identity of the store at this address, on whatever server; None if there is none.
 
     Raises: as `triobot.store.postgres.open_postgres`.
     """
@@ -44,7 +44,7 @@ def identity_of_postgres(place: str) -> str | None:
         try:
             return store_of(connection) if is_there(connection, address) else None
         except psycopg.errors.UndefinedTable:
-            return named(address)  # another program's; whoever opens it says so
+            return named(address)  # another program's tables; opening the store reports that
         except psycopg.Error as error:
             raise for_the_opener(error, named(address), connection.info.user) from error
 
@@ -60,21 +60,18 @@ class PostgresEnd:
 
     @property
     def name(self) -> str:
-        """Return what it is called in errors."""
         return self._opened.name
 
     @property
     def boot(self) -> int:
-        """Return which opening of it this is."""
         return self._opened.opening.boot
 
     @property
     def sql(self) -> Sql:
-        """Return what runs statements."""
         return self._sql
 
     def put(self, work: Callable[[], object]) -> None:
-        """Do this in a transaction of its own, under the fence."""
+        """Run `work` in a transaction of its own, under the fence."""
         session = self._opened.sql
 
         def do() -> None:
@@ -96,7 +93,6 @@ class PostgresEnd:
 
     @contextmanager
     def reading(self) -> Generator[None]:
-        """Let PostgreSQL's errors come as ours."""
         try:
             yield
         except psycopg.Error as error:
@@ -105,7 +101,6 @@ class PostgresEnd:
             raise for_the_opener(error, self.name, self._opened.sql.connection.info.user) from error
 
     def number_from(self, last: int) -> None:
-        """Have every number that is given from now on be larger."""
         self._opened.sql.run(_NUMBER, (last,))
         for table in _COUNTED:
             self._opened.sql.run(
@@ -114,20 +109,18 @@ class PostgresEnd:
             )
 
     def problems(self) -> Sequence[str]:
-        """Return nothing: the server looks after its own files."""
+        """Return nothing: the server checks its own files."""
         return ()
 
     def close(self) -> None:
-        """Close it, and let others in."""
         self._opened.close(clean=True, now=self._now)
 
 
 @final
 class _InTurn:
-    """Runs statements while nothing else is said over the session; `triobot.store.sql.Sql`.
+    """Runs statements while the session is not used otherwise; `triobot.store.sql.Sql`.
 
-    What is read over a session that is lost is read again over the one that is made in its place, under the
-    same lock.
+    If the session is lost during a read, the read is repeated over a new session with the same lock.
     """
 
     def __init__(self, opened: OpenedStore) -> None:

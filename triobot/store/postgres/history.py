@@ -1,12 +1,12 @@
-"""In which history a server's files go on: which files they are, and which timeline.
+"""A server's history: the identity of its files, and their timeline.
 
-A standby that is made the primary begins another timeline, and so does a recovery to a point in time. What
-was acknowledged last may be missing there, and only a process that had the store open then can tell: it knows
-the count of its commits.
+Promoting a standby to primary begins another timeline, and so does a recovery to a point in time. The last
+acknowledged commits may be missing there. Only a process that had the store open at that time can tell,
+because it knows the number of its commits.
 
-An earlier timeline than another server's is that of a primary which was failed over, and doesn't know it.
-Each process remembers the latest that it has seen by an address, and goes to no earlier one by it. A copy
-that was restored for another use is in a later one, too, and has another address.
+A server in an earlier timeline than another is a primary that was failed over and hasn't been stopped. For
+each address, a process remembers the latest timeline that it has seen, and doesn't use a server in an earlier
+one. A copy that was restored for another purpose also has a later timeline, but another address.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from .address import PostgresAddress, from_the_other_end
 
 _log: Final = logging.getLogger("triobot.store")
 _SHORT: Final = 2
-"""Seconds to connect in, where that says only more about a server that has answered; libpq's least."""
+"""Timeout of the additional connection that looks for a later primary, in seconds; libpq's minimum."""
 _REST: Final = 10.0
-"""Seconds for which an address with a silent server isn't asked again in that way."""
+"""How long an address with a silent server isn't checked in this way again, in seconds."""
 
-# Names the server's files, the timeline, and the table, which is another one when a dump is loaded.
+# Identifies the server's files, the timeline, and the table, which is another one after loading a dump.
 _HISTORY: Final = (
     b"SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()),"
     b" substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 'owner'::regclass::oid)"
 )
-# Whoever takes the store meanwhile begins an epoch, or finds this: what was proven is true in either case.
+# Safe without the fence: a process that takes the store meanwhile either begins an epoch, or finds this
+# value, which is true then as well.
 _GO_ON: Final = b"UPDATE meta SET value = $1 WHERE name = 'history' AND value <> $1"
 _TIMELINE: Final = (
     b"SELECT system_identifier::text, CASE WHEN NOT pg_is_in_recovery()"
@@ -44,22 +45,22 @@ _TIMELINE: Final = (
 
 
 def history_of(connection: psycopg.Connection[TupleRow]) -> str:
-    """Return what is another text once something acknowledged may be missing."""
+    """Return the identity of the server's history; when it changes, acknowledged commits may be missing."""
     row = connection.execute(_HISTORY, prepare=False).fetchone()
     assert row is not None
     return str(row[0])
 
 
 def store_of(connection: psycopg.Connection[TupleRow]) -> str:
-    """Return what names a store on whatever server has it now: a standby has it from its primary."""
+    """Return the store's identity, `cluster/table`; a primary and its standbys share it."""
     cluster, _, table = history_of(connection).split("/")
     return f"{cluster}/{table}"
 
 
 def go_on(connection: psycopg.Connection[TupleRow], name: str) -> None:
-    """Note that nothing acknowledged is missing in the server's history, and tell of it if that is new.
+    """Store the server's present history as one without missing commits; log a warning if it is new.
 
-    For the one process that can tell, after it has found the count of its commits under its fence.
+    Only for the process that has verified its number of commits, under its fence.
     """
     if connection.execute(_GO_ON, (history_of(connection),)).rowcount:
         _log.warning(
@@ -70,13 +71,14 @@ def go_on(connection: psycopg.Connection[TupleRow], name: str) -> None:
 @final
 @guarded
 class _Found:
-    """A server, as a connection has found it.
+    """A server, as found through a connection.
 
     Attributes:
-        place: its host and port.
-        cluster: which files it has.
-        timeline: in which it writes; None: it is a standby.
-        began: when it was started, to a microsecond: one server may have several names, and several proxies.
+        place: host and port.
+        cluster: identity of its files.
+        timeline: the timeline in which the server writes; None: the server is a standby.
+        began: start time of the server, to a microsecond: it identifies a server with several names or
+            proxies.
     """
 
     place: str
@@ -94,18 +96,19 @@ def _find(connection: psycopg.Connection[TupleRow]) -> _Found:
 
 
 def check_timeline(connection: psycopg.Connection[TupleRow], address: PostgresAddress, name: str) -> None:
-    """See that no server is known which has gone on since this one was the primary.
+    """Check that no other server of the address has become the primary after this one.
 
-    Of several servers libpq takes the first that is a primary. Asked from the other end it takes the last.
+    libpq connects to the first primary in the address. A second connection, with the hosts in reverse order,
+    finds the last one.
 
     Args:
-        name: of the store, for the error.
+        name: name of the store, for the error.
 
     Raises:
-        StoreAwayError: there is one, or may be.
+        StoreAwayError: another server is in a later timeline, or two servers accept writes.
     """
     here = _find(connection)
-    if here.timeline is None:  # a standby, which is refused where that matters
+    if here.timeline is None:  # callers that need a primary refuse standbys
         return
     other = _last_of(address) if address.hosts > 1 else None
     if (
@@ -129,7 +132,7 @@ def check_timeline(connection: psycopg.Connection[TupleRow], address: PostgresAd
 
 
 def _last_of(address: PostgresAddress) -> _Found | None:
-    """Return the last primary of several servers; None: it isn't known, or one of them says nothing."""
+    """Return the last primary among several hosts; None: unknown, or a host doesn't answer."""
     if SEEN.silent(address.conninfo):
         return None
     given: dict[str, Any] = {
@@ -150,10 +153,10 @@ def _last_of(address: PostgresAddress) -> _Found | None:
 
 @final
 class Timelines:
-    """What this process has seen of servers; in any thread.
+    """What this process has seen of servers; usable in any thread.
 
-    Of a server's files it is the latest timeline that was found by an address, and since when that is known;
-    of an address of several servers, when one of them has last said nothing.
+    For each address and cluster: the latest timeline, and when it was first seen. For each address: when one
+    of its hosts last failed to answer.
     """
 
     def __init__(self) -> None:
@@ -162,7 +165,7 @@ class Timelines:
         self._silent: dict[str, float] = {}
 
     def see(self, conninfo: str, cluster: str, timeline: int) -> int:
-        """Note that a server writes in this timeline, and return the latest that was seen."""
+        """Record that a server writes in this timeline; return the latest timeline seen."""
         with self._lock:
             latest, _ = self._latest.get((conninfo, cluster), (0, 0.0))
             if timeline > latest:
@@ -170,17 +173,17 @@ class Timelines:
             return max(timeline, latest)
 
     def seconds(self, conninfo: str, cluster: str) -> float:
-        """Return for how long the latest one has been known."""
+        """Return for how long the latest timeline has been known."""
         with self._lock:
             return time.monotonic() - self._latest[conninfo, cluster][1]
 
     def note_silence(self, conninfo: str) -> None:
-        """Note that a server of this address has said nothing."""
+        """Record that a host of this address doesn't answer."""
         with self._lock:
             self._silent[conninfo] = time.monotonic()
 
     def silent(self, conninfo: str) -> bool:
-        """Return whether that was so recently that it isn't asked again."""
+        """Return whether a host of this address failed to answer a short time ago."""
         with self._lock:
             at = self._silent.get(conninfo)
         return at is not None and time.monotonic() < at + _REST

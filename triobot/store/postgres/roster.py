@@ -1,7 +1,7 @@
-"""The processes of a bot that share a store, as the server's sessions tell.
+"""The list of a bot's processes that share a store, from the server's sessions.
 
-The one that has the store has its row and its lock. Each that stands by has a session, which is named after
-it. Nothing is written for the list: a process at rest writes nothing.
+The active process has the row of the owner, and its lock. Each standby process has a session with a name that
+describes it. Nothing is written for the list: a process at rest writes nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .session import Connection, connect, named
 from .threads import ask
 
 _MOST: Final = 20
-"""Letters of a machine's name: the server cuts a session's name behind 63."""
+"""Maximum length of a machine's name here: the server cuts a session's name after 63 characters."""
 _WORKS: Final = (
     b"SELECT owner.name, coalesce(split_part(application_name, ' ', 4), ''), coalesce(host(client_addr), ''),"
     b" extract(epoch FROM clock_timestamp() - backend_start)::float8,"
@@ -45,16 +45,16 @@ AND usename = current_user AND datname = current_database() ORDER BY backend_sta
 @final
 @guarded
 class NodeRow:
-    """A process of a bot that lives.
+    """A living process of a bot.
 
     Attributes:
-        name: what people call it.
-        version: of triobot; empty: it isn't known.
-        address: from where the server hears it; empty: from its own machine.
-        seconds: for how long it has had its session.
-        works: it has the store; else it stands by, and takes events in.
-        waits_for: what the server has it wait for, in the server's words; empty: for nothing.
-        silent: for how many seconds it has told the server nothing, if that is long; else 0.
+        name: the process's name for people.
+        version: version of triobot; empty if unknown.
+        address: address from which the process is connected; empty: the server's own machine.
+        seconds: age of its session.
+        works: whether the process owns the store. If not, it stands by, and accepts events.
+        waits_for: what the session waits for on the server, in PostgreSQL's words; empty for nothing.
+        silent: for how many seconds the process has sent nothing, if that is long; else 0.
     """
 
     name: str
@@ -73,7 +73,7 @@ def name_as_standby(connection: Connection, address: PostgresAddress) -> None:
 
 
 async def read_postgres_nodes(place: str) -> Sequence[NodeRow]:
-    """Return the processes that share the store at this address: who has it first, then the longest there.
+    """Return the processes that share the store at this address: the owner first, then the oldest first.
 
     Raises: as `triobot.store.read_nodes`.
     """
@@ -105,5 +105,5 @@ def _read(connection: Connection, address: PostgresAddress) -> Sequence[NodeRow]
 
 
 def _name_of(address: PostgresAddress) -> str:
-    """Return what the names of sessions begin with that stand by for a store: a database may hold several."""
+    """Return the prefix of standby sessions' names for this store: a database may have several stores."""
     return f"node standby {key_of(address) % 2**32:08x} "

@@ -1,8 +1,8 @@
-"""Asks a server in a worker thread, and doesn't wait for one that stands still when the bot stops.
+"""Calls to a server in worker threads, which a stopping bot abandons when the server doesn't answer.
 
-Such a server keeps its connections and says nothing, so that a thread would wait in libpq for ever, and the
-process with it. What ends that is the socket: once it is shut down, libpq finds the connection lost. All of
-it goes by real time, in threads: the loop's clock may be a virtual one, which runs on while threads work.
+Such a server keeps its connections open and sends nothing, so that a thread would wait in libpq for ever, and
+the process with it. Shutting down the socket ends the wait: libpq finds the connection lost. All waits here
+are in real time and in threads: the loop's clock may be a virtual one, which runs on while threads work.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from .session import MADE, Connection
 R = TypeVar("R")
 
 PATIENCE: Final = 1.0
-"""How long an answer is waited for that nobody needs any more, in seconds."""
+"""How long a cancelled caller still waits for an answer, in seconds."""
 _AGAIN: Final = 0.1
 
 
 def cut(connection: Connection) -> None:
-    """Have whoever waits for this connection, in whatever thread, find it lost."""
+    """Shut down a connection's socket, so that every thread that waits for it finds the connection lost."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as shared:
         shared.shutdown(socket.SHUT_RDWR)
 
 
 def give_up(when: Callable[[], bool], do: Callable[[], None], over: threading.Event) -> None:
-    """Do this as soon as it is time, and again and again until it is over; in a thread of its own."""
+    """Call `do` once `when()` is true, and repeatedly until `over` is set; in a thread of its own."""
 
     def watch() -> None:
         while not over.wait(_AGAIN):
@@ -48,12 +48,12 @@ def give_up(when: Callable[[], bool], do: Callable[[], None], over: threading.Ev
 
 
 async def ask(work: Callable[[], R], *kept: Connection | None) -> R:
-    """Run this in a worker thread, and return what it returns, or raise what it raises.
+    """Run `work` in a worker thread; return its result or raise its error.
 
     Args:
-        kept: over which it asks, but for those that it makes.
+        kept: existing connections that `work` uses; new ones are found without this.
 
-    Cancellation: *atomic*: it is waited for, for `PATIENCE` seconds; then its connections are cut.
+    Cancellation: *atomic*: waits `PATIENCE` seconds for the thread, and then cuts its connections.
     """
     over, made = threading.Event(), [one for one in kept if one is not None]
     task, token = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token()
@@ -77,5 +77,5 @@ async def ask(work: Callable[[], R], *kept: Connection | None) -> R:
     trio.lowlevel.start_thread_soon(partial(context.run, work), deliver)
     done = cast("outcome.Outcome[R]", await trio.lowlevel.wait_task_rescheduled(hurry))
     if isinstance(done, outcome.Error):
-        await trio.lowlevel.checkpoint_if_cancelled()  # that may be why it has failed
+        await trio.lowlevel.checkpoint_if_cancelled()  # the cancellation may be the cause of the failure
     return done.unwrap()
