@@ -1,21 +1,21 @@
-"""Whose a store is: PostgreSQL's own lock, held by the session that commits.
+"""Ownership of a store: an advisory lock of PostgreSQL, held by the session that commits.
 
-A process has its store for as long as that session lives and holds the lock on the process's number: without
-it no commit succeeds, and while it lives nobody else takes what is the process's. Nothing is renewed, and a
-process at rest writes nothing.
+A process owns its store while this session lives and holds the lock on the process's number. Without the lock
+no commit succeeds, and while the session lives no other process takes the store. The lock needs no renewal,
+and a process at rest writes nothing.
 
-Who dies loses the lock with the session. A session that is lost while the process lives is made anew within a
-moment; so a lock counts as free once it has been so for `GRACE`. Who stands still, or is cut off, keeps the
-session on the server: whoever waits for the store ends one that has said nothing for three seconds, by what
-the server has heard and by its clock. One that waits for a row's lock or for the disk lives, and is let be.
-PostgreSQL's own `idle_session_timeout` can't do that: a Flush behind the answer switches it off, and psycopg
-sends one with each pipeline.
+A process that dies loses the lock with its session. A living process that loses its session makes a new one
+within a moment; so a lock counts as free only after `GRACE`. A process that is frozen or cut off keeps its
+session on the server. So a process that waits for the store ends a session which has sent nothing for three
+seconds, measured by the server. A session that waits for a row lock or the disk counts as alive, and is left
+alone. PostgreSQL's own `idle_session_timeout` can't do that: a Flush after the answer disables it, and
+psycopg sends one with each pipeline.
 
-The process says something every `SPEAKS_EVERY`, from a thread, in the turn of what commits: so an interpreter
-that stands still is silent, and a loop that is busy isn't. The same thread sees every `LOOK_EVERY` whether
-the session has ended. Nothing may begin that others see (`SpokenLease.held`) if the session was not seen to
-live for `GRACE`, since another process may have the store by then; or if nothing was heard for three seconds,
-since it may have been ended where a cut network doesn't tell.
+A process sends something every `SPEAKS_EVERY` seconds from a thread, when no commit is running. So a frozen
+interpreter is silent, and a busy event loop isn't. The same thread checks every `LOOK_EVERY` seconds whether
+the session has ended. The process must begin nothing that others see (`SpokenLease.held`) in two cases. The
+session was not seen alive for `GRACE`: another process may own the store by then. The server has answered
+nothing for three seconds: the session may have been ended, and a cut network doesn't report that.
 """
 
 from __future__ import annotations
@@ -30,49 +30,50 @@ from ...base.version import __version__
 from .session import Connection
 
 SECONDS: Final = 3.0
-"""How long an owner may say nothing, in seconds."""
+"""How long an owner may send nothing, in seconds."""
 GRACE: Final = 0.5
-"""How long a lock is free before its owner counts as dead, in seconds."""
+"""How long a lock must be free before its owner counts as dead, in seconds."""
 SPEAKS_EVERY: Final = 0.75
 LOOK_EVERY: Final = 0.25
 
 TAKE: Final = b"UPDATE owner SET id = $1, name = $2"
-"""Says whose the store is; the lock says whether that is still so."""
+"""Stores who owns the store; only the lock shows whether that is still true."""
 
 COUNT: Final = b"INSERT INTO commits VALUES ($1, 0)"
-"""Begins to count a process's commits."""
+"""Begins the count of a process's commits."""
 
-# By the number: the dead rows of all its commits may be there yet.
+# By the number, because the dead rows of all its commits may still be there.
 CUT: Final = b"DELETE FROM commits WHERE node = $1 AND n = (SELECT max(n) FROM commits WHERE node = $1)"
-"""Forget a process: one's own, or one whose lock `free_for` has found free in this transaction."""
+"""Deletes a process's count: its own, or that of a process whose lock `free_for` found free in this
+transaction."""
 
 SETTLE: Final = b"SELECT max(n) FROM commits WHERE node = $1"
-"""Asks how many commits a process has made; NULL: others have what it had."""
+"""Returns the number of a process's commits; NULL: another process has taken its store."""
 
 SETTLE_SURELY: Final = b"SELECT n FROM commits WHERE node = $1 ORDER BY n DESC LIMIT 1 FOR UPDATE"
-"""The same, after a COMMIT whose answer was lost: a lock makes it a commit, which waits for synchronous
-standbys, so that what it finds is there as well."""
+"""The same, after a COMMIT whose answer was lost. FOR UPDATE makes the query a commit that waits for
+synchronous standbys, so that they have what it finds."""
 
 LIVES: Final = b"NOT pg_try_advisory_xact_lock_shared(owner.id)"
-"""Whether the owner lives."""
+"""Condition: the owner lives."""
 
 SESSION: Final = b"pg_stat_activity ON starts_with(application_name || ' ', 'node owner ' || owner.id || ' ')"
-"""The owner's session."""
+"""Joins the owner's session."""
 
 SILENT: Final = f"""coalesce(CASE
     WHEN wait_event_type = 'Client' AND state_change < clock_timestamp() - interval '{SECONDS} s'
     THEN extract(epoch FROM clock_timestamp() - state_change) END, 0)::float8""".encode()
-"""For how many seconds the server has waited for a session's next word, if that is long; else 0."""
+"""For how many seconds the server has waited for the session, if that is long; else 0."""
 
 THERE: Final = b"SELECT to_regclass('owner') IS NOT NULL"
-"""Whether there is a store."""
+"""Returns whether there is a store."""
 
 _HOLD: Final = b"SELECT pg_advisory_lock($1)"
 _END_OLDER: Final = (
     b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     b" WHERE application_name = $1 AND usename = current_user AND pid <> pg_backend_pid()"
 )
-# It waits for the end, so that the look behind it finds the lock free.
+# Waits for the end of the session, so that a following check finds the lock free.
 _END_SILENT: Final = f"""SELECT pg_terminate_backend(pid, 200) FROM pg_stat_activity
     WHERE usename = current_user AND datname = current_database()
     AND application_name LIKE 'node %'
@@ -80,18 +81,18 @@ _END_SILENT: Final = f"""SELECT pg_terminate_backend(pid, 200) FROM pg_stat_acti
     AND state_change < clock_timestamp() - interval '{SECONDS} s'
     AND (state <> 'idle' OR application_name LIKE 'node owner %')""".encode()
 _IS_FREE: Final = b"SELECT pg_try_advisory_xact_lock_shared($1)"
-# Since when, and until when at least, the lock of a process has been free, by its number, as this process has
-# seen it; in any thread.
+# For each process's number: since when the lock has been free, and when that was last checked, as far as this
+# process has seen. Used in any thread.
 _free: Final[dict[int, tuple[float, float]]] = {}
 
 
 def hold(connection: Connection, node: int) -> None:
-    """Have this session hold a process's lock, in place of an older one of its own.
+    """Make this session hold the process's lock, and end an older session of the same process.
 
-    Behind this nothing is under way that the older one had begun.
+    When this returns, nothing that the older session began is still running.
 
     Raises:
-        psycopg.Error: not now.
+        psycopg.Error: the lock can't be taken now.
     """
     name = f"node owner {node} {__version__}"
     connection.execute(f"SET application_name = '{name}'".encode(), prepare=False)
@@ -100,17 +101,17 @@ def hold(connection: Connection, node: int) -> None:
 
 
 def end_silent(connection: Connection) -> None:
-    """End the sessions of owners that have said nothing for three seconds.
+    """End the sessions of owners that have sent nothing for three seconds.
 
-    And whichever of a process stands still between statements that it sends without waiting for answers.
+    Also end other sessions of a bot that are silent in the middle of a transaction.
     """
     connection.execute(_END_SILENT)
 
 
 def free_for(connection: Connection, node: int) -> float | None:
-    """Return for how many seconds this process has seen a process's lock free; None: it isn't.
+    """Return for how many seconds this process has seen a lock free; None: the lock is not free.
 
-    In a transaction it stays free to its end: whose it was can't have it back before.
+    In a transaction, a free lock stays free until the end: its process can't take it back before.
     """
     (free,) = connection.execute(_IS_FREE, (node,)).fetchone() or (False,)
     now = time.monotonic()
@@ -118,21 +119,21 @@ def free_for(connection: Connection, node: int) -> float | None:
     if not free:
         return None
     if now - seen > 2 * GRACE:
-        since = now  # its session may have been made anew in between, and lost again
+        since = now  # the owner may have had another session between the two checks
     _free[node] = since, now
     return now - since
 
 
 @final
 class SpokenLease:
-    """What a process believes of its lock, and the thread that looks after it; may be told in any thread.
+    """Estimate of how long this process certainly owns the store, and the thread that checks its session.
 
-    It counts from the moment *before* it asked, by a clock that goes on while the machine sleeps and which
-    nobody sets: so it stops believing no later than others may take what it has.
+    Time counts from *before* a question was sent, by a clock that is never set and goes on while the machine
+    sleeps. So the estimate ends before other processes may take the store. Usable in any thread.
 
     Args:
         node: the process's number.
-        asked: what `triobot.base.clock.steady_time` was before the lock was had.
+        asked: `triobot.base.clock.steady_time` before the lock was taken.
     """
 
     def __init__(self, node: int, asked: int) -> None:
@@ -141,30 +142,33 @@ class SpokenLease:
         self._over = threading.Event()
 
     def begin(self, look: Callable[[bool], bool]) -> None:
-        """Look after it from now on, until `end`.
+        """Check the session regularly from now on, until `end`.
 
         Args:
-            look: returns whether the session lives, and says something over it if it is told to; in a thread.
+            look: returns whether the session lives; sends something over it if its argument is True. Called
+                in a thread.
         """
-        # A daemon: a server that doesn't answer must not keep the process from ending.
+        # A daemon: a server that doesn't answer must not keep the process alive.
         threading.Thread(target=self._keep, args=(look,), name="triobot owner", daemon=True).start()
 
     def hear(self, asked: int) -> None:
-        """Hear that the session has answered what was asked at this moment."""
+        """Record that the server has answered a question of this time."""
         self._heard_at = asked
 
     def held(self) -> float:
-        """Return for how many seconds more nobody else can have the store; 0 if they may."""
+        """Return for how many seconds more the store certainly belongs to this process; 0 if that isn't
+        certain.
+        """
         now = steady_time()
         left = min(SECONDS - (now - self._heard_at) / 1000, GRACE - (now - self._seen_at) / 1000)
         return max(0.0, left)
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self._over.set()
 
     def _keep(self, look: Callable[[bool], bool]) -> None:
         while not self._over.wait(LOOK_EVERY):
             now = steady_time()
-            # What is lost counts as never seen: the time of another process begins with its end.
+            # A lost session counts as never seen: other processes may count the time from its end.
             self._seen_at = now if look(now - self._heard_at >= SPEAKS_EVERY * 1000) else 0

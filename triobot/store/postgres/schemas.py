@@ -1,4 +1,4 @@
-"""The schema of a store: how it is made, and that it is the one that is meant."""
+"""The schema of a store: how it is made, and checks that it is this bot's."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from .session import Connection, Session, named
 
 _MADE: Final = (
     b'CREATE TABLE meta (name text COLLATE "C" PRIMARY KEY, value text COLLATE "C" NOT NULL)',
-    # One row: the number of the process that has the store, and what it is called for people.
+    # One row: the number of the process that owns the store, and the process's name for people.
     b'CREATE TABLE owner (id bigint, name text COLLATE "C")',
     b"INSERT INTO owner VALUES (NULL, NULL)",
-    # How many commits a process has made, in one row; see `transactions`.
+    # The number of commits of each process, in one row each; see `transactions`.
     b"CREATE TABLE commits (node bigint, n bigint, PRIMARY KEY (node, n))",
-    # A row with the last number of an event would leave a dead version for each commit.
+    # A table row for the last event's number would leave a dead version for each commit.
     b"CREATE SEQUENCE numbers MINVALUE 0",
     b"SELECT setval('numbers', 0)",
     ORDERS,
     ANSWERS,
 )
-# Their rows come and go: what is dead is to be cleared away by its number, and not by the table's size.
+# The rows of these tables come and go: vacuum after a number of dead rows, whatever the table's size.
 _CLEARED: Final = tuple(
     f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,"
     " autovacuum_vacuum_cost_delay = 0)".encode()
@@ -54,15 +54,15 @@ def make_store(
     rebind: bool,
     copying: Copying | None = None,
 ) -> None:
-    """See that the schema is ours and can be read, or make it; nothing else is changed.
+    """Check the schema, or make it if there are no tables; change nothing else.
 
     Args:
-        copying: it is to be copied, or to become a copy.
+        copying: role of the store in a copy, if any.
 
     Raises:
-        ConfigError: it is another store's, or there is none and none is to be made.
-        StoreCorruptError: it is another program's.
-        StoreVersionError: a newer triobot made it.
+        ConfigError: the schema is another store's, or it doesn't exist and must not be made.
+        StoreCorruptError: the schema is another program's.
+        StoreVersionError: a newer triobot made the schema.
     """
     name, run = named(address), session.run
     tables = check_store(session, address, None if rebind else stamp)
@@ -71,7 +71,7 @@ def make_store(
     if tables:
         return
     with session.connection.transaction():
-        # Of several that begin at once one makes it; the lock goes with the transaction.
+        # If several processes begin at once, one makes the schema; the lock ends with the transaction.
         run(b"SELECT pg_advisory_xact_lock($1)", (key_of(address),))
         if not _tables_of(session, address.schema):
             assert stamp is not None
@@ -88,10 +88,10 @@ def make_store(
 
 
 def check_store(session: Session, address: PostgresAddress, stamp: Stamp | None) -> set[str]:
-    """See that what is there is a store that can be read, and return its tables; none: there is nothing.
+    """Check that the schema is a readable store; return the names of its tables, or none without tables.
 
     Args:
-        stamp: whose it has to be; None: anybody's.
+        stamp: platform and bot that the store must belong to; None: any.
 
     Raises: as `make_store`.
     """
@@ -110,12 +110,12 @@ def check_store(session: Session, address: PostgresAddress, stamp: Stamp | None)
 
 
 def is_there(connection: Connection, address: PostgresAddress) -> bool:
-    """Return whether there are tables in the schema of this address, whosever they are."""
+    """Return whether there are tables in the schema of this address, also of another program."""
     return bool(_tables_of(Session(connection), address.schema))
 
 
 def migrate(session: Session, stamp: Stamp | None, *, rebind: bool) -> None:
-    """Bring the schema up to date, and bind the store to another stamp, in the transaction that is open."""
+    """Bring the schema up to date, and rebind the store if wanted, in the open transaction."""
     for migration in due_migrations(stored_version(session), MIGRATIONS):
         _migrate_to(session, migration)
     if rebind and stamp is not None:
@@ -123,18 +123,18 @@ def migrate(session: Session, stamp: Stamp | None, *, rebind: bool) -> None:
 
 
 def key_of(address: PostgresAddress) -> int:
-    """Return the number of the advisory lock under which the schema of a store is made."""
+    """Return the number of the advisory lock for making a store's schema."""
     digest = hashlib.sha256(f"triobot {address.schema}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
 def numbers_key(address: PostgresAddress) -> int:
-    """Return the number of the advisory lock under which events get their numbers."""
+    """Return the number of the advisory lock for taking numbers of events."""
     return key_of(address) ^ 2
 
 
 def _make_schema(session: Session, schema: str) -> None:
-    # CREATE SCHEMA IF NOT EXISTS asks for the right to make one even where it is there.
+    # CREATE SCHEMA IF NOT EXISTS requires the right to make a schema even if the schema exists.
     if session.run(b"SELECT 1 FROM pg_namespace WHERE nspname = $1", (schema,)).fetchone() is None:
         session.run(f'CREATE SCHEMA "{schema}"'.encode())
 

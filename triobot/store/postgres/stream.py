@@ -1,9 +1,9 @@
-"""Statements that go to the server one behind the other, of which no answer is waited for.
+"""Streams: statements that are sent to the server one after another, without waiting for their answers.
 
-A statement is held back until the next one comes: by then it is known whether its caller counts the rows that
-it changes. If so, it is taken to change what it should, and the server is told to let it fail otherwise; then
-all that is behind it in the stream fails, too, a COMMIT included. Rows for one of the statements of
-`dialect.TOGETHER` are gathered, and go together. Who wants to read rows waits for the answer.
+A statement is delayed until the next one comes. By then, its caller has read `rowcount` or not. If so,
+`rowcount` returns the expected number of rows, and the statement is sent in a form that fails on any other
+number. All statements behind it, the COMMIT included, then fail too. Rows for a statement in
+`dialect.TOGETHER` are gathered, and sent together. Reading rows of a result waits for the answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Found: TypeAlias = psycopg.Cursor[TupleRow]
 
 @final
 class Streamed:
-    """What will come of a statement; `triobot.store.sql.Cursor`."""
+    """Future result of a delayed statement; `triobot.store.sql.Cursor`."""
 
     __slots__ = ("_stream", "rows", "statement")
 
@@ -32,12 +32,12 @@ class Streamed:
 
     @property
     def rowcount(self) -> int:
-        """Return how many rows it is to change: one for each row of values."""
+        """Number of rows that the statement must change: one for each row of values."""
         self._stream.send(self, counted=True)
         return len(self.rows)
 
     def fetchone(self) -> Any:
-        """Wait for the first row, or None."""
+        """Wait for the first row, and return it or None."""
         return self._stream.send(self).fetchone()
 
     def fetchall(self) -> list[Any]:
@@ -47,7 +47,7 @@ class Streamed:
 
 @final
 class Gathered:
-    """What will come of rows that are gathered; `triobot.store.sql.Cursor`."""
+    """Result of rows that are gathered; `triobot.store.sql.Cursor`."""
 
     __slots__ = ("rowcount",)
 
@@ -59,7 +59,7 @@ class Gathered:
         return None
 
     def fetchall(self) -> list[Any]:
-        """Return no rows."""
+        """Return nothing: such a statement returns no rows."""
         return []
 
 
@@ -74,7 +74,7 @@ class Stream:
         self._late: list[tuple[Found, Callable[[list[Any]], None]]] = []
 
     def run(self, statement: str, rows: Iterable[Sequence[Any]]) -> Streamed | Gathered:
-        """Have a statement of the tables run for each of these rows of values."""
+        """Run a statement of the tables for each of these rows of values, later."""
         if (together := TOGETHER.get(statement)) is not None:
             self._send_held()
             return self._gather(statement, together, rows)
@@ -86,7 +86,7 @@ class Stream:
         gathered, count = self._gathered.setdefault(statement, {}), 0
         for row in rows:
             if row[together.apart] in gathered:
-                # What goes together can't see one another.
+                # Rows that are sent together can't see each other's effects.
                 self.send_all()
                 gathered = self._gathered.setdefault(statement, {})
             gathered[row[together.apart]] = row
@@ -94,7 +94,7 @@ class Stream:
         return Gathered(count)
 
     def send_all(self) -> None:
-        """Send whatever was held back."""
+        """Send all delayed statements and gathered rows."""
         self._send_held()
         if not self._gathered:
             return
@@ -110,7 +110,11 @@ class Stream:
             self.send(self._held)
 
     def send(self, streamed: Streamed, *, counted: bool = False) -> Found:
-        """Send what is held back, counting on it to change a row for each row of values, or not."""
+        """Send the delayed statement.
+
+        Args:
+            counted: whether the statement must fail unless it changes one row for each row of values.
+        """
         assert streamed is self._held, "the rows of a statement are counted or read before the next one"
         self._held = None
         statement = (surely if counted else translated)(streamed.statement)
@@ -121,11 +125,11 @@ class Stream:
         return cursor
 
     def later(self, found: Streamed, take: Callable[[list[Any]], None]) -> None:
-        """Have the rows of a statement taken once they are there."""
+        """Send a statement, and call `take` with its rows once they are there."""
         self._late.append((self.send(found), take))
 
     def take_late(self) -> None:
-        """Take the rows that were to be taken later; they are here, or are waited for."""
+        """Process the rows of `later`, waiting for them if needed."""
         late, self._late = self._late, []
         for cursor, take in late:
             take(cursor.fetchall())

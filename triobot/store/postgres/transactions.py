@@ -1,19 +1,19 @@
-"""Runs the writer's batches in PostgreSQL, one transaction each, under the store's fence.
+"""Transactions: runs the writer's batches in PostgreSQL, one transaction each, under the store's fence.
 
-A transaction begins by moving the process's count of commits under its fence: the process's own lock, which
-the transaction takes once more, so that it holds whatever stands between. If another process has the store,
-that moves nothing: the transaction ends there, nothing is stored, and this process never stores anything
-again. So a take-over waits while a transaction is under way.
+Each transaction first increments the process's count of commits. That is possible only with the fence: the
+transaction takes the process's own advisory lock once more, so that the lock holds whatever is between the
+process and the server. If another process owns the store, the statement changes no row. The transaction ends
+there, nothing is stored, and this process never stores anything again. A take-over waits while a transaction
+is open.
 
-If the connection is lost, whatever was not committed is gone. A new session looks at the fence and the count,
-and the batch is done once more; if there is no server, its callers are told that nothing was stored. Where
-the connection was lost at COMMIT, only the count tells whether it was done: so it is asked for, for as long
-as `SETTLE_SECONDS`, before any caller gets an answer. Without it the store is broken: what was in that commit
-may or may not be stored.
+If the connection is lost, all uncommitted work is lost. A new session checks fence and count, and the batch
+is run again. Without a server, the callers get an error: nothing was stored. If the connection was lost at
+COMMIT, only the count shows whether the COMMIT succeeded. So the count is read, for up to `SETTLE_SECONDS`,
+before any caller gets an answer. If that fails, the store is broken: the commit may or may not be stored.
 
-A batch goes to the server as one stream of statements, with the COMMIT at its end, and waits for answers
-where it needs a row; see `stream` and `rows`. As on SQLite, a unit that fails takes the whole batch back,
-which is done again with a savepoint for each, so that a refused unit refuses only itself.
+A batch goes to the server as one stream of statements with the COMMIT at the end. It waits for answers only
+where it needs a row; see `stream` and `rows`. As on SQLite, a failing job rolls the whole batch back. The
+batch is then run again with a savepoint for each job, so that the failure affects its own caller alone.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from .stream import Stream
 from .threads import cut
 
 SETTLE_SECONDS: Final = 30.0
-"""How long the answer of a COMMIT is looked for, in real time."""
+"""How long the outcome of a COMMIT is searched for, in seconds of real time."""
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
-# What is known before the first row may be less than what the sequence has, or 0.
+# Only forwards: before the first row, the process may know a smaller number than the sequence, or 0.
 _NUMBER: Final = b"SELECT setval('numbers', $1) FROM numbers WHERE last_value < $1"
-# Given the process's number and the count as it is known, they move the count, and return it or fail. It is a
-# row for each number: a counter in one row would leave a dead version for each commit, and each commit would
-# walk them all beside a long transaction.
+# Given the process's number and its known count, increment the count, and return it or fail. Each count is a
+# new row: updates of one row would leave a dead version for each commit, and beside a long transaction, every
+# commit would go through all of them.
 _MOVED: Final = (
     b"WITH held AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1) AS yes), old AS (DELETE FROM"
     b" commits USING held WHERE yes AND node = $1 AND n = $2 RETURNING node, n), put AS (INSERT INTO"
@@ -58,7 +58,7 @@ _MOVE_OR_FAIL: Final = _MOVED + b"1 / count(*) FROM put"
 
 
 class _LostError(Exception):
-    """The connection is lost, and nothing that was not committed is stored."""
+    """The connection is lost, and no uncommitted work is stored."""
 
 
 class _EndedError(Exception):
@@ -70,11 +70,12 @@ class PostgresTransactions:
     """Runs batches on the session of a store, one at a time.
 
     Args:
-        session: its connection is replaced when it is lost.
+        session: the session; its connection is replaced when it is lost.
         tables: the rows, over the same session.
-        renew: makes a new session, and returns it with the count of commits; None: others have the store.
-        lease: told of each answer.
-        name: of the store, for errors.
+        renew: makes a new connection, and returns it with the count of commits; None: another process has the
+            store.
+        lease: the lease that each answer of the server extends.
+        name: name of the store, for errors.
     """
 
     def __init__(
@@ -97,28 +98,28 @@ class PostgresTransactions:
 
     @property
     def broken(self) -> StoreError | None:
-        """Return why nothing may be asked any more, as a fresh error, or None."""
+        """Why the store refuses all further work, as a fresh error, or None."""
         return None if self._broken is None else self._broken()
 
     @property
     def commits(self) -> int:
-        """Return how many there are, as far as this process knows."""
+        """Number of this process's commits, as far as it knows."""
         return self._commits
 
     def give_up(self) -> None:
-        """Wait for the server no more: it doesn't answer, and the store is to be closed; in any thread."""
+        """Stop waiting for the server, since the store is being closed; callable in any thread."""
         self._gives_up = True
         cut(self._session.connection)
 
     def checkpoint(self) -> None:
-        """Do nothing: the server checkpoints by itself."""
+        """Do nothing: the server makes its own checkpoints."""
 
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
-        """Run a batch, and tell for each whether it failed; what didn't fail is durable.
+        """Run a batch; return an error or None for each job. Jobs without an error are durable.
 
-        Reads see what the writes before them did. Rows that were noted as consumed they don't see.
+        Reads see the writes before them in the batch. Reads don't see rows that are noted as consumed.
         """
-        # All that isn't written yet is in each batch: what couldn't be comes again with the next one.
+        # A Noted job that failed is in the next batch again, so the batch names all consumed rows.
         if consumed := [seq for job in batch if isinstance(job, Noted) for seq in job.consumed]:
             self._tables.read_no_more(consumed)
         asked = steady_time()
@@ -159,10 +160,10 @@ class PostgresTransactions:
         return verdicts
 
     def look(self, settle: bytes | None) -> None:
-        """See that the session lives, and make it anew if it doesn't; see `ownership`.
+        """Check that the session lives, and replace it if it doesn't; see `ownership`.
 
         Args:
-            settle: asks for the count, so that something is said; None: nothing is.
+            settle: a query for the count, to send something to the server; None: send nothing.
         """
         asked = steady_time()
         if self._broken is not None:
@@ -190,10 +191,10 @@ class PostgresTransactions:
         self._uncounted = False
 
     def put(self, work: Callable[[], object]) -> None:
-        """Do something in a transaction of its own, which raises what goes wrong.
+        """Run `work` in a transaction of its own.
 
         Raises:
-            StoreError: it isn't stored, or that isn't known.
+            StoreError: `work` isn't stored, or it is unknown whether it is.
         """
         try:
             try:
@@ -210,7 +211,7 @@ class PostgresTransactions:
         if verdict is not None:
             raise verdict
 
-    # --- one unit
+    # --- one job
 
     def _read(self, job: Job[Any]) -> Exception | None:
         try:
@@ -220,10 +221,10 @@ class PostgresTransactions:
         return None
 
     def _all_well(self, batch: Sequence[Job[Any]]) -> bool:
-        """Run and commit them without savepoints, and wait for as few answers as can be.
+        """Run and commit the jobs without savepoints, waiting for as few answers as possible.
 
         Returns:
-            Whether all is stored; if not, one of them failed, and nothing is.
+            Whether all jobs are stored. If not, one of them failed, and none is stored.
         """
         done, committing = self._commits + 1, False
         try:
@@ -240,7 +241,7 @@ class PostgresTransactions:
             if self._session.lost_with(error) and committing:
                 if not self._settle(done):
                     raise _LostError(first_line(error)) from None
-                # What its statements returned is lost, too.
+                # The results of its statements are lost, too.
                 self._uncounted = True
             else:
                 self._verdict(error)
@@ -253,7 +254,7 @@ class PostgresTransactions:
         return True
 
     def _run_all(self, batch: Sequence[Job[Any]], stream: Stream) -> None:
-        """Run them in their order; before the first that looks at what is stored, ask for all at once."""
+        """Run the jobs in order; before the first one that reads rows, read the rows of all in one trip."""
         looking = [job for job in batch if looks(job)]
         for job in batch:
             if looking and job is looking[0]:
@@ -279,11 +280,11 @@ class PostgresTransactions:
         return None
 
     def _verdict(self, error: Exception) -> Exception:
-        """Return what a unit's caller is told.
+        """Return the error for a job's caller.
 
         Raises:
-            _LostError: the connection is lost, and the unit has nothing to do with it.
-            _EndedError: nothing may be asked any more.
+            _LostError: the connection is lost, for a reason outside the job.
+            _EndedError: the store is broken.
         """
         if self._session.lost_with(error):
             raise _LostError(first_line(error)) from None
@@ -306,7 +307,7 @@ class PostgresTransactions:
             self._roll_back()
             raise _LostError(first_line(error)) from verdict
         if row is None:
-            # Whether another process has the store, or the count is another one, a new session finds.
+            # A new session finds out whether another process owns the store, or the count is another one.
             self._session.close()
             raise _LostError("its commits are counted no more")
 
@@ -341,7 +342,7 @@ class PostgresTransactions:
         return verdicts
 
     def _settle(self, done: int) -> bool:
-        """Find out whether a COMMIT was done whose answer is lost: whether the count is `done`."""
+        """Return whether a COMMIT with a lost answer was done: whether the count is `done`."""
         until, pause = time.monotonic() + SETTLE_SECONDS, _FIRST_PAUSE
         while True:
             try:
@@ -362,11 +363,11 @@ class PostgresTransactions:
         self._return(self._commits)
 
     def _return(self, *counts: int) -> int:
-        """Make a new session, and return the count of commits, which must be one of these.
+        """Replace the session; return the count of commits, which must be one of `counts`.
 
         Raises:
-            _LostError: not now.
-            _EndedError: the store is another process's, or commits are missing.
+            _LostError: there is no session now.
+            _EndedError: another process owns the store, or commits are missing.
         """
         self._session.close()
         if self._gives_up:
@@ -389,11 +390,11 @@ class PostgresTransactions:
             return count
 
     def _go_on(self, connection: Connection) -> None:
-        """Note that nothing is missing, if the server is another one or goes on in another history."""
+        """Store that no commit is missing, in case the server is another one or has another history."""
         try:
             go_on(connection, self._name)
         except psycopg.Error as error:
-            connection.close()  # else the next batch would go on without this
+            connection.close()  # otherwise the next batch would go on without this
             raise _LostError(first_line(error)) from None
 
     def _taken_over(self) -> NoReturn:
