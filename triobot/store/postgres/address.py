@@ -1,4 +1,4 @@
-"""The address of a store in PostgreSQL: what libpq takes, the schema, and what is accepted."""
+"""The address of a store in PostgreSQL: libpq's connection string, the schema, and accepted risks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...base.frozen import guarded
 from ...errors import ConfigError
 
 SCHEMA: Final = "triobot"
-"""The schema of a store whose address names none."""
+"""The default schema."""
 
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret")
 _SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")
@@ -26,13 +26,13 @@ _FORM: Final = (
 @final
 @guarded
 class PostgresAddress:
-    """Where a store is.
+    """The parsed address of a store.
 
     Attributes:
-        conninfo: what libpq is given; it holds no password.
-        schema: the schema that holds the store.
-        accept_loss: take a server that may lose what it has acknowledged.
-        hosts: how many servers it names.
+        conninfo: libpq's connection string, without a password.
+        schema: the schema of the store.
+        accept_loss: whether a server may be used that can lose acknowledged commits.
+        hosts: number of servers in the address.
     """
 
     conninfo: str
@@ -42,12 +42,13 @@ class PostgresAddress:
 
 
 def read_address(place: str) -> PostgresAddress:
-    """Read what stands behind ``postgresql:``.
+    """Parse the part of an address behind ``postgresql:``.
 
-    Behind ``?`` stand ``schema=NAME`` and ``accept-loss``; in an address with ``//`` libpq's parameters, too.
+    The part behind ``?`` may contain ``schema=NAME`` and ``accept-loss``; in an address with ``//`` also
+    libpq's parameters.
 
     Raises:
-        ConfigError: it can't be read, or holds a password. Repeats nothing of it.
+        ConfigError: the address can't be parsed, or contains a password. Repeats nothing of the address.
     """
     body, _, query = place.partition("?")
     schema, accept_loss = SCHEMA, False
@@ -72,7 +73,7 @@ def read_address(place: str) -> PostgresAddress:
     try:
         given = conninfo_to_dict(conninfo)
     except psycopg.Error:
-        # Its text repeats the address, which may hold a password.
+        # libpq's error repeats the address, which may contain a password.
         raise ConfigError(f"this address can't be read; {_FORM}") from None
     if any(name in given for name in _SECRETS):
         raise ConfigError(
@@ -84,7 +85,7 @@ def read_address(place: str) -> PostgresAddress:
 
 
 def from_the_other_end(conninfo: str) -> dict[str, Any]:
-    """Return what connects to the last of several servers that may be had, where this does to the first."""
+    """Return parameters with the hosts in reverse order: they connect to the last usable server."""
     given = conninfo_to_dict(conninfo)
     for name in ("host", "hostaddr", "port"):
         if name in given:

@@ -1,17 +1,19 @@
-"""Takes events in for a store, whichever process has that.
+"""Admission: accepts events into a store in any process, whichever process owns the store.
 
-An event is in the inbox before its 200, and whoever has the store reads it from there. So a process that
-stands by refuses none, and one that dies with the store in its hands leaves none unread.
+An event is in the inbox before its 200, and the owner of the store reads it from there. So a standby process
+refuses no event, and an owner that dies leaves no event unread.
 
-One transaction takes in all that has arrived. Whatever goes wrong on the way, the same batch is sent again,
-and finds its own keys: that needs no count and no lock. An event is taken in within `ADMITTED_WITHIN` seconds
-of its arrival by the server's clock, or never. Else a batch that is sent again, or comes late over a healed
-network, would take in what was meanwhile repeated at another process, answered there and forgotten. Within
-that time it is told by when it arrived: new words come behind the 200 of the equal ones, and so behind their
-arrival. That a 200 was written is sent again, too, and is said of what had arrived by then.
+One transaction inserts all events that have arrived. After any error, the same batch is sent again and finds
+its own keys, so the repetition needs neither a count nor a lock. An event is inserted within
+`ADMITTED_WITHIN` seconds of its arrival by the server's clock, or never. Without this limit, a delayed or
+repeated batch might insert an event that the platform has meanwhile repeated to another process, which
+answered and forgot it. Within the limit, the time of arrival distinguishes two equal events: a user's second
+message comes after the 200 of the first one, and so after its arrival. The note that a 200 was written is
+sent again too, and applies to deliveries that had arrived by then.
 
-Numbers are drawn under one lock, which a transaction holds to its end: so rows become visible in the order of
-their numbers, and nothing is read before what came earlier. Nobody waits longer for it than for a commit.
+Numbers are taken under one lock, which a transaction holds to its end. So rows become visible in the order of
+their numbers, and the owner never reads a row before an earlier one. No transaction waits longer for the lock
+than a commit takes.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from .session import Connection, Session, connect, make_connection, named
 from .threads import ask
 
 ADMITTED_WITHIN: Final = 5.0
-"""Seconds; so a proxy waits for longer than that."""
+"""Seconds; a proxy must wait longer than this."""
 MOST_AT_ONCE: Final = 500
 MOST_BYTES: Final = 1024 * 1024
 _MOST_KNOWN: Final = 10_000
@@ -55,7 +57,7 @@ _LOOK_EVERY: Final = 0.5
 _ASK_CLOCK_EVERY: Final = 5_000
 _LAST_SECONDS: Final = 0.5
 _NOTED_WITHIN: Final = 0.02
-"""How soon it is written that a 200 was fully written, if no event comes that it could go with."""
+"""How soon it is stored that a 200 was fully written, in seconds, if no event takes the note along."""
 _NOTHING: Final = StoreStatistics(0, 0, 0)
 
 _NAME: Final = b"SET application_name = 'node admission'"
@@ -121,7 +123,7 @@ _MAY_WRITE: Final = (
 
 @attrs.define(eq=False)
 class _ToAdmit:
-    """An event on its way, until when it may be taken in by our clock, and what has become of it."""
+    """An event to be inserted, the steady-clock time of its deadline, and the result."""
 
     arrival: Arrival
     quota: Quota
@@ -137,24 +139,25 @@ class _ToAdmit:
 
 @final
 class Admission:
-    """The way in for events, `triobot.webhook.inbox.Admits`; and what a process that stands by reads.
+    """The admission of events, `triobot.webhook.inbox.Admits`; also reads settings for a standby process.
 
     Attributes:
-        process: what this process is called for people.
-        store: the store itself, while this process has it.
-        news: called when events have been put in by this process; never waits.
-        heard: called with the server's time of day, between two readings of `steady_time`, in any thread.
+        process: name of this process for people.
+        store: the store itself, while this process owns it.
+        news: called when this process has inserted events; never waits.
+        heard: called with the server's time of day, read between two readings of `steady_time`; in any
+            thread.
     """
 
     def __init__(self, address: PostgresAddress) -> None:
         self._address = address
         self._key = numbers_key(address)
         self._connection: Connection | None = None
-        # How far the server's clock is ahead of ours, in milliseconds; None: to be asked.
+        # How far the server's clock is ahead of the steady clock, in milliseconds; None: unknown.
         self._ahead: int | None = None
         self._ask_clock_at = 0
         self._waiting: list[_ToAdmit] = []
-        # By key, when events came whose 200 is not written yet, and when those came whose 200 is.
+        # Arrival times by key: of events whose 200 is not written yet, and of those whose 200 is written.
         self._came: dict[str, int] = {}
         self._answered: dict[str, int] = {}
         self._some = trio.Event()
@@ -171,19 +174,19 @@ class Admission:
         beginning: object = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
-        """Take an event in; whoever has the store handles it.
+        """Insert an event; the owner of the store handles it.
 
         Raises:
-            StoreAwayError: it could not be taken in in time. It never will be; if an answer to a COMMIT was
-                lost, it may be in the inbox already, where a repetition finds its key.
+            StoreAwayError: the event could not be inserted in time, and never will be. If the answer to a
+                COMMIT was lost, the event may be in the inbox already; a repetition finds its key there.
 
         Cancellation: *ambiguous*.
         """
         admit_arrival(arrival)
-        if arrival.key is None:  # what is sent again has to be known
+        if arrival.key is None:  # a repeated batch must find this event again
             arrival = attrs.evolve(arrival, key=f"request:{arrival.chat_id}:{uuid4().hex}")
         elif arrival.at == self._answered.get(arrival.key):
-            arrival = attrs.evolve(arrival, at=arrival.at + 1)  # new words of the same millisecond
+            arrival = attrs.evolve(arrival, at=arrival.at + 1)  # a new event in the same millisecond
         if self.statistics().inbox_bytes + len(arrival.body) > quota.bytes_in_all:
             await trio.lowlevel.checkpoint()
             return OverQuota(whole=True)
@@ -197,14 +200,14 @@ class Admission:
         assert one.answer is not None
         if arrival.key is not None and not arrival.once:
             self._came[arrival.key] = arrival.at
-            if len(self._came) > _MOST_KNOWN:  # whose sender had left before the 200
+            if len(self._came) > _MOST_KNOWN:  # requests that were cut off before the 200
                 del self._came[next(iter(self._came))]
         if on_commit is not None and isinstance(one.answer, InboxRow):
             on_commit(one.answer)
         return one.answer
 
     async def commit(self, kept: KeepRaw | RaiseAlarm) -> None:
-        """Keep a request that could not be read, or an alarm of this process."""
+        """Store an unreadable request, or an alarm of this process."""
         if self.store is not None:
             await self.store.commit(kept)
             return
@@ -227,28 +230,28 @@ class Admission:
             self._some.set()
 
     async def wait_noted(self) -> None:
-        """Wait until it is written which 200s were fully written."""
+        """Wait until all noted 200s are stored."""
         while self._answered:  # noqa: ASYNC110 - at the very end
             await trio.sleep(_NOTED_WITHIN)
 
     async def check(self) -> None:
-        """See whether the database can be asked now.
+        """Check that the database answers now.
 
         Raises:
-            StoreAwayError: it can't.
+            StoreAwayError: the database doesn't answer.
         """
         await self.ask(lambda connection: connection.execute(_CLOCK))
 
     def statistics(self) -> StoreStatistics:
-        """Return where the store stands, as far as this process knows: while it has it."""
+        """Return the store's counts, if this process owns the store; otherwise zeros."""
         return _NOTHING if self.store is None else self.store.statistics()
 
     async def settings(self, stamp: Stamp) -> Mapping[str, str]:
-        """Read what the store keeps for the whole bot, whoever has it, and the server's time of day.
+        """Read the settings of the store, whichever process owns it, and the server's time of day.
 
         Raises:
-            ConfigError, StoreError: the store is another bot's, or none that this triobot or role can use.
-            StoreAwayError: it can't be read now.
+            ConfigError, StoreError: the store is another bot's, or this triobot or this role can't use it.
+            StoreAwayError: the settings can't be read now.
         """
         found: dict[str, str] = {}
 
@@ -269,10 +272,10 @@ class Admission:
         return found
 
     async def ask(self, work: Callable[[Connection], object]) -> None:
-        """Do something over a session of its own.
+        """Run `work` over a session of its own.
 
         Raises:
-            StoreAwayError: it could not be done now.
+            StoreAwayError: `work` could not be done now.
         """
 
         def do() -> None:
@@ -287,7 +290,7 @@ class Admission:
     # --- the task
 
     async def run(self) -> None:
-        """Take in what comes, until cancelled; what is on its way then may be in the inbox."""
+        """Insert events until cancelled; events of the last batch may be in the inbox or not."""
         try:
             while True:
                 with trio.move_on_after(_ASK_CLOCK_EVERY / 1000):
@@ -315,7 +318,7 @@ class Admission:
         return batch
 
     async def _admit(self, batch: list[_ToAdmit]) -> None:
-        """Take a batch in, as often as it takes; refuse what has waited for too long."""
+        """Insert a batch, repeatedly until it succeeds; fail events that have waited too long."""
         answered = dict(self._answered)
         why = StoreAwayError("it took too long to take the event in")
         while True:
@@ -325,14 +328,14 @@ class Admission:
                 if self._connection is not None:
                     self._connection.close()
                 self._connection = self._ahead = None
-                if not isinstance(error, psycopg.errors.DivisionByZero):  # which only says that it is late
+                if not isinstance(error, psycopg.errors.DivisionByZero):  # which only means "too late"
                     why = self._away(error)
                 late = [one for one in batch if steady_time() >= one.until]
                 for one in late:
                     one.fail(why)
                 batch = [one for one in batch if one not in late]
                 if not batch:
-                    return  # what was answered goes with what comes next
+                    return  # the answered keys go with the next batch
                 await trio.sleep(_AGAIN_SECONDS)
                 continue
             for key, came in answered.items():
@@ -346,7 +349,6 @@ class Admission:
             return
 
     def _away(self, error: Exception) -> StoreAwayError:
-        """Return the error that says why nothing can be stored now."""
         found = for_the_caller(error, named(self._address))
         if isinstance(found, StoreAwayError):
             return found
@@ -354,7 +356,7 @@ class Admission:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Take events in while the block runs."""
+        """Insert events while the block runs."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.run)
             yield
@@ -369,7 +371,7 @@ class Admission:
             self._connection = connect(self._address)
             self._connection.execute(_NAME, prepare=False)
         connection = self._connection
-        # However many events come.
+        # At most every few seconds, however many events come.
         if self._ahead is None or steady_time() >= self._ask_clock_at:
             self._hear_clock(connection)
         if not (batch or answered):
@@ -421,15 +423,15 @@ def _answer(arrival: Arrival, refused: bool, seq: int | None) -> Acceptance:
 
 
 def admission_at(place: str) -> Admission:
-    """Return the way in to the store at this address.
+    """Return the admission of events to the store at this address.
 
     Raises:
-        ConfigError: the address can't be read.
+        ConfigError: the address can't be parsed.
     """
     return Admission(read_address(place))
 
 
-# --- whoever has the store
+# --- the owner of the store
 
 
 async def hear_news(
@@ -438,12 +440,12 @@ async def hear_news(
     tell: Callable[[], None],
     answer: CarryOut,
 ) -> None:
-    """Have this called whenever another process may have put events in, and orders answered, until cancelled.
+    """Call `tell` when another process may have inserted events, and answer orders, until cancelled.
 
-    A notification that is lost costs half a second.
+    A lost notification costs half a second.
 
     Args:
-        node: the number of this process, whose orders these are.
+        node: the number of this process, to which the orders are addressed.
     """
     connection: Connection | None = None
     in_hand: set[int] = set()

@@ -1,12 +1,12 @@
-"""What PostgreSQL's errors mean, for the caller whose work failed and for whoever opens a store. Pure.
+"""Meaning of PostgreSQL's errors, for the caller whose work failed and for code that opens a store. Pure.
 
-    PostgreSQL says                              concerns         error
+    PostgreSQL's error                           affects          error
     a value that can't be stored                 its caller       LocalProtocolError
-    no room, no memory; takes no writes now      its caller       StoreFullError
-    cancelled, deadlock, a lock not had          its caller       StoreAwayError
-    damage; a table or a right that is gone      all, for good    StoreCorruptError
+    no room, no memory; takes no writes now      its caller       StoreAwayError
+    cancelled, deadlock, a lock not taken        its caller       StoreAwayError
+    damage; a missing table or right             all, for good    StoreCorruptError
 
-No text of PostgreSQL's is repeated but its first line: the lines behind it may show a row.
+Only the first line of PostgreSQL's texts is repeated: the following lines may contain stored values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_ROOM: Final[Mapping[type[Exception], str]] = {
     errors.OutOfMemory: "the database's server lacks memory: look at what takes it there",
     errors.ReadOnlySqlTransaction: "the database takes no writes: look whether it is a standby, or set so",
 }
-"""What an operator can do where nothing can be written."""
+"""Remedies for the operator, by error."""
 _PASSING: Final = (
     errors.QueryCanceled,
     errors.SerializationFailure,
@@ -39,14 +39,14 @@ _PASSING: Final = (
     errors.LockNotAvailable,
     errors.InsufficientResources,
 )
-# A right, a table, a column or the schema that was there is gone; or the server finds damage.
+# A right, a table, a column or the schema is missing that was there before; or the server finds damage.
 _GONE: Final = frozenset({"42501", "42P01", "42703", "3F000"})
 _DAMAGE: Final = "XX"
 _OF_THE_CONNECTION: Final = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 _LAST_WORDS: Final = frozenset({"FATAL", "PANIC"})
 _CLOSING: Final = ("08", "57P")
 
-# libpq gives no code for what goes wrong before a session begins, and speaks English without a server's word.
+# libpq has no codes for errors before a session begins; texts that aren't the server's are in English.
 _AT_CONNECT: Final = (
     ("password authentication failed", "the server refused this user's password"),
     ("no password supplied", "the server wants a password, and none was given"),
@@ -63,16 +63,16 @@ _HOW: Final = (
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says, without what follows in further lines."""
+    """Return the first line of an error's text; the following ones may contain stored values."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def ends_the_session(error: Exception) -> bool:
-    """Tell whether the session ended with this error, whether or not libpq has seen its socket close.
+    """Return whether the session ended with this error, even if libpq hasn't noticed yet.
 
-    Of a session that the server ends, libpq may read the last words, or only that it is gone. An error
-    without a code is the connection's, unless the client refuses a value, or passes over what stands behind
-    an error in a pipeline.
+    When the server ends a session, libpq may read the server's last message, or only find the connection
+    closed. An error without a code belongs to the connection, with two exceptions: the client refuses a
+    value, or skips a statement behind an error in a pipeline.
     """
     if not isinstance(error, psycopg.Error) or isinstance(error, errors.PipelineAborted):
         return False
@@ -82,13 +82,13 @@ def ends_the_session(error: Exception) -> bool:
 
 
 def ends_the_store(error: Exception) -> bool:
-    """Tell whether nothing may be asked any more after this error of a session that goes on."""
+    """Return whether the store must not be used after this error, although the session goes on."""
     code = (error.sqlstate or "") if isinstance(error, psycopg.Error) else ""
     return code in _GONE or code.startswith(_DAMAGE)
 
 
 def for_the_caller(error: Exception, name: str) -> Exception:
-    """Turn a failure of one caller's own work into the error that this caller alone gets."""
+    """Convert a failure of one caller's own work into the error for this caller alone."""
     if isinstance(error, _UNSTORABLE):
         return LocalProtocolError("row", "holds a value that can't be stored")
     if isinstance(error, tuple(_NO_ROOM)):
@@ -109,7 +109,7 @@ def _caused(failure: TriobotError, error: Exception) -> TriobotError:
 
 
 def for_the_connector(error: psycopg.Error, name: str) -> TriobotError:
-    """Turn an error at connecting into the one that says why, and whose fault it is."""
+    """Convert an error of connecting: ConfigError for a wrong configuration, else StoreAwayError."""
     text = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
     for words, why in _AT_CONNECT:
         if words in text:
@@ -122,7 +122,7 @@ def for_the_connector(error: psycopg.Error, name: str) -> TriobotError:
 
 
 def for_the_opener(error: psycopg.Error, name: str, role: str) -> TriobotError:
-    """Turn PostgreSQL's error into the one that says why a store could not be opened."""
+    """Convert PostgreSQL's error into the one that explains why a store could not be opened."""
     if isinstance(error, errors.InsufficientPrivilege):
         return ConfigError(
             f"the store {name} can't be opened: {first_line(error)}; let an owner of the database run: CREATE"

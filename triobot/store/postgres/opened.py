@@ -1,10 +1,9 @@
-"""An open store: its schema, and the session that has it.
+"""Opened stores: a store's schema, and the session that owns it.
 
-The order matters: the server is looked at before anything is asked of it; the schema is known to be ours, and
-of a version that can be read, before anything is written. One transaction takes the store, migrates it and
-counts the run, under the lock of the row of its owner: it ends with an owner, or leaves no trace. From then
-on the lock of the session is what keeps a process from writing that has lost the store, and does not know it
-yet (`ownership`).
+The order matters. The server is checked before it gets any query. The schema is identified as this bot's, in
+a readable version, before anything is written. One transaction takes the store, migrates it and counts the
+run, under the lock of the owner's row: it ends with an owner, or leaves no trace. From then on, the session's
+lock keeps a process from writing that has lost the store without noticing (`ownership`).
 """
 
 from __future__ import annotations
@@ -59,23 +58,24 @@ from .transactions import PostgresTransactions
 from .work_file import take_work_file
 
 _log: Final = logging.getLogger("triobot.store")
-# Runs of this process that came to their end while the server was away; see `acquit_late`.
+# Runs of this process that ended while the server was away; see `acquit_late`.
 _unacquitted: Final[list[OpenedStore]] = []
 _ours: Final[dict[int, int | None]] = {}
-"""The nodes that this process is or was: by its name one of another container may have it, too. And how many
-commits one knew of that was closed while the server was away."""
+"""Numbers of all nodes that this process is or was; the name doesn't identify a process, since one in another
+container may have the same name. Value: the number of commits of a node that was closed while the server was
+away, or None."""
 
 _OWNER: Final = b"SELECT id, name FROM owner"
 _LOCK: Final = b"SELECT id FROM owner FOR UPDATE"
 _TELL: Final = b"SELECT pg_notify($1, '')"
 PATIENCE: Final = SECONDS + 1
-"""How long one who opens a store waits for a process that has died a moment ago."""
+"""How long opening a store waits for an owner that may just have died, in seconds."""
 _LOOK_AGAIN: Final = 0.05
 _LEAP: Final = f"SELECT setval('numbers', (last_value / {LEAP} + 1) * {LEAP}) FROM numbers".encode()
 
 
 def channel_of(address: PostgresAddress) -> str:
-    """Return the channel on which whoever lets a store go says so."""
+    """Return the channel for notifications that a store has no owner any more."""
     return f"{address.schema} is free"
 
 
@@ -84,11 +84,12 @@ class OpenedStore:
     """An open store, to be served; `triobot.store.table_store.Opened`.
 
     Attributes:
-        name: what the store is called in logs and errors.
-        opening: what is known of this run and of the one before.
+        name: name of the store in logs and errors.
+        opening: facts about this run and the run before.
         node: the number of this process.
-        sql: what runs statements; another's only if that has the store alone and serves it to nobody.
-        address: where it is.
+        sql: runs statements; only for this class, or for a tool that has the store alone and doesn't serve
+            it.
+        address: the store's address.
     """
 
     def __init__(self, address: PostgresAddress, session: Session, node: int) -> None:
@@ -96,7 +97,7 @@ class OpenedStore:
         self.opening = Opening(boot=0, at=0)
         self.tables = PostgresTables(session, numbers_key(address))
         self.notes = WorkNotes()
-        # A tool that has it by itself asks within what it puts.
+        # Reentrant: a tool that has the store alone runs queries inside a `put`.
         self.turn = threading.RLock()
         self.address = address
         self.sql = session
@@ -111,22 +112,24 @@ class OpenedStore:
 
     @property
     def transactions(self) -> PostgresTransactions:
-        """Return what runs batches."""
         assert self._transactions is not None
         return self._transactions
 
     def held(self) -> float:
-        """Return for how many seconds more nobody else can have it, 0 if they may; in any thread."""
+        """Return for how many seconds more this process certainly owns the store; 0 if that isn't certain."""
         return 0.0 if self._lease is None else self._lease.held()
 
     def on_loss(self, tell: Callable[[], None]) -> None:
-        """Have this called when another process has it, in whatever thread; at once if that is so."""
+        """Call `tell` when another process has taken the store, in any thread; at once if it has already."""
         self._tell_lost = tell
         if self.transactions.broken is not None:
             tell()
 
     def _look(self, speak: bool) -> bool:
-        """Return whether the session lives; have it say something, unless it is used: then it says enough."""
+        """Return whether the session lives.
+
+        If `speak`, send a query, unless a commit uses the session anyway.
+        """
         if self.turn.acquire(blocking=False):
             try:
                 if not self._closed.is_set():
@@ -147,13 +150,13 @@ class OpenedStore:
         rebind: bool,
         copying: Copying | None = None,
     ) -> None:
-        """Make the schema if it isn't there, take the store, migrate it, and count this run.
+        """Make the schema if needed, take the store, migrate it, and count this run.
 
         Args:
-            copying: it is to be copied, or to become a copy; see `check_whole`.
+            copying: role of the store in a copy; see `check_whole`.
 
         Raises:
-            StoreLockedError: another process has it.
+            StoreLockedError: another process has the store open.
         """
         make_store(self.sql, self.address, stamp, rebind=rebind, copying=copying)
         self._visited = visit
@@ -161,7 +164,7 @@ class OpenedStore:
         run(b"BEGIN")
         try:
             self._take()
-            # Under the lock: whoever had it may have been a copy, which has come to its end meanwhile.
+            # Under the lock: the previous owner may have been a copy, and may have finished meanwhile.
             check_whole(self.sql, self.name, copying)
             migrate(self.sql, stamp, rebind=rebind)
             self._note_history(now)
@@ -194,13 +197,13 @@ class OpenedStore:
             raise
 
     def _take(self) -> None:
-        """Lock the row of the owner, and cut one that is gone.
+        """Lock the owner's row, and remove an owner that is dead.
 
-        Where the server goes on in another history an owner gets more time to come back, and to prove by its
-        count that nothing is missing: its lock didn't come along.
+        If the server has another history, its owner gets more time to come back and to prove by its count
+        that no commit is missing, because its lock didn't survive the failover.
 
         Raises:
-            StoreLockedError: its owner lives, or may.
+            StoreLockedError: the owner lives, or may live.
         """
         run, connection = self.sql.run, self.sql.connection
         self._lock_row()
@@ -218,7 +221,7 @@ class OpenedStore:
 
     def _lock_row(self) -> None:
         try:
-            # One that lives is committing, or holds it for no longer than the server lets it.
+            # A living owner commits right now, or its lock on the row ends with the server's timeout.
             self.sql.run(_LOCK + b" NOWAIT")
         except errors.LockNotAvailable:
             raise self._locked(None) from None
@@ -234,7 +237,7 @@ class OpenedStore:
         return locked(self.name, who, here=owner in _ours)
 
     def _count(self, now: int, *, visit: bool) -> Opening:
-        """Count this run, and how many before it have died; see `acquit`."""
+        """Count this run, and how many runs before it have died; see `acquit`."""
         sql = self.sql
         lived = get_meta(sql, "lived") == (get_meta(sql, "run") or "")
         opening = count_run(sql, self.tables, self.notes, machine=machine_boot(), now=now, visit=visit)
@@ -250,22 +253,22 @@ class OpenedStore:
         if self._work_file is not None:
             self.notes = WorkNotes(self._work_file.notes)
         if noted := self.notes.at_work_left():
-            # Of this machine's last process here, whoever has had the store since.
+            # Notes of this machine's last process, even if others have owned the store since.
             opening = attrs.evolve(opening, at_work=noted, unclean=max(1, opening.unclean))
         return opening
 
     def acquit(self, *, late: bool = False) -> None:
-        """Note that this run, whose store is another process's or nobody's, has not died.
+        """Note that this run has not died, although another process owns the store, or no process does.
 
-        Whoever took the store has counted it among those that have, since it could not know better; or
-        the next one that runs the bot will. It is the one thing that is written without the fence. Only
-        starts read it, and they hold the lock under which it is done.
+        The process that took the store has counted this run as dead, because it had no information; or the
+        bot's next run will. This is the only write without the fence. Only starts read the note, and they
+        hold the same lock as this write.
 
         Args:
-            late: it has been over for a while, and may count as the owner yet.
+            late: whether the run ended a while ago; it may still be the stored owner.
 
         Raises:
-            TriobotError, psycopg.Error: it can't be noted now.
+            TriobotError, psycopg.Error: the note can't be written now.
         """
         session = Session(make_connection(self.address, patience=2))
         try:
@@ -276,17 +279,18 @@ class OpenedStore:
                 if get_meta(session, "run") == self._run:
                     put_meta(session, "lived", self._run or "")
                 elif self.opening.boot >= int(get_meta(session, "unclean_since") or 0):
-                    # Nobody has stopped cleanly since, so it is among those that are counted.
+                    # No run has stopped cleanly since, so this run is among the counted ones.
                     unclean = int(get_meta(session, "unclean") or 0)
                     put_meta(session, "unclean", str(max(0, unclean - 1)))
         finally:
             session.close()
 
     def _note_history(self, now: int) -> None:
-        """Begin an epoch if the server's history isn't the one in which the store was open before.
+        """Begin an epoch if the server's history isn't the one in which the store was last open.
 
-        Nothing here can tell whether something acknowledged is missing; it is treated as if it were. One that
-        had it open, and found all, has noted the new history; see `triobot.store.postgres.history.go_on`.
+        It is unknown here whether an acknowledged commit is missing, so the worst is assumed. A process that
+        had the store open, and found all its commits, has stored the new history; see
+        `triobot.store.postgres.history.go_on`.
         """
         history = history_of(self.sql.connection)
         known = get_meta(self.sql, "history")
@@ -299,17 +303,20 @@ class OpenedStore:
             self.sql.run(_LEAP)
 
     def hurry(self) -> None:
-        """Hear that it is to be closed: from now on a server that doesn't answer is given up with the lease.
+        """Give up a server that doesn't answer when the lease is over, because the store is being closed.
 
-        What it didn't answer is not stored, or it isn't known whether it is; all acknowledged before is.
+        Work without an answer is not stored, or it is unknown whether it is; all acknowledged work is stored.
         """
         give_up(lambda: not self.held(), self.transactions.give_up, self._closed)
 
     def erase_log(self) -> None:
-        """Do nothing: what was deleted leaves the server's files by its own vacuum and its own log's end."""
+        """Do nothing: the server's vacuum and the end of its log remove deleted data from its files."""
 
     def close(self, *, clean: bool, now: int) -> None:
-        """Let the next process in, and close the session; where that goes wrong, the log says so."""
+        """Release the store, so that the next process can open it, and close the session.
+
+        Errors are only logged.
+        """
 
         def let_go() -> None:
             if clean and not self._visited:
@@ -335,16 +342,16 @@ class OpenedStore:
                     self._lease.end()
                 if self._work_file is not None:
                     if clean:
-                        self.notes.clear()  # nobody's code has killed it
+                        self.notes.clear()  # no kill: the run stopped cleanly
                     self._work_file.release()
                 self._closed.set()
                 self.sql.close()
 
     def _renew(self) -> tuple[Connection, int | None]:
-        """Make a new session in place of one that was lost, which holds the lock.
+        """Make a new session in place of a lost one; return it with the process's count of commits.
 
         Raises:
-            ConfigError, StoreError, psycopg.Error: there is none now.
+            ConfigError, StoreError, psycopg.Error: a session isn't possible now.
         """
         connection = connect(self.address)
         try:
@@ -368,7 +375,7 @@ def open_here(
 ) -> OpenedStore:
     """Connect, check, take, create or migrate, and open the store at this address; in a worker thread.
 
-    Waits `PATIENCE` seconds for a process that has died a moment ago.
+    Waits `PATIENCE` seconds for an owner that may just have died.
 
     Raises: as `triobot.store.postgres.open_postgres`.
     """
@@ -397,9 +404,9 @@ def open_here(
 
 
 def acquit_late(address: PostgresAddress) -> None:
-    """Note that runs of this process have not died whose server was away at their end; in a worker thread.
+    """Note that runs of this process have not died, if the server was away at their end; in a worker thread.
 
-    Else a server that is restarted a few times would have the next start warn of a program that dies.
+    Otherwise, after a few restarts of the server, the next start would warn of a program that dies.
     """
     for opened in [one for one in _unacquitted if one.address == address]:
         try:
@@ -410,7 +417,7 @@ def acquit_late(address: PostgresAddress) -> None:
 
 
 def is_had(connection: Connection) -> bool:
-    """Return whether a process has the store; end the session of one that stands still."""
+    """Return whether a process owns the store; end its session if it is frozen."""
     if connection.execute(THERE).fetchone() != (True,):
         return False
     end_silent(connection)
@@ -419,14 +426,14 @@ def is_had(connection: Connection) -> bool:
 
 
 def new_node() -> int:
-    """Return a number for this process, or for one thing that it has open."""
+    """Return a number for this process, or for one of several stores that it has open."""
     node = secrets.randbits(62)
     _ours[node] = None
     return node
 
 
 def own_name() -> str:
-    """Return what people are told of this process."""
+    """Return the name of this process for people."""
     return f"number {os.getpid()} on {socket.gethostname()}"
 
 

@@ -1,13 +1,12 @@
-"""Operators' orders to the process that has a store, and its answers, as rows beside the store.
+"""Orders of operators to the process that owns a store, and its answers, as rows beside the store.
 
-A command may run on any machine that reaches the store, so the store is the way. The command puts a row
-down and tells the store's owner, who takes it and puts the answer beside it, in pieces; then the command
-deletes all of it. The tables are unlogged: nothing of them reaches the server's log, and so no standby and no
-archive.
+A command may run on any machine that reaches the store, so the store carries the order. The command inserts a
+row and notifies the owner. The owner takes the order and inserts the answer in pieces; then the command
+deletes all rows. The tables are unlogged: their content reaches neither the server's log, nor a standby, nor
+an archive.
 
-Who is there is told by PostgreSQL's locks: a command holds the one on its order's number, and an owner its
-own (`ownership`). So nothing is renewed, and the row of a command that was killed goes at the owner's next
-look.
+Advisory locks show who is alive: a command holds the lock on its order's number, and an owner its own
+(`ownership`). So nothing is renewed, and the owner's next look deletes the row of a killed command.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from .session import Connection, connect, make_connection, named
 from .threads import ask
 
 PATIENCE: Final = 5.0
-"""Seconds within which an owner whose loop goes takes an order."""
+"""How long an owner with a responsive event loop may need to take an order, in seconds."""
 _LOOK_EVERY: Final = 0.5
 
 ORDERS: Final = b"""CREATE UNLOGGED TABLE orders (
@@ -78,7 +77,7 @@ _READ: Final = b"SELECT lines FROM answers WHERE id = $1 ORDER BY n"
 
 
 def news_channel(address: PostgresAddress) -> str:
-    """Return the channel on which the owner of a store hears of events and orders."""
+    """Return the channel on which the owner of a store is notified of events and orders."""
     return f"{address.schema} has events"
 
 
@@ -86,14 +85,14 @@ def _answered_channel(address: PostgresAddress) -> str:
     return f"{address.schema} has answered"
 
 
-# --- who orders
+# --- the command
 
 
 async def ask_owner(place: str, order: OperatorOrder, *, patience: float = PATIENCE) -> Answered | None:
-    """Ask the process that has the store at this address; None if none has it.
+    """Send an order to the process that owns the store at this address; None if no process does.
 
     Args:
-        patience: within how many seconds it must have taken the order.
+        patience: within how many seconds the owner must take the order.
 
     Raises: as `triobot.store.ask_owner`.
 
@@ -131,7 +130,7 @@ def _have_done(address: PostgresAddress, order: OperatorOrder, patience: float) 
 
 
 def _put(connection: Connection, address: PostgresAddress, number: int, order: OperatorOrder) -> str | None:
-    """Put the order down, and return who is to take it; None if no process has the store."""
+    """Insert the order, and return the owner's name; None if no process owns the store."""
     found = connection.execute(_PUT, (number, order.method, order.target, order.body)).fetchone()
     if found is None:
         return None
@@ -140,10 +139,10 @@ def _put(connection: Connection, address: PostgresAddress, number: int, order: O
 
 
 def _answer_to(connection: Connection, number: int, name: str, patience: float) -> Answered | None:
-    """Wait for an answer; None if the owner has let the store go before it took the order.
+    """Wait for an answer; None if the owner released the store before it took the order.
 
     Raises:
-        StoreError: there is none.
+        StoreError: no answer will come.
     """
     began, lived_at = time.monotonic(), time.monotonic()
     while True:
@@ -156,7 +155,7 @@ def _answer_to(connection: Connection, number: int, name: str, patience: float) 
             return int(status), b"".join(lines for (lines,) in pieces)
         now = time.monotonic()
         lived_at = now if lives else lived_at
-        # One that has lost its session makes another one within a moment.
+        # An owner that has lost its session makes another one within a moment.
         is_gone = now >= lived_at + 2 * GRACE
         if is_gone or (not taken and now >= began + patience):
             undone = connection.execute(_WITHDRAW, (number,)).rowcount == 1
@@ -174,16 +173,19 @@ def _answer_to(connection: Connection, number: int, name: str, patience: float) 
         list(connection.notifies(timeout=_LOOK_EVERY, stop_after=1))
 
 
-# --- who has the store
+# --- the owner
 
 
 def take_orders(
     connection: Connection, node: int, in_hand: Sequence[int]
 ) -> Sequence[tuple[int, OperatorOrder]]:
-    """Take what this node is to do, with its number, and drop what nobody waits for; in a worker thread.
+    """Take the orders for this node, with their numbers; in a worker thread.
+
+    Orders of commands that have ended are deleted.
 
     Args:
-        in_hand: what it does already. What was taken and is not among them, its answer was lost on the way.
+        in_hand: numbers of orders that this node is working on. A taken order outside of them is returned
+            again, because its first return was lost.
     """
     connection.execute(_SWEEP)
     taken = connection.execute(_TAKE, (node, list(in_hand))).fetchall()
@@ -196,7 +198,7 @@ async def carry_out(
     order: OperatorOrder,
     answer: CarryOut,
 ) -> None:
-    """Have an order done, and tell whoever waits for it what comes of it; once nobody does, it is cut."""
+    """Carry out an order, and send the answer to the command; cancel the work if the command is gone."""
     pieces = count()
     with trio.CancelScope() as scope:
 

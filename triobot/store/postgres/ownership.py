@@ -156,9 +156,7 @@ class SpokenLease:
         self._heard_at = asked
 
     def held(self) -> float:
-        """Return for how many seconds more the store certainly belongs to this process; 0 if that isn't
-        certain.
-        """
+        """Return for how many seconds more this process certainly owns the store; 0 if that isn't certain."""
         now = steady_time()
         left = min(SECONDS - (now - self._heard_at) / 1000, GRACE - (now - self._seen_at) / 1000)
         return max(0.0, left)

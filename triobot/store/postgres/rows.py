@@ -1,9 +1,9 @@
-"""The tables of a store, which know what a batch is about to ask before it asks.
+"""The tables of a store in PostgreSQL, which read rows for a whole batch ahead.
 
-On SQLite a question costs nothing; here each is a trip to the server. So in a batch that takes events in or
-moves payments, one trip reads all that these look at: whether an event is here already, who was seen in its
-chat, whether a conversation is under way there, and what the chat keeps. What the batch itself changes is
-known from then on. Whatever isn't known is asked as on SQLite.
+On SQLite a query is cheap; here each is a round trip to the server. So a batch that accepts events or moves
+payments first reads in one trip all rows that its jobs will query: the keys, the senders of the chats,
+whether a chat has conversations, and the data of chats. Changes of the batch itself update these copies. Rows
+that were not read ahead are queried as on SQLite.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LIVE: Final = b"SELECT DISTINCT chat_id FROM conversations WHERE chat_id = ANY(
 _DATA: Final = b"SELECT chat_id, key, value FROM data WHERE chat_id = ANY($1)"
 _PAYMENTS: Final = f"{PAYMENTS} WHERE id = ANY($1)".encode()
 
-# With the conversation goes what it leaves, unless it had ended before and is kept.
+# Also deletes the conversation's records and effects, unless it has ended already and is kept.
 _END: Final = (
     "WITH gone AS (DELETE FROM conversations WHERE id = ? AND ended_at IS NULL RETURNING id, parked),"
     " records AS (DELETE FROM journal WHERE conversation IN (SELECT id FROM gone)),"
@@ -42,7 +42,7 @@ _END: Final = (
 
 
 def looks(job: Job[Any]) -> bool:
-    """Return whether it depends on what is stored what becomes of this job."""
+    """Whether the job's result depends on stored rows."""
     return any(isinstance(one, Arrival | MovePayment) for one in job.brings)
 
 
@@ -51,7 +51,7 @@ class PostgresJournals(JournalTables):
     """The conversations of a store.
 
     Attributes:
-        live: of some chats, whether they have conversations that have not ended, or had when the batch began.
+        live: for some chats, whether they have conversations that have not ended; read ahead for the batch.
     """
 
     def __init__(self, session: Session, tally: Tally, newest: Callable[[], int]) -> None:
@@ -60,13 +60,11 @@ class PostgresJournals(JournalTables):
         self.live: dict[ChatId, bool] = {}
 
     def apply(self, write: JournalWrite) -> None:
-        """Do one write."""
         super().apply(write)
         if isinstance(write, BeginConversation):
             self.live[write.chat_id] = True
 
     def has(self, chat_id: ChatId) -> bool:
-        """Return whether a chat has conversations that have not ended."""
         known = self.live.get(chat_id)
         return super().has(chat_id) if known is None else known
 
@@ -87,7 +85,7 @@ class PostgresMoney(MoneyTables):
     """The payments and alarms of a store.
 
     Attributes:
-        ahead: some payments as they are now; None: there is none.
+        ahead: current rows of some payments; None: there is no such payment.
     """
 
     def __init__(self, session: Session) -> None:
@@ -95,13 +93,11 @@ class PostgresMoney(MoneyTables):
         self.ahead: dict[RefId, PaymentRow | None] = {}
 
     def apply(self, write: MoneyWrite) -> None:
-        """Do one write."""
         super().apply(write)
         if isinstance(write, PutPayment) and write.row.id in self.ahead:
             self.ahead[write.row.id] = write.row
 
     def get(self, id_: RefId) -> PaymentRow | None:
-        """Return a payment, or None."""
         return self.ahead[id_] if id_ in self.ahead else super().get(id_)
 
 
@@ -110,13 +106,14 @@ class PostgresTables(Tables):
     """The rows of a store.
 
     Args:
-        key: of the lock under which numbers are drawn, since other processes put events in as well.
+        key: number of the lock for taking event numbers, because other processes insert events as well.
     """
 
     def __init__(self, session: Session, key: int) -> None:
         super().__init__(session)
         self._key = key
-        # Rows up to this one are counted, and behind it those of ours; and what was read behind it.
+        # The largest counted number of a row; rows of this process behind it; and rows that were read behind
+        # it.
         self._counted_to = 0
         self._ours: set[int] = set()
         self._seen_rows: list[InboxRow] = []
@@ -126,23 +123,23 @@ class PostgresTables(Tables):
         self._payments = PostgresMoney(session)
         self.money = self._payments
         self._delivered: dict[str, Delivery | None] = {}
-        # Of some chats: the first sender, and whether there were several; None: none was seen.
+        # For some chats: the first sender, and whether there were several; None: no sender yet.
         self._seen: dict[ChatId, tuple[SenderId, bool] | None] = {}
         self._kept: dict[ChatId, dict[str, str]] = {}
 
     def look_ahead(self, jobs: Sequence[Job[Any]]) -> None:
-        """Ask for all that these jobs will need to know."""
+        """Read all rows that these jobs will query."""
         brought = [one for job in jobs for one in job.brings]
         arrivals = [one for one in brought if isinstance(one, Arrival)]
         chats = list({arrival.chat_id for arrival in arrivals})
         keys = [arrival.key for arrival in arrivals if arrival.key is not None]
-        # Only these ask for what a chat keeps, which may be much.
+        # Only these jobs read the chat's data, which may be large.
         begins = {job.arrival.chat_id for job in jobs if isinstance(job, Arriving) and job.beginning}
         moving = [one.id for one in brought if isinstance(one, MovePayment)]
         run = self._session.run
         last = None
         if self._last_seq is None and arrivals:
-            # What is read without the lock, others may have gone beyond by the time it is written again.
+            # Without the lock, other processes might take further numbers before this transaction writes.
             run(_LOCK, (self._key,))
             last = run(_LAST)
         delivered = run(_KEYS, (keys,)) if keys else None
@@ -178,11 +175,10 @@ class PostgresTables(Tables):
         return super()._read_last_seq()
 
     def forget_number(self) -> None:
-        """Know the last number no more, since other processes draw some; the transaction has ended."""
+        """Forget the last number at the end of a transaction, since other processes take numbers too."""
         self._last_seq = None
 
     def count_everything(self) -> None:
-        """Fill the tally from the rows."""
         run = self._session.run
         run(b"BEGIN")
         run(_LOCK, (self._key,))
@@ -192,14 +188,13 @@ class PostgresTables(Tables):
         run(b"COMMIT")
 
     def backlog(self, after: int, limit: int) -> list[InboxRow]:
-        """Return the rows of all chats behind `after`, oldest first."""
         rows = super().backlog(after, limit)
         if after <= self._counted_to:
             self._seen_rows += rows
         return rows
 
     def count_seen(self) -> None:
-        """Count rows that others have put in, once they have been read by a batch that has ended well."""
+        """Count rows of other processes that a successful batch has read."""
         rows, self._seen_rows = self._seen_rows, []
         for row in rows:
             if row.seq > self._counted_to:
@@ -213,7 +208,7 @@ class PostgresTables(Tables):
             self.tally.settle()
 
     def forget_ahead(self) -> None:
-        """Know nothing ahead any more: the batch has ended."""
+        """Forget all rows that were read ahead, at the end of the batch."""
         self._delivered = {}
         self._seen = {}
         self._kept = {}
@@ -221,11 +216,11 @@ class PostgresTables(Tables):
         self._payments.ahead = {}
 
     def undo(self, mark: int = 0, *, newest: int | None = None) -> None:
-        """Take the tally back to its mark, and drop what is remembered.
+        """Undo the changes of the tally since `mark`, and drop all caches.
 
         Args:
-            newest: the number of the newest row then, in a transaction that goes on: the sequence doesn't
-                say it before that is committed.
+            newest: the number of the newest row at the mark, if the transaction goes on: the sequence is only
+                set at the end of a transaction.
         """
         super().undo(mark)
         self._last_seq = newest
@@ -234,16 +229,14 @@ class PostgresTables(Tables):
         self.forget_ahead()
 
     def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[Acceptance]:
-        """Take these events in, one after another: here their statements come together all the same."""
+        """Insert these events in order; the stream sends their statements together anyway."""
         return [self.accept(arrival, quota, (), begins) for arrival, quota, begins in coming]
 
     def data(self, chat_id: ChatId) -> dict[str, str]:
-        """Return all values of a chat, by their keys."""
         known = self._kept.get(chat_id)
         return super().data(chat_id) if known is None else dict(known)
 
     def forget(self, chat_id: ChatId) -> Forgotten:
-        """Delete everything of a chat."""
         self.forget_ahead()
         return super().forget(chat_id)
 
@@ -261,8 +254,8 @@ class PostgresTables(Tables):
         for row in rows:
             values = (row.seq, row.chat_id, row.at, row.content_type, row.body, row.begun)
             self._session.execute(TAKE_IN, values)
-        # The transaction sets the sequence to it. What the tally has to know of
-        # a row at its end, the statement that deletes it returns.
+        # The transaction sets the sequence to this number at its end. The DELETE of a row returns the values
+        # that the tally needs.
         self._last_seq = rows[-1].seq
         self._ours.update(row.seq for row in rows)
 
@@ -287,7 +280,7 @@ class PostgresTables(Tables):
                 self._delivered[arrival.key] = Delivery(at=arrival.at, acknowledged=False)
 
     def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
-        """Write what was noted; what comes behind it in the batch knows those answers, too."""
+        """Write noted facts; jobs behind this one see the answers."""
         super().catch_up(answered, consumed, now)
         for key in answered:
             if (before := self._delivered.get(key)) is not None:
@@ -315,6 +308,6 @@ class PostgresTables(Tables):
         known = self._alone.get(chat_id)
         if chat_id in self._seen or known is not None or sender_id is None:
             return self._is_group(arrival)
-        # Whether there are several isn't asked for here, so it isn't read.
+        # The result isn't needed here, so `several` isn't read.
         self._session.execute(SEE_SENDER, (chat_id, sender_id))
         return False

@@ -1,4 +1,4 @@
-"""What a server must be, for what it acknowledges to be kept. Pure."""
+"""Requirements for a server whose acknowledged commits must be durable. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ OLDEST: Final = 14
 @final
 @guarded
 class ServerFacts:
-    """What a server says of itself, in this session.
+    """Facts about a server, as seen by this session.
 
     Attributes:
-        version: as 150018.
-        pid: of the process that answers.
-        greeted_as: of the process that was named when the connection was made.
+        version: such as 150018.
+        pid: the server process that answers queries.
+        greeted_as: the server process named when the connection was made; differs behind a pooling proxy.
     """
 
     version: int
@@ -39,11 +39,11 @@ FACTS: Final = (
     " current_setting('synchronous_standby_names'), current_setting('server_encoding'),"
     " pg_backend_pid()::bigint"
 )
-"""Asks for all of it but `greeted_as`, in this order."""
+"""Query for all fields except `greeted_as`, in this order."""
 
 
 def refusal(server: ServerFacts) -> str | None:
-    """Return why no store can be on this server, and what to do; None if it can."""
+    """Return why this server can't have a store, and the remedy; None if it can."""
     if server.version < OLDEST * 10_000:
         return f"it is PostgreSQL {server.version // 10_000}, and a store needs {OLDEST} or later"
     if server.pid != server.greeted_as:
@@ -60,7 +60,7 @@ def refusal(server: ServerFacts) -> str | None:
 
 
 def why_closed(server: ServerFacts) -> str | None:
-    """Return why this server takes no writes now, as in the middle of a failover; None if it does."""
+    """Return why this server takes no writes now, as during a failover; None if it does."""
     if server.standby:
         return "it is a standby, which takes no writes; name the primary"
     if server.read_only:
@@ -69,7 +69,7 @@ def why_closed(server: ServerFacts) -> str | None:
 
 
 def risk(server: ServerFacts) -> str | None:
-    """Return why this server may lose what it has acknowledged, and what to do; None if it may not."""
+    """Return why this server may lose acknowledged commits, and the remedy; None if it doesn't."""
     if server.fsync != "on":
         return "fsync is off: a crash of the machine may lose or damage everything; turn it on"
     if server.full_page_writes != "on":

@@ -1,4 +1,4 @@
-"""One session with the server: how it is made, and how the tables' statements go over it."""
+"""Sessions: how a connection to the server is made, and how statements of the tables run over it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _log: Final = logging.getLogger("triobot.store")
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 
 MADE: Final[ContextVar[list[Connection] | None]] = ContextVar("MADE", default=None)
-"""Where the connections are noted that are made in a worker thread, for whoever may have to cut them."""
+"""List for connections that a worker thread makes, so that the caller can cut them."""
 
 _DEFAULTS: Final = {
     "application_name": "triobot",
-    # A peer that is gone without a word is found out on both sides before a lease is over.
+    # Both sides detect a dead peer before a lease is over.
     "keepalives_idle": 1,
     "keepalives_interval": 1,
     "keepalives_count": 2,
@@ -43,13 +43,13 @@ _SETTINGS: Final = (
     "SET tcp_keepalives_interval = 1",
     "SET tcp_keepalives_count = 2",
     "SET tcp_user_timeout = 2000",
-    # A process that stands still in the middle of a transaction holds the store's row no longer than this.
+    # A process that freezes inside a transaction locks the store's row no longer than this.
     "SET idle_in_transaction_session_timeout = 2000",
     "SET lock_timeout = 3000",
     "SET statement_timeout = 0",
-    # A plan is kept from when a table was small; these would go through all of one that has grown.
+    # A plan from when a table was small is kept, and would scan the whole table after it has grown.
     "SET enable_seqscan = off",
-    "SET jit = off",  # or whatever has to go through a table is compiled for its price
+    "SET jit = off",  # otherwise a query that must scan a table is compiled because of its cost
     "SET standard_conforming_strings = on",
     "SET DateStyle = ISO",
 )
@@ -57,7 +57,7 @@ _SINCE_17: Final = ("SET transaction_timeout = 0",)
 
 
 def named(address: PostgresAddress) -> str:
-    """Return what a store is called in errors and logs: no password, nothing of a passfile."""
+    """Return a store's name for errors and logs, without any password."""
     given = conninfo_to_dict(address.conninfo)
     parts = [f"{name} {given[name]}" for name in ("service", "dbname", "host", "port") if given.get(name)]
     return f"postgresql ({', '.join([*parts, f'schema {address.schema}'])})"
@@ -65,10 +65,10 @@ def named(address: PostgresAddress) -> str:
 
 @final
 class Session:
-    """A session over which the tables' statements go; `triobot.store.sql.Sql`.
+    """A session for the statements of the tables; `triobot.store.sql.Sql`.
 
     Attributes:
-        connection: in no transaction unless ``BEGIN`` was run; another one once it was lost.
+        connection: outside of transactions unless ``BEGIN`` was run; replaced when it is lost.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -78,11 +78,13 @@ class Session:
 
     @contextmanager
     def streaming(self) -> Generator[Stream]:
-        """Send statements without waiting for their answers; see `stream`. At the end all of them are here.
+        """Send statements without waiting for their answers; see `stream`.
+
+        The end of the block waits for all.
 
         Raises:
-            psycopg.Error: one of them has failed, or has not changed what it was to change; none of those
-                behind it has been run.
+            psycopg.Error: a statement has failed, or has changed an unexpected number of rows; the statements
+                behind it were skipped.
         """
         failed: Exception | None = None
         try:
@@ -92,14 +94,14 @@ class Session:
                     yield stream
                     stream.send_all()
                 except Exception as error:
-                    failed = error  # psycopg warns of what it passes over where a block ends by an error
+                    failed = error  # leaving the block by an error makes psycopg warn of skipped statements
         finally:
             self._stream = None
         if failed is not None:
             raise failed
 
     def later(self, found: Cursor, take: Callable[[list[Any]], None]) -> None:
-        """Have the rows of the last statement taken once they are there."""
+        """Call `take` with the rows of the last statement once they are there."""
         if self._stream is None:
             take(found.fetchall())
         else:
@@ -108,11 +110,11 @@ class Session:
 
     @property
     def lost(self) -> bool:
-        """Return whether nothing can be asked over it any more."""
+        """Whether the connection is closed."""
         return self.connection.closed
 
     def has_ended(self) -> bool:
-        """Return whether the server has ended it, as far as that is here already; nothing is asked."""
+        """Return whether the server has ended the session, from data that has arrived; sends nothing."""
         with selectors.DefaultSelector() as here:
             here.register(self.connection.fileno(), selectors.EVENT_READ)
             while not self.lost and here.select(0):
@@ -123,27 +125,26 @@ class Session:
         return self.lost
 
     def lost_with(self, error: Exception) -> bool:
-        """Close the session if this error has ended it, and return whether it is closed."""
+        """Close the session if this error has ended it; return whether it is closed."""
         if ends_the_session(error):
             self.close()
         return self.lost
 
     @property
     def in_transaction(self) -> bool:
-        """Return whether a transaction is open, be it one that has failed."""
+        """Whether a transaction is open, including a failed one."""
         return self.connection.info.transaction_status in (
             psycopg.pq.TransactionStatus.INTRANS,
             psycopg.pq.TransactionStatus.INERROR,
         )
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
-        """Run one statement of the tables."""
         if self._stream is not None:
             return self._stream.run(statement, [values])
         return self.connection.cursor().execute(translated(statement), values)
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Cursor:
-        """Run one statement of the tables for each row, all on their way at once."""
+        """Run one statement of the tables for each row, without waiting between the rows."""
         if self._stream is not None:
             return self._stream.run(statement, rows)
         cursor = self.connection.cursor()
@@ -151,35 +152,35 @@ class Session:
         return cursor
 
     def roll_back(self) -> None:
-        """Take back the transaction.
+        """Roll the transaction back.
 
-        psycopg has noted as prepared what was on its way behind the error, and the server hasn't read that.
-        Its own method forgets it; for a statement ROLLBACK that it has counted before, psycopg doesn't.
+        Statements behind an error were not read by the server, but psycopg has noted them as prepared. Its
+        own rollback method clears these notes. For a plain ROLLBACK statement that it has run before, psycopg
+        wouldn't.
         """
         self.connection.rollback()
 
     def roll_back_to(self, savepoint: str) -> None:
-        """Take back what came behind a savepoint."""
+        """Roll back to a savepoint."""
         self._rolled_back += 1
-        # Each time another text: see `roll_back`.
+        # A different text each time: see `roll_back`.
         self.run(f"ROLLBACK TO SAVEPOINT {savepoint} -- {self._rolled_back}".encode())
 
     def run(self, statement: bytes, values: Sequence[Any] | None = None) -> psycopg.Cursor[TupleRow]:
-        """Run a statement that is PostgreSQL's own; one without values is not prepared."""
+        """Run a PostgreSQL statement; one without values is not prepared."""
         if self._stream is not None:
             self._stream.send_all()
         return self.connection.cursor().execute(statement, values, prepare=None if values else False)
 
     def close(self) -> None:
-        """End it."""
         self.connection.close()
 
 
 def make_connection(address: PostgresAddress, *, patience: int = 5) -> Connection:
-    """Connect to a server that has been looked at before.
+    """Connect to a server that was checked before.
 
     Args:
-        patience: seconds for it to answer in, where the address says nothing else; libpq's least is 2.
+        patience: timeout in seconds, unless the address sets one; libpq's minimum is 2.
 
     Raises: as `connect`.
     """
@@ -208,11 +209,11 @@ def make_connection(address: PostgresAddress, *, patience: int = 5) -> Connectio
 
 
 def connect(address: PostgresAddress) -> Connection:
-    """Connect, and look at the server.
+    """Connect, and check the server.
 
     Raises:
-        ConfigError: the server, the database or the role is none for a store; it says why.
-        StoreAwayError: it can't be reached now, or takes no writes.
+        ConfigError: the server, the database or the role is unsuitable for a store; the text explains why.
+        StoreAwayError: the server can't be reached now, or accepts no writes.
     """
     connection = make_connection(address)
     with _closed_on_error(connection, address):
@@ -232,7 +233,7 @@ def _closed_on_error(connection: Connection, address: PostgresAddress) -> Genera
 
 
 def risk_of(connection: Connection) -> str | None:
-    """Return why what is acknowledged over this connection may be lost; None if it may not."""
+    """Return why acknowledged commits may be lost on this server; None if they can't."""
     return risk(_facts_of(connection))
 
 
@@ -258,9 +259,10 @@ def _look_at(connection: Connection, address: PostgresAddress) -> None:
 
 def _set(connection: Connection, address: PostgresAddress) -> None:
     connection.prepared_max = 512
-    # By its size psycopg would choose among three types, and prepare a statement for each.
+    # By default psycopg chooses among three types by the number's size, and would prepare a statement for
+    # each.
     connection.adapters.register_dumper(int, Int8Dumper)
-    # Sums of integers are of this type.
+    # The type of sums of integers.
     connection.adapters.register_loader("numeric", IntLoader)
     since = connection.info.server_version // 10_000
     settings = [*_SETTINGS, *(_SINCE_17 if since >= 17 else ()), f'SET search_path TO "{address.schema}"']

@@ -1,12 +1,12 @@
-"""A file in which a process notes what is at work, for the next one on its machine: the store is on a server.
+"""Files for the numbers of running code, if the store is on a server: notes for the machine's next process.
 
-What kills its process is to be parked the third time, and often dies too fast for a word to the server. So
-each process has a file of its machine's, for each store that it has open; the first one free is the next
-process's. A process that takes the store over on another machine doesn't know of it. But each machine's own
-next process counts what it finds in the store, so that who kills one machine's process after the other's is
-parked after some more deaths.
+A conversation that kills its process must be parked after the third kill, and such a kill often comes too
+fast for a message to the server. So each process has a file on its machine for each store that it opens; a
+new process takes the first file that no process has locked. A process on another machine that takes the store
+over doesn't see this file. But the next process on the same machine adds its content to the crash counts in
+the store. So a conversation that kills processes on several machines is parked after a few more kills.
 
-What a machine noted before it was started anew counts for nothing: nobody's code ended it.
+The notes from before a restart of the machine count for nothing, because the restart ended the process.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from ..notes import SLOT
 
 _log: Final = logging.getLogger("triobot.store")
 _MOST: Final = 8
-"""Processes of one store on one machine; more have no file."""
+"""Number of files per store and machine; further processes have no file."""
 
 
 def take_work_file(store: str, machine: str | None) -> FileLock | None:
-    """Lock a file for the notes of one process; None where there can be none, which the log says.
+    """Lock a file for the notes of one process; log a warning and return None if that fails.
 
     Args:
-        store: names the store among all there are.
-        machine: names this boot of the machine; None: nothing does, and nothing is counted here.
+        store: identity of the store.
+        machine: identity of this boot of the machine; None: the system has none, and this process has no
+            file.
     """
     if machine is None:
         return None
@@ -72,12 +73,12 @@ def _take(path: Path, machine: str) -> FileLock | None:
 
 
 def _state_folder() -> Path:
-    """Return the folder of what is to outlive a process and is of this machine only.
+    """Return the folder for data that outlives a process and belongs to this machine only.
 
     Raises:
         RuntimeError: this user has no home.
     """
-    if told := os.environ.get("STATE_DIRECTORY"):  # systemd's; the first of several
+    if told := os.environ.get("STATE_DIRECTORY"):  # set by systemd; the first of several folders
         return Path(told.partition(":")[0])
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "triobot"
