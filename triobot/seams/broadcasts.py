@@ -1,8 +1,8 @@
 """Broadcasts as rows: one row a broadcast, and one a receiver.
 
-A receiver is in one of three states. Behind the job's `meant`, it has not been tried. At or before `meant`
-without an outcome, a request may have left, which a crash makes uncertain. With an outcome, it is counted.
-Only receivers who are `gone` keep their row then; of the others only the count remains.
+A receiver behind the job's `meant` has not been tried. For a receiver at or before `meant` without an
+outcome, a request may have left; after a crash it is unknown whether it did. A receiver with an outcome is
+counted, and its row is deleted, except the row of a `gone` receiver.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class BroadcastStatus:
             ``sending``; ``stopping`` sends nothing new and waits for the requests in flight; ``stopped``;
             ``done``.
         total: number of receivers, each counted once.
-        sent: reached.
-        gone: left, or blocked the bot.
-        failed: refused by the platform for another reason.
-        unknown: the process died, or the answer was lost, while a request was in flight; or a backup from
-            before the outcome was restored. These receivers are not tried again, so that no user gets the
+        sent: receivers who got the message.
+        gone: receivers who have left or blocked the bot.
+        failed: receivers for whom the platform refused the message for another reason.
+        unknown: receivers for whom a request was in flight when the process died or the answer was lost, or
+            whose outcome was lost by restoring a backup. They are not tried again, so that no user gets the
             message twice, unless the broadcast was started with ``on_unknown="resend"``.
     """
 
@@ -120,7 +120,7 @@ class Receiver:
 class OpenBroadcast:
     """Begin to capture a new broadcast, without receivers.
 
-    An unfinished capture with this key is deleted first. No effect if that capture was finished.
+    An unfinished capture with this key is deleted first. No effect if a broadcast with this key was captured.
     """
 
     key: str

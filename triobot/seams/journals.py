@@ -124,7 +124,7 @@ class Deployed:
     """The sources of a build, which ran together from a certain time on.
 
     Attributes:
-        at: that time, in wall milliseconds.
+        at: time of the build's first run, in wall milliseconds.
         build: number of the build in the store.
         sources: digests of the sources.
     """

@@ -144,7 +144,7 @@ class Outbox(Protocol):
         ...
 
     def press_taken(self, press: Press[object]) -> None:
-        """Register a taken press: the outbox answers it after a second unless the author has done so."""
+        """Register a taken press: the outbox answers it a second later, unless the author answers first."""
         ...
 
     def press_due(self, press: Press[object]) -> None:

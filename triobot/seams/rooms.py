@@ -19,7 +19,7 @@ _PERSONS: Final = -5 * 10**18
 _ROOMS: Final = 8 * 10**18
 """How many numbers there are for named rooms, above the number of the bot's own room."""
 LARGEST_PLACE: Final = 2**63 - 1
-"""The largest absolute value of a place's number: a store has 64 bits for it."""
+"""The largest absolute value of a place's number, because a store keeps numbers in 64 bits."""
 
 SHARED: Final = ChatId(MOST_CHATS)
 """The bot's own room."""
@@ -43,12 +43,12 @@ def room_place(name: str, key: str) -> ChatId:
 
 
 def is_chat(place: ChatId) -> bool:
-    """Whether the place is a chat, with users in it."""
+    """Return whether the place is a chat, with users in it."""
     return -MOST_CHATS < place < MOST_CHATS
 
 
 def hears(place: ChatId) -> bool:
-    """Whether the place can receive messages or signals: a person's place only keeps data."""
+    """Return whether the place can get messages or signals: a person's place only keeps data."""
     return place > -MOST_CHATS
 
 

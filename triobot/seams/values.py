@@ -156,8 +156,7 @@ def _texts_of(what: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def expect(annotation: object, /, who: str = "") -> None:
-    """Register the classes of a type, such as ``Shipped | Moved`` or ``tuple[Order, ...]``, when first
-    needed.
+    """Register the classes of a type, such as ``Shipped | Moved``, when one of them is first needed.
 
     The classes of their fields are registered as well.
 
@@ -613,7 +612,7 @@ def _load_attrs(parts: Any) -> object:
 
 
 def _as_it_was(made: Any, stored: Mapping[str, Node]) -> object:
-    # Past the converters: a converter may not return the same value again.
+    # Set the fields without running converters: a converter may not return the same value again.
     put = object.__setattr__
     for field, node in stored.items():
         put(made, field, _load(node) if type(node) in _NESTED else node)

@@ -27,8 +27,8 @@ WORK_SLOTS: Final = 64
 Held: TypeAlias = Callable[[], float]
 """Returns for how many seconds more the store certainly belongs to this process; 0 if that isn't certain.
 
-Without an answer of the database until then, another process may own the store. Never blocks; callable in any
-thread.
+After that, another process may own the store, unless the database has answered meanwhile. Never blocks;
+callable in any thread.
 """
 
 
@@ -137,7 +137,7 @@ class Latencies:
 @final
 @frozen
 class Forgotten:
-    """Numbers of deleted rows of a chat."""
+    """How many rows of a chat were deleted, by kind."""
 
     events: int
     conversations: int

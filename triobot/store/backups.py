@@ -66,7 +66,7 @@ _LOST: Final = (
 REBINDING: Final = "say `triobot store restore FILE --rebind`"
 
 MOST: Final = 20
-"""Maximum number of reported problems of one sort; one more line counts for the rest."""
+"""Maximum number of reported problems of one sort; one more line stands for the rest."""
 
 # Sentences about damage, each with the query that finds the conversations concerned.
 _RULES: Final[tuple[tuple[str, str], ...]] = (
@@ -158,7 +158,7 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
         if mark and held is False:
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=log.name))
         run, last, clean = get_meta(connection, "run"), lock.notes.run_left(), get_meta(connection, "clean")
-        # Without a boot's identity, no run is noted.
+        # If the machine's boot has no identity, no run is noted.
         if to_run and clean and not held and run and last and int(run) != last and machine_boot():
             raise ConfigError(_OLDER.format(path=path))
         to_check = to_check and get_meta(connection, BACKUP) is None

@@ -172,7 +172,7 @@ class BroadcastTables:
             case Outcome.GONE:
                 statement = "UPDATE receivers SET gone = 1 WHERE n = ?1 AND position = ?2 AND gone = 0"
             case Outcome.AGAIN:
-                # Each of several in one write gets the position behind the last one.
+                # If one write moves several receivers, each gets the position behind the last receiver.
                 statement = (
                     "UPDATE receivers SET position = 1 + (SELECT max(place) FROM"
                     " (SELECT last AS place FROM broadcasts WHERE n = ?1"

@@ -1,4 +1,4 @@
-"""The rows of an author's code: which sources ran from when on, and the sites in them that records refer to.
+"""The rows of an author's code: which sources ran since when, and the sites in them that records refer to.
 
 A site's number is a hash of its content, so all processes use the same numbers, and an existing row never
 changes.
@@ -83,9 +83,7 @@ class CodeTables:
             self._sweep(seq)
 
     def _sweep(self, seq: int) -> None:
-        """Delete code that no conversation can refer to: builds replaced before the oldest conversation
-        began.
-        """
+        """Delete the builds that were replaced before the oldest conversation began, and their code."""
         found: tuple[int | None] = self._sql.execute(_OLDEST).fetchone()
         oldest = seq + 1 if found[0] is None else found[0]
         self._sql.execute("DELETE FROM accepted WHERE seq < ?", (oldest,))

@@ -28,8 +28,8 @@ _FOREIGN: Final = frozenset(
 )
 
 _held: Final[set[tuple[int, int]]] = set()
-"""Lock files that this process has locked, by device and inode. The number in a file can't tell: a process in
-another container may have the same number."""
+"""Lock files that this process has locked, by device and inode. A process number in a lock file is no proof:
+a process in another container may have the same number."""
 
 
 @final

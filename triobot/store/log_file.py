@@ -20,7 +20,7 @@ from ..base.open_files import CAREFUL, read_at
 
 HEAD: Final = 32
 _HEADER: Final = 24
-_MAGIC: Final = 0x377F0682  # of a log with little-endian checksums; plus one: big-endian
+_MAGIC: Final = 0x377F0682  # first word of a log with little-endian checksums; big-endian: one more
 _AT_ONCE: Final = 64
 """Number of entries per read: a quarter of a megabyte."""
 

@@ -63,7 +63,7 @@ class MemoryRows:
 
     Attributes:
         tables: the rows, for inspection while a store is open.
-        notes: numbers of running code.
+        notes: the work slots.
         sql: the database.
     """
 

@@ -1,9 +1,10 @@
 """Notes: facts that a process writes without an fsync, several times an event, for the process after a kill.
 
-The notes are: deliveries that were answered, inbox rows that were consumed, and the numbers of running code.
-The database gets the first two a moment later. A store in a file keeps all notes in its lock file. A store in
-memory or on a server writes the first two to its tables at once. It keeps the third in a file of the machine,
-if the store is on a server (`postgres.work_file`), and otherwise in memory, for tests that simulate a kill.
+There are three kinds: deliveries that were answered, inbox rows that were consumed, and the work slots
+(`triobot.seams.writes.WorkSlots`): whose code is running. The database gets the first two a moment later. A
+store in a file keeps all notes in its lock file. A store in memory or on a server writes the first two to its
+tables at once. It keeps the work slots in a file of the machine, if the store is on a server
+(`postgres.work_file`), and otherwise in memory, for tests that simulate a kill.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ SLOT: Final = 128
 _LINES: Final = 4_096
 _LINE: Final = struct.Struct(f"{SLOT}s")
 
-# Behind the lines, on a page of its own: running code by slot; the run's number; rows that were consumed.
+# Behind the lines, on a page of its own: the work slots; the run's number; rows that were consumed.
 _NUMBERS: Final = -(-SLOT * (1 + _LINES) // mmap.PAGESIZE) * mmap.PAGESIZE
 _NUMBER: Final = struct.Struct("=q")
 _COUNT: Final = 512
 _RUN: Final = WORK_SLOTS
 _SIZE: Final = _NUMBERS + _COUNT * _NUMBER.size
 
-# Behind the numbers: a log's word, and the length of the log file.
+# Behind the numbers: the word of a log (`schema.LOG`), and the length of the log file.
 _LOG: Final = struct.Struct("=16sq")
 
 
@@ -50,7 +51,7 @@ class Notes:
     Used by one thread at a time.
 
     Attributes:
-        at_work: slots for the numbers of running code, from `begin` to `close`.
+        at_work: the work slots, kept in the file from `begin` to `close`.
     """
 
     def __init__(self, fd: int) -> None:
@@ -72,7 +73,7 @@ class Notes:
         return [line.decode("utf-8", "replace") for line in lines if line]
 
     def at_work_left(self) -> tuple[int, ...]:
-        """Return the number in each slot; empty if all slots are."""
+        """Return the numbers in the work slots; empty if all slots are."""
         numbers = self._read_numbers()[:WORK_SLOTS]
         return numbers if any(numbers) else ()
 
@@ -94,7 +95,7 @@ class Notes:
         return next(iter(self._read_numbers()[_RUN : _RUN + 1]), 0)
 
     def log_left(self) -> tuple[str, int]:
-        """Return the word and the length of the log that was noted last."""
+        """Return the word (`schema.LOG`) and the length of the log that was noted last."""
         word, length = _LOG.unpack(read_at(self._fd, _LOG.size, _SIZE).ljust(_LOG.size, b"\0"))
         return word.hex(), length
 
@@ -185,7 +186,7 @@ class Notes:
 
 @final
 class WorkNotes:
-    """Notes of running code only, for a store whose tables get the other facts at once.
+    """Notes of the work slots only, for a store whose tables get the other facts at once.
 
     Args:
         file: file for the notes, from `begin` on; None: memory.
@@ -197,14 +198,14 @@ class WorkNotes:
 
     @property
     def at_work(self) -> WorkSlots:
-        """Slots for the numbers of running code."""
+        """The work slots."""
         return self._in_memory if self._file is None else self._file.at_work
 
     def answered_left(self) -> list[str]:
         return []
 
     def at_work_left(self) -> tuple[int, ...]:
-        """Return the number in each slot, from whichever process; empty if all slots are."""
+        """Return the numbers in the work slots, from whichever process; empty if all slots are."""
         if self._file is not None:
             return self._file.at_work_left()
         return tuple(self._in_memory) if any(self._in_memory) else ()

@@ -36,7 +36,7 @@ def count_run(
 ) -> Opening:
     """Count this run in the open transaction, and delete the mark of a clean stop.
 
-    A visit leaves the mark: only the bot's next run may use it up.
+    A visit keeps the mark for the bot's next run.
 
     If the machine has not been restarted since the last run, the notes of that run are applied: the kernel
     keeps what a process wrote, however the process ended. So a noted 200 counts as sent, and a noted row as

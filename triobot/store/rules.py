@@ -134,10 +134,10 @@ def tell_moved(writes: Sequence[Write]) -> None:
 @final
 @guarded
 class Retention:
-    """How long a store keeps leftover data, in milliseconds; 0 means until the next sweep, a minute at most.
+    """How long a store keeps leftover rows, in milliseconds; 0 means until the next sweep, a minute at most.
 
-    Events are deleted when they are consumed, and journals when their conversation ends. Leftovers are all
-    other data without further use.
+    Events are deleted when they are consumed, and journals when their conversation ends. This is about rows
+    that stay longer.
 
     Attributes:
         crashed: conversations that ended with an error, and their journals.
@@ -181,8 +181,8 @@ class Tally:
         }
         self._chats: dict[ChatId, int] = {}
         self._begun: dict[ChatId, tuple[int, ...]] = {}
-        # What was counted, how many, how many bytes; and the seq of a row with `begun`, negative if the row
-        # goes.
+        # Per change: what was counted, number, bytes, and the row's seq if it has `begun`; negative if
+        # deleted.
         self.unsettled: list[tuple[Total | ChatId, int, int, int]] = []
         self.statistics = StoreStatistics(0, 0, 0, 0, 0)
 
@@ -207,7 +207,7 @@ class Tally:
         self._change(chat_id, 1, size, begun)
 
     def count_gone(self, chat_id: ChatId, size: int, seq: int) -> None:
-        """Uncount an event of `size` bytes."""
+        """Remove a deleted event of `size` bytes from the counts."""
         begun = -seq if seq in self._begun.get(chat_id, ()) else 0
         self.unsettled.append((chat_id, -1, -size, begun))
         self._change(chat_id, -1, -size, begun)

@@ -258,7 +258,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(number=4, release="0.1.0", min_reader=3, statements=CREATE_BROADCASTS),
     # Code without the ledger would let paid money expire, so it must not open this store.
     Migration(number=5, release="0.1.0", min_reader=5, statements=MONEY),
-    # Code without `begun` routes such an event again, as a waiting one.
+    # Code that doesn't know `begun` would route such an event again, as a waiting event.
     Migration(
         number=6, release="0.1.0", min_reader=5, statements=("ALTER TABLE inbox ADD COLUMN begun TEXT",)
     ),

@@ -56,8 +56,8 @@ ANSWERED: Final = "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND ackn
 _CHATS: Final = 16_384
 _SWEPT: Final = 5_000
 SWEEP_AFTER: Final = 256
-"""Number of noted deliveries from one sweep of deliveries to the next."""
-_LOOKED_AT: Final = 4  # per noted delivery; so at most a quarter of all rows is out of date
+"""A sweep of deliveries is due after so many new deliveries."""
+_LOOKED_AT: Final = 4  # rows checked per new delivery; so at most a quarter of the deliveries is out of date
 _SWEPT_TO: Final = "swept_to"  # the fact that stores the last key of the previous sweep
 _OF_CODE: Final = "(" + " OR ".join([f"key LIKE '{word}%'" for word in OF_CODE]) + ")"
 _OLD: Final = (
@@ -71,8 +71,8 @@ class Tables:
     """The rows of one store, and their counts.
 
     Attributes:
-        retention: how long data without further use is kept.
-        noted: number of deliveries noted since the last sweep of deliveries.
+        retention: how long leftover rows are kept.
+        noted: number of deliveries stored since the last sweep of deliveries.
     """
 
     def __init__(self, connection: Sql) -> None:
@@ -266,7 +266,8 @@ class Tables:
         ).fetchall()
         self._lost_raw(raw)
         kept, most = self.retention, _SWEPT // 50
-        # The first call covers crashed and other conversations; the second one needs to see only the latter.
+        # Crashed conversations are kept at least as long as others, so that no sweep reads through the rows
+        # of one kind to find the other.
         self.journals.drop_ended(now - max(kept.crashed, kept.ended), most=most)
         if kept.ended < kept.crashed:
             self.journals.drop_ended(now - kept.ended, most=most, crashed=False)
@@ -274,7 +275,7 @@ class Tables:
             self.journals.keep_newest(kept.most_ended, most=most)
 
     def sweep_deliveries(self, now: int) -> None:
-        """Delete old deliveries: check a few rows for each delivery that was noted since the last sweep.
+        """Delete old deliveries: check a few rows for each delivery that was stored since the last sweep.
 
         An index by age would save the search, but would cost one more page in the transaction of each event.
         """
@@ -296,10 +297,7 @@ class Tables:
         self._swept_to = "" if end is None else end[0]
 
     def note_alive(self, now: int) -> None:
-        """Store the time: the machine is up now.
-
-        After a crash, this is the only bound for when it happened.
-        """
+        """Store the current time. If the machine crashes, the crash was later than this time."""
         self._alive_at = now
         self._sql.execute(PUT_META, ("alive", str(now)))
 
@@ -322,7 +320,7 @@ class Tables:
         self._unread = consumed
 
     def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
-        """Write noted facts: deliveries that were answered, and rows that were consumed."""
+        """Write the notes: deliveries that were answered, and rows that were consumed."""
         if consumed:
             self._consume(consumed)
         if answered:
@@ -413,7 +411,7 @@ class Tables:
             self._remember(chat_id, sender_id)
         return False
 
-    # Named apart for callers that don't need the result.
+    # A separate method for callers that ignore the result, which a subclass need not query.
     _note_sender = _is_group
 
     def _remember(self, chat_id: ChatId, alone: SenderId) -> None:

@@ -85,7 +85,7 @@ class ReadPayments:
         after: RefId | None = None,
         limit: int,
     ) -> Sequence[PaymentRow]:
-        """List payments by id, optionally of some states, of one chat, or made before a moment.
+        """List payments by id, optionally of some states, of one chat, or made before `before`.
 
         Args:
             after: id of the last payment of the previous page.
@@ -188,7 +188,7 @@ async def serve(
         on_loss(tell)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(writer.run)
-        # Raised again behind the nursery, which would wrap it in a group.
+        # An error of the block is raised again after the nursery, which would wrap it in a group.
         try:
             with body:
                 yield Store(
@@ -260,9 +260,9 @@ class Store:
             order of the rows.
         stream: sends the store to a replica as it is committed; None: this engine can't.
         note_answered, note_consumed, statistics: methods of the writer; see `triobot.store.writer.Writer`.
-        at_work: slots for the numbers of running code; setting one of `WORK_SLOTS` slots never waits. The
-            slots survive a kill of the process, but no restart of the machine; the next run finds them in
-            `Opening.at_work`.
+        at_work: the work slots: numbers of the conversations or events whose code is running. Setting a slot
+            never waits. The slots survive a kill of the process, but no restart of the machine; the next run
+            finds them in `Opening.at_work`.
     """
 
     def __init__(

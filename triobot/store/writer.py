@@ -74,7 +74,7 @@ GRACE: Final = 30.0
 _PAUSE_SECONDS: Final = 0.02
 _REPEAT_SECONDS: Final = 1.0
 
-# Proves that the machine was up a second after an answer, so that a later crash leaves the answer undoubted.
+# Proves that the machine was up a second after an answer, so that a later crash doesn't revoke the answer.
 _BEAT_SECONDS: Final = 1.5
 
 _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -396,9 +396,7 @@ class Transactions:
         return self.broken or for_the_caller(failure, self._path)
 
     def _commit(self) -> sqlite3.Error | None:
-        """Commit; return None, or the error after which the transaction was rolled back or the store is
-        broken.
-        """
+        """Commit; return an error if that failed: the changes are rolled back, or the store is broken."""
         try:
             self._sql.execute("COMMIT")
         except sqlite3.Error as error:
@@ -568,7 +566,8 @@ class Writer:
         self._counts = {kind: [0] * (len(_BOUNDS) + 1) for kind in ("write", "read")}
         self._seconds = dict.fromkeys(self._counts, 0.0)
         self._notes = served.notes
-        # The Noted job that new facts join, until a job comes that is no event; the keys of events behind it.
+        # The Noted job that further notes join, until a job comes that is no event; the keys of events behind
+        # it.
         self._open: Noted | None = None
         self._behind: set[str | None] = set()
         self._some_noted = trio.Event()
@@ -638,8 +637,8 @@ class Writer:
     def note_consumed(self, seqs: Collection[int]) -> bool:
         """Note that these inbox rows have been handled, as `note_answered` does.
 
-        Never waits, never raises. Later calls don't read these rows. The note replaces a transaction for each
-        end of a conversation: 231,000 instructions more than an echo's 1,260,000.
+        Never waits, never raises. Later calls don't read these rows. Without notes, each end of a
+        conversation would need a transaction: 231,000 instructions more, where an echo takes 1,260,000.
 
         Returns:
             Whether the note survives the process. If not, nothing was noted, and the caller must commit
@@ -664,7 +663,7 @@ class Writer:
     # A Ctrl-C would end the writer.
     @trio.lowlevel.enable_ki_protection
     async def _keep_up(self) -> None:
-        """Write noted facts if no other job comes soon; a moment later, write that the machine is up."""
+        """Commit the Noted job if no other job comes soon; then, after a while, store the time."""
         while True:
             await self._some_noted.wait()
             while self._waiting:
@@ -781,7 +780,7 @@ class Writer:
         self.stop_if_broken()
 
     def _have_tried(self, jobs: Sequence[Noted]) -> None:
-        """Drop the notes of facts that are stored now; queue the failed Noted jobs before all others."""
+        """Delete the notes that are committed; queue the failed Noted jobs again, before all other jobs."""
         failed = [job for job in jobs if job.error is not None]
         left = failed + [job for job in self._waiting if type(job) is Noted]
         for job in jobs:
@@ -809,7 +808,7 @@ class Writer:
         for job in work:
             if job.writes:
                 kind = "write"
-                # Noted facts mostly change pages that other jobs of this batch or the next one write anyway.
+                # A Noted job mostly changes pages that other jobs of this batch or the next one write anyway.
                 self._in_log += job.size() + (0 if type(job) is Noted else _ROW_OVERHEAD)
         with self._store.turn:
             began = time.perf_counter()

@@ -132,4 +132,4 @@ TABLES: Final = (
     CopiedTable("receivers", ("n", "position"), ("chat_id", "gone")),
     CopiedTable("raw", ("n",), ("at", "reason", "content_type", "body"), "length(body)"),
 )
-"""Tables whose rows may be unreadable come first, so that this is found before much is copied."""
+"""In this order, unreadable rows are found before much is copied."""

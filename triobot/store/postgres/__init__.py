@@ -1,6 +1,6 @@
 """Stores in PostgreSQL, for one process at a time. Its packages are in the extra `postgres`.
 
-The tables, their statements and the writer are the same as for SQLite. These modules differ:
+The tables, their statements and the writer are the same as for SQLite. These modules contain the differences:
 
 * `dialect` translates statements, and `stream` sends them.
 * `session` makes connections, and `server` checks a server's settings.

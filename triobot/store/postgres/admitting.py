@@ -48,7 +48,7 @@ from .session import Connection, Session, connect, make_connection, named
 from .threads import ask
 
 ADMITTED_WITHIN: Final = 5.0
-"""Seconds; a proxy must wait longer than this."""
+"""Time limit for inserting an event, in seconds; a proxy must wait longer than this."""
 MOST_AT_ONCE: Final = 500
 MOST_BYTES: Final = 1024 * 1024
 _MOST_KNOWN: Final = 10_000
@@ -335,7 +335,7 @@ class Admission:
                     one.fail(why)
                 batch = [one for one in batch if one not in late]
                 if not batch:
-                    return  # the answered keys go with the next batch
+                    return  # answers that aren't stored yet go with the next batch
                 await trio.sleep(_AGAIN_SECONDS)
                 continue
             for key, came in answered.items():
@@ -371,7 +371,7 @@ class Admission:
             self._connection = connect(self._address)
             self._connection.execute(_NAME, prepare=False)
         connection = self._connection
-        # At most every few seconds, however many events come.
+        # The clock is read every few seconds, however many events come.
         if self._ahead is None or steady_time() >= self._ask_clock_at:
             self._hear_clock(connection)
         if not (batch or answered):

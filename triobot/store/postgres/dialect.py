@@ -16,7 +16,7 @@ from ..journal_rows import APPEND, BEGIN_ONE, FITS, LIVE, REST, STAND
 from ..rules import NAMING
 from ..statements import ANSWERED, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN
 
-# An array, because a joined table would be scanned for as long as it was small when the plan was made.
+# An array, because a joined table would be scanned: the plan may date from when it was small.
 _LISTED: Final = "ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(?::jsonb) AS listed (value))"
 _LIVE_HERE: Final = "SELECT count(*) FROM conversations WHERE chat_id = inbox.chat_id AND ended_at IS NULL"
 _OTHERWISE: Final = (

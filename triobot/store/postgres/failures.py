@@ -46,7 +46,7 @@ _OF_THE_CONNECTION: Final = (psycopg.OperationalError, psycopg.InterfaceError, p
 _LAST_WORDS: Final = frozenset({"FATAL", "PANIC"})
 _CLOSING: Final = ("08", "57P")
 
-# libpq has no codes for errors before a session begins; texts that aren't the server's are in English.
+# libpq has no error codes before a session begins; texts that don't come from the server are always English.
 _AT_CONNECT: Final = (
     ("password authentication failed", "the server refused this user's password"),
     ("no password supplied", "the server wants a password, and none was given"),

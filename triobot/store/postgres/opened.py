@@ -199,8 +199,8 @@ class OpenedStore:
     def _take(self) -> None:
         """Lock the owner's row, and remove an owner that is dead.
 
-        If the server has another history, its owner gets more time to come back and to prove by its count
-        that no commit is missing, because its lock didn't survive the failover.
+        If the server has another history, the owner's lock didn't survive the failover. The owner then gets
+        more time to come back, and to prove by its count that no commit is missing.
 
         Raises:
             StoreLockedError: the owner lives, or may live.
@@ -221,7 +221,8 @@ class OpenedStore:
 
     def _lock_row(self) -> None:
         try:
-            # A living owner commits right now, or its lock on the row ends with the server's timeout.
+            # A process that locks the row is alive: it commits, or the server's timeout soon ends its
+            # transaction.
             self.sql.run(_LOCK + b" NOWAIT")
         except errors.LockNotAvailable:
             raise self._locked(None) from None
@@ -303,7 +304,7 @@ class OpenedStore:
             self.sql.run(_LEAP)
 
     def hurry(self) -> None:
-        """Give up a server that doesn't answer when the lease is over, because the store is being closed.
+        """Give up a server that doesn't answer, once the lease has expired: the store is being closed.
 
         Work without an answer is not stored, or it is unknown whether it is; all acknowledged work is stored.
         """

@@ -42,7 +42,7 @@ _END: Final = (
 
 
 def looks(job: Job[Any]) -> bool:
-    """Whether the job's result depends on stored rows."""
+    """Return whether the job's result depends on stored rows."""
     return any(isinstance(one, Arrival | MovePayment) for one in job.brings)
 
 
@@ -202,7 +202,7 @@ class PostgresTables(Tables):
                 if row.seq in self._ours:
                     self._ours.discard(row.seq)
                 else:
-                    self.noted += 1  # with its delivery
+                    self.noted += 1  # the row's delivery is new as well
                     self.tally.count_event(row.chat_id, len(row.body))
         if rows:
             self.tally.settle()
@@ -280,7 +280,7 @@ class PostgresTables(Tables):
                 self._delivered[arrival.key] = Delivery(at=arrival.at, acknowledged=False)
 
     def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
-        """Write noted facts; jobs behind this one see the answers."""
+        """Write the notes; later jobs of the batch see the answers."""
         super().catch_up(answered, consumed, now)
         for key in answered:
             if (before := self._delivered.get(key)) is not None:

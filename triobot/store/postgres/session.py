@@ -155,8 +155,8 @@ class Session:
         """Roll the transaction back.
 
         Statements behind an error were not read by the server, but psycopg has noted them as prepared. Its
-        own rollback method clears these notes. For a plain ROLLBACK statement that it has run before, psycopg
-        wouldn't.
+        own rollback method clears these notes. A plain ROLLBACK statement that psycopg has run before would
+        not.
         """
         self.connection.rollback()
 

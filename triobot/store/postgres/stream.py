@@ -1,9 +1,9 @@
 """Streams: statements that are sent to the server one after another, without waiting for their answers.
 
-A statement is delayed until the next one comes. By then, its caller has read `rowcount` or not. If so,
-`rowcount` returns the expected number of rows, and the statement is sent in a form that fails on any other
-number. All statements behind it, the COMMIT included, then fail too. Rows for a statement in
-`dialect.TOGETHER` are gathered, and sent together. Reading rows of a result waits for the answer.
+A statement is delayed until the next one comes. If its caller reads `rowcount` before that, `rowcount`
+returns the expected number of rows, and the statement is sent in a form that fails on any other number. All
+statements behind it, the COMMIT included, then fail too. Rows for a statement in `dialect.TOGETHER` are
+gathered, and sent together. Reading rows of a result waits for the answer.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ SETTLE_SECONDS: Final = 30.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
-# Only forwards: before the first row, the process may know a smaller number than the sequence, or 0.
+# Only upwards: before the first row, the process may know a smaller number than the sequence, or 0.
 _NUMBER: Final = b"SELECT setval('numbers', $1) FROM numbers WHERE last_value < $1"
 # Given the process's number and its known count, increment the count, and return it or fail. Each count is a
 # new row: updates of one row would leave a dead version for each commit, and beside a long transaction, every
