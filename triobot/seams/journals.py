@@ -42,8 +42,7 @@ class Opening:
         at: when this run opened the store, in wall milliseconds.
         unclean: how many runs in a row, just before this one, ended without closing the store.
         previous_at: when the previous run opened the store, or None.
-        epoch: number of restored backups. Anything from an earlier epoch may have been done already, or
-            never.
+        epoch: number of restored backups. Work from an earlier epoch may have been done already, or not.
         epoch_at: when the last backup was restored, in wall milliseconds; 0 if none was.
         restored: whether this is the first run since the last restore.
         at_work: content of `Store.at_work`, by slot, when the previous run was killed. Empty after a clean

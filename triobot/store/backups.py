@@ -189,7 +189,7 @@ def copy_store(
         sqlite3.Error: the source can't be read, or the copy can't be written.
     """
     part = target.with_name(f"{target.name}.part")
-    # A link counts as existing, even if it leads nowhere.
+    # A link occupies the name as well, even if it leads nowhere.
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     remove_leftover(part)

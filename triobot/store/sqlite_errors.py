@@ -26,7 +26,7 @@ _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _OPEN_ELSEWHERE: Final = "another program has the file open: close it there"
 _NOT_WRITTEN: Final = {
     sqlite3.SQLITE_FULL: "free some space",
-    # SQLite doesn't distinguish an exhausted quota from a failing disk either.
+    # SQLite reports an exhausted quota and a failing disk with the same code.
     sqlite3.SQLITE_IOERR: "the disk fails, or a quota on it is used up: look at the system's log",
     sqlite3.SQLITE_READONLY: "the file or its disk is read-only: look at its owner, mode and mount",
     sqlite3.SQLITE_CANTOPEN: "a file can't be opened in its folder: look at the folder's owner and mode",

@@ -148,7 +148,7 @@ class Tables:
         return False, False, admit_begun(beginning(partial(self.data, arrival.chat_id)))
 
     def _read_last_seq(self) -> int:
-        """Return the last number of an event that was ever used."""
+        """Return the largest number that an event has ever had."""
         if self._last_seq is None:
             found: tuple[int] | None = self._sql.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"

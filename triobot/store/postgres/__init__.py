@@ -1,4 +1,4 @@
-"""Stores in PostgreSQL, for one process at a time. Its packages are in the extra `postgres`.
+"""Stores in PostgreSQL, for one process at a time. Its packages are in the extra ``postgres``.
 
 The tables, their statements and the writer are the same as for SQLite. These modules contain the differences:
 

@@ -88,7 +88,7 @@ def make_store(
 
 
 def check_store(session: Session, address: PostgresAddress, stamp: Stamp | None) -> set[str]:
-    """Check that the schema is a readable store; return the names of its tables, or none without tables.
+    """Check that the schema is a readable store; return the names of its tables, empty if there are none.
 
     Args:
         stamp: platform and bot that the store must belong to; None: any.
