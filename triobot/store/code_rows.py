@@ -60,7 +60,7 @@ class CodeTables:
         self._sql = connection
 
     def keep(self, write: KeepCode, seq: int) -> None:
-        """Insert the rows that the tables don't have.
+        """Insert the rows that the tables don't have; with a build, also delete code that isn't referred to.
 
         Args:
             seq: number of the newest event.

@@ -105,7 +105,7 @@ def make_new(path: Path, *, beside: Path | None = None) -> None:
     """Create an empty file, readable by its owner only.
 
     Args:
-        beside: a store; if root makes the file, it gets the store's owner.
+        beside: a store; if root makes the file, the file gets the store's owner.
 
     Raises:
         FileExistsError: the file existed.

@@ -136,8 +136,8 @@ def tell_moved(writes: Sequence[Write]) -> None:
 class Retention:
     """How long a store keeps leftover rows, in milliseconds; 0 means until the next sweep, a minute at most.
 
-    Events are deleted when they are consumed, and journals when their conversation ends. This is about rows
-    that stay longer.
+    Usually, events are deleted when they are consumed, and journals when their conversation ends. The times
+    are for rows that stay longer.
 
     Attributes:
         crashed: conversations that ended with an error, and their journals.

@@ -448,7 +448,9 @@ def check_original(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def check_whole(connection: Sql, name: object, copying: Copying | None = None) -> None:
-    """Require that a store is complete and was not replaced by a copy. A copy in progress may open it anyway.
+    """Require that a store is complete and was not replaced by a copy.
+
+    Other rules hold for a copy: the source may have been replaced before, and the target must be a copy.
 
     Raises:
         ConfigError: the store can't be used in this role; the text explains the remedy.
