@@ -77,7 +77,7 @@ class InlineWriter:
         return not self._closed and self._transactions.run_alone(job) is None
 
     async def erase_log(self) -> None:
-        """Execute a checkpoint only: there is no log."""
+        """Execute a Trio checkpoint and nothing else: there is no log."""
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:

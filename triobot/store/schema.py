@@ -286,7 +286,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     # The most frequent records have a short form. Older code can't read them, and would park all
     # conversations.
     Migration(number=11, release="0.1.0", min_reader=11, statements=()),
-    # Two pages less in the transaction of each event: the tally knows the rows with `begun`, and sweeps read
+    # Saves two pages in the transaction of each event: the tally knows the rows with `begun`, and sweeps read
     # deliveries by key. Older code finds the same rows, more slowly.
     Migration(
         number=12,

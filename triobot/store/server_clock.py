@@ -24,7 +24,7 @@ differs by about `MOST` is reported only once."""
 
 @final
 class ServerClock:
-    """The time of day of the database's server; `triobot.base.clock.WallClock`.
+    """The time of day of the database's server; implements `triobot.base.clock.WallClock`.
 
     Args:
         own: this machine's clock.

@@ -139,7 +139,7 @@ class _ToAdmit:
 
 @final
 class Admission:
-    """The admission of events, `triobot.webhook.inbox.Admits`; also reads settings for a standby process.
+    """Inserts events; implements `triobot.webhook.inbox.Admits`. Also reads settings for a standby process.
 
     Attributes:
         process: name of this process for people.

@@ -51,7 +51,7 @@ def identity_of_postgres(place: str) -> str | None:
 
 @final
 class PostgresEnd:
-    """A store in PostgreSQL, for a copy; `triobot.store.copying.ends.CopyEnd`."""
+    """A store in PostgreSQL, for a copy; implements `triobot.store.copying.ends.CopyEnd`."""
 
     def __init__(self, opened: OpenedStore, now: int) -> None:
         self._opened = opened
@@ -118,7 +118,7 @@ class PostgresEnd:
 
 @final
 class _InTurn:
-    """Runs statements while the session is not used otherwise; `triobot.store.sql.Sql`.
+    """Runs statements while the session is not used otherwise; implements `triobot.store.sql.Sql`.
 
     If the session is lost during a read, the read is repeated over a new session with the same lock.
     """

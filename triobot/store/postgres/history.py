@@ -60,7 +60,7 @@ def store_of(connection: psycopg.Connection[TupleRow]) -> str:
 def go_on(connection: psycopg.Connection[TupleRow], name: str) -> None:
     """Store the server's present history as one without missing commits; log a warning if it is new.
 
-    Only for the process that has verified its number of commits, under its fence.
+    Call this only in a process that has verified its number of commits, under its fence.
     """
     if connection.execute(_GO_ON, (history_of(connection),)).rowcount:
         _log.warning(

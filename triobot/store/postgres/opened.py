@@ -81,7 +81,7 @@ def channel_of(address: PostgresAddress) -> str:
 
 @final
 class OpenedStore:
-    """An open store, to be served; `triobot.store.table_store.Opened`.
+    """An open store, to be served; implements `triobot.store.table_store.Opened`.
 
     Attributes:
         name: name of the store in logs and errors.

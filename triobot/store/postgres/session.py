@@ -65,7 +65,7 @@ def named(address: PostgresAddress) -> str:
 
 @final
 class Session:
-    """A session for the statements of the tables; `triobot.store.sql.Sql`.
+    """A session for the statements of the tables; implements `triobot.store.sql.Sql`.
 
     Attributes:
         connection: outside of transactions unless ``BEGIN`` was run; replaced when it is lost.

@@ -21,7 +21,7 @@ Found: TypeAlias = psycopg.Cursor[TupleRow]
 
 @final
 class Streamed:
-    """Future result of a delayed statement; `triobot.store.sql.Cursor`."""
+    """Result of a delayed statement, once the server has it; implements `triobot.store.sql.Cursor`."""
 
     __slots__ = ("_stream", "rows", "statement")
 
@@ -47,7 +47,7 @@ class Streamed:
 
 @final
 class Gathered:
-    """Result of rows that are gathered; `triobot.store.sql.Cursor`."""
+    """Result of rows that are gathered; implements `triobot.store.sql.Cursor`."""
 
     __slots__ = ("rowcount",)
 
