@@ -1,6 +1,6 @@
 """Copies of a store that no process has open, made without writing to it, for commands that only inspect it.
 
-SQLite can't read a store with a log without writing beside it, and opening a store counts as a visit. So the
+If a store has a log, SQLite must write beside it to read it, and opening a store counts as a visit. So the
 files are copied unchanged, including the log and the notes of the last process, under a lock that other
 copies may share.
 """

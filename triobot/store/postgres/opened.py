@@ -238,7 +238,7 @@ class OpenedStore:
         return locked(self.name, who, here=owner in _ours)
 
     def _count(self, now: int, *, visit: bool) -> Opening:
-        """Count this run, and how many runs before it have died; see `acquit`."""
+        """Count this run, and how many runs before it have crashed; see `acquit`."""
         sql = self.sql
         lived = get_meta(sql, "lived") == (get_meta(sql, "run") or "")
         opening = count_run(sql, self.tables, self.notes, machine=machine_boot(), now=now, visit=visit)
@@ -259,11 +259,11 @@ class OpenedStore:
         return opening
 
     def acquit(self, *, late: bool = False) -> None:
-        """Note that this run has not died, although another process owns the store, or no process does.
+        """Note that this run did not crash, although another process owns the store, or no process does.
 
-        The process that took the store has counted this run as dead, because it had no information; or the
-        bot's next run will. This is the only write without the fence. Only starts read the note, and they
-        hold the same lock as this write.
+        The process that took the store has counted this run as crashed, because it had no information; or the
+        bot's next run will do so. This is the only write without the fence. Only starts read the note, under
+        the same lock as this write.
 
         Args:
             late: whether the run ended a while ago; it may still be the stored owner.
@@ -405,9 +405,10 @@ def open_here(
 
 
 def acquit_late(address: PostgresAddress) -> None:
-    """Note that runs of this process have not died, if the server was away at their end; in a worker thread.
+    """Note that earlier runs of this process did not crash: the server was away when they ended.
 
-    Otherwise, after a few restarts of the server, the next start would warn of a program that dies.
+    To be called in a worker thread. Without this, the bot's next start would warn of a program that crashes,
+    after a few restarts of the server.
     """
     for opened in [one for one in _unacquitted if one.address == address]:
         try:
