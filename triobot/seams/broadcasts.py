@@ -1,7 +1,7 @@
 """Broadcasts as rows: one row a broadcast, and one a receiver.
 
 A receiver behind the job's `meant` has not been tried. For a receiver at or before `meant` without an
-outcome, a request may have left; after a crash it is unknown whether it did. A receiver with an outcome is
+outcome, a request may have left; after a crash, this is unknown. A receiver with an outcome is
 counted, and its row is deleted, except the row of a `gone` receiver.
 """
 
@@ -64,8 +64,8 @@ class BroadcastStatus:
         gone: receivers who have left or blocked the bot.
         failed: receivers for whom the platform refused the message for another reason.
         unknown: receivers for whom a request was in flight when the process died or the answer was lost, or
-            whose outcome was lost by restoring a backup. They are not tried again, so that no user gets the
-            message twice, unless the broadcast was started with ``on_unknown="resend"``.
+            whose outcome was lost by restoring a backup. These receivers are not tried again, so that no user
+            gets the message twice, unless the broadcast was started with ``on_unknown="resend"``.
     """
 
     state: BroadcastState

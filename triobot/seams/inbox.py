@@ -85,8 +85,8 @@ class OverQuota:
 Acceptance: TypeAlias = InboxRow | Redelivered | OverQuota
 """Result of `Store.accept`: the event's durable row, or why there is none."""
 HandOn: TypeAlias = Callable[[Callable[[InboxRow], bool] | None, InboxRow], None]
-"""Passes a durable event to the dispatcher, or to the first argument if there is one: if that returns True
-for the row, it has handled the event, and the dispatcher doesn't get it. Never raises."""
+"""Passes a durable event to the dispatcher, unless the function in the first argument returns True for the
+row. Never raises."""
 StoreEarly: TypeAlias = Callable[["Event", "Arrival", "Quota", HandOn], Awaitable[Acceptance | None]]
 """Stores an event as `Store.accept` does, in one transaction with the event's effects. Returns None if a
 conversation has handled the event and everything is stored."""

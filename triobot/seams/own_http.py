@@ -1,4 +1,4 @@
-"""Detection of triobot's own HTTP, `triobot.http`: it is faster than httpx, and can be deleted.
+"""Detection of triobot's own HTTP, `triobot.http`, which is faster than httpx and can be deleted.
 
 Without `triobot.http`, httpx's own transports carry requests, and hypercorn listens for the webhook. The
 other listeners, for operators and for other processes, don't run then.

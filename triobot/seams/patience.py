@@ -1,4 +1,4 @@
-"""Reads of the store that wait while it is away: for conversations, the ledger and the bot's own tasks.
+"""Reads that wait while the store is away: for conversations, the ledger and the bot's own tasks.
 
 Requests from outside, of an operator or the webhook, don't wait: they get StoreAwayError at once.
 """

@@ -4,8 +4,8 @@ The value that is read back equals the recorded one and has the same types: a tu
 doesn't become a text. A class is stored under a registered name and found by this name; no module is imported
 because of stored data. A class is registered when a value of it is first encoded, when a filter or a `Key`
 names it (`expect`), or by `recorded`; the latter also keeps a class readable that was renamed or moved. A new
-process finds unregistered classes at the top level of the modules that it has loaded. It doesn't find a class
-that is defined inside a function.
+process finds unregistered classes at the top level of the modules that it has loaded. A class inside a
+function is not found.
 
 Stored data is never dropped silently. A stored field that its class no longer has makes the value unreadable,
 unless the class declares the field's new name (`formerly`), or that the field is gone (`recorded`).

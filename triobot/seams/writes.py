@@ -148,7 +148,7 @@ class Forgotten:
 
 @final
 class StaleRowError(StoreError):
-    """The payment has moved since it was read; nothing of this commit is stored. Read it, and decide again.
+    """The payment has moved since it was read; nothing of this commit is stored. Read again, and decide.
 
     Attributes:
         id: the payment's number.

@@ -47,7 +47,7 @@ _NO_ADDRESS: Final = "a store's address is sqlite:PATH, such as sqlite:bot.db or
 
 
 async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
-    """Bind the store at this address to another platform address or token; change nothing else in it.
+    """Bind the store at this address to another platform address or token; nothing else changes.
 
     Raises:
         ConfigError: there is no store at the address, or it has no stamp.
@@ -98,7 +98,7 @@ async def is_made(url: str) -> bool:
 
 
 async def ask_owner(url: str, order: OperatorOrder) -> Answered | None:
-    """Send an order through the store to its owner, and return the answer; None if no process owns it.
+    """Send an order through the store to its owner; return the answer, or None if there is no owner.
 
     Raises:
         ConfigError: the address names no store on a server, or a store that this user may not use.
@@ -157,7 +157,7 @@ async def open_store(
 
 
 def admission_at(url: str) -> Admission:
-    """Return the admission of events to the store on a server at this address, whichever process owns it.
+    """Return the admission of events to a store on a server, whichever process owns the store.
 
     Raises:
         ConfigError: the address names no store on a server.
@@ -174,7 +174,7 @@ async def read_nodes(url: str) -> Sequence[NodeRow]:
     """Return the processes that share the store at this address.
 
     Raises:
-        ConfigError: the address names no store on a server, or there is no store at it.
+        ConfigError: the address names no store on a server, or a store that doesn't exist.
         StoreAwayError: the server can't be reached.
     """
     engine, _, place = url.partition(":")

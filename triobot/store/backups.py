@@ -182,7 +182,8 @@ def copy_store(
     """Copy an open store into a new file, and mark the copy as a backup.
 
     Args:
-        between: called between steps; an error from it ends the copying. Without it, the copy is one step.
+        between: called between steps; an error from it ends the copying. Without `between`, the copy is one
+            step.
 
     Raises:
         FileExistsError: `target` exists.
@@ -332,7 +333,7 @@ def _last_seq(connection: sqlite3.Connection) -> int:
 
 
 def _set_aside(path: Path) -> Path | None:
-    """Rename the existing store instead of deleting it, because it has data that the backup lacks.
+    """Rename the existing store instead of deleting it, because the backup may lack some of its data.
 
     Its log is renamed first, even if there is no main file: SQLite would write a remaining log over the pages
     of the next store with this name.

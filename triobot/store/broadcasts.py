@@ -88,7 +88,7 @@ def size_of_broadcast(write: BroadcastWrite) -> int:
 
 
 def stop_after_restore(sql: Sql) -> None:
-    """Stop broadcasts that ran when a copy was made: it isn't known which receivers they reached since."""
+    """Stop broadcasts that ran when a copy was made: the receivers reached since then aren't known."""
     sql.execute(
         "UPDATE broadcasts SET state = 'stopped', content = '', unknown = unknown +"
         " (SELECT count(*) FROM receivers WHERE receivers.n = broadcasts.n AND gone = 0)"

@@ -241,7 +241,7 @@ class FileStream:
 
     @property
     def attached(self) -> tuple[int, int | None] | None:
-        """When a streamer was attached, and as of when it has everything; None: no streamer is attached."""
+        """When a streamer was attached, and as of when the streamer has everything; None without one."""
         shipping = self._file.shipping
         return (shipping.since, shipping.as_of) if shipping.attached else None
 
@@ -332,7 +332,7 @@ def open_file(
 def grow_log(path: Path) -> None:
     """Fill an empty log with zeros now: a commit that lengthens its file costs several times as much.
 
-    Space that is only reserved would cost as much at the first write. SQLite treats zeros as an empty log. It
+    Space that is only reserved would cost as much at the first write. SQLite treats zeros as an empty log,
     keeps the file's size, up to `journal_size_limit`, and writes from the beginning after each checkpoint. If
     there is little room on the disk, the log grows as needed instead.
     """

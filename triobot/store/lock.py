@@ -2,8 +2,8 @@
 
 A lock file beside the real path is locked from before the database is opened until after it is closed. The
 kernel releases the lock when the process dies, however it dies. The lock file is never deleted, because that
-would race with the next process to open it. Its first line names the process that took the lock last. Behind
-it are notes that must outlive the process, but not the machine; see `notes`.
+would race with the next process to open it. The first line names the process that took the lock last. Behind
+this line are notes that must outlive the process, but not the machine; see `notes`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FileLock:
 
 
 def take_lock(database: Path) -> FileLock:
-    """Lock the store at this real path; fail at once if it is locked.
+    """Lock the store at this real path; fail at once if another process has locked the store.
 
     Raises:
         StoreLockedError: another process has the store open; names the file and the number of that process.
@@ -88,7 +88,7 @@ def locked(store: str, who: str = "", *, here: bool = False) -> StoreLockedError
 
     Args:
         who: names the process that has the store open, after a comma.
-        here: whether this process has it open.
+        here: whether this process has the store open.
     """
     if here:
         return StoreLockedError(f"the store {store} is open in this process already; close it there first")

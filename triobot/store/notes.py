@@ -3,7 +3,7 @@
 There are three kinds: deliveries that were answered, inbox rows that were consumed, and the work slots
 (`triobot.seams.writes.WorkSlots`): whose code is running. The database gets the first two a moment later. A
 store in a file keeps all notes in its lock file. A store in memory or on a server writes the first two to its
-tables at once. It keeps the work slots in a file of the machine, if the store is on a server
+tables at once. Such a store keeps the work slots in a file of the machine, if the store is on a server
 (`postgres.work_file`), and otherwise in memory, for tests that simulate a kill.
 """
 
@@ -134,7 +134,7 @@ class Notes:
         self._numbers = self.at_work = numbers
 
     def note_answered(self, key: str) -> None:
-        """Note an answered key. If all lines are in use, it replaces the oldest key."""
+        """Note an answered key. If all lines are in use, the new key replaces the oldest."""
         line = key.encode("utf-8", "replace")
         if self._pages is None or len(line) > SLOT:
             return

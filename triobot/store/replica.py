@@ -1,4 +1,4 @@
-"""Replicas: an exact image of a store in a folder, and the log behind it as far as it was sent.
+"""Replicas: an exact image of a store in a folder, and the log behind the image as far as sent.
 
     store.db        the image: an SQLite database
     store.db-wal    commits after the image, as SQLite's own log
@@ -153,7 +153,7 @@ class Replica:
         self._next = None
         image = self.folder / _IMAGE
         # The old image stays valid until the new one gets its name. By then the old log must be gone: SQLite
-        # would write it over the new image.
+        # would write that log over the new image.
         there = read_manifest(self.folder)
 
         def note(found: int) -> None:
@@ -256,7 +256,7 @@ class Replica:
 
 
 def fold(image: Path, note: Callable[[int], None] = lambda found: None) -> int:
-    """Move the log, if there is one, into its image and remove it; return how many of its bytes were good.
+    """Move the log, if any, into its image and remove the log; return how many bytes of the log were good.
 
     Args:
         note: called with this number once the image contains the log, and before the log is removed.

@@ -344,7 +344,7 @@ def check_journals(connection: sqlite3.Connection, found: SchemaVersion | None) 
     """Require that this code can read the journals of conversations that go on.
 
     Raises:
-        StoreVersionError: the store has conversations in a form of an earlier triobot, and they have not
+        StoreVersionError: the store has conversations in a form of an earlier triobot, and these have not
             ended.
     """
     if found is None or not 3 <= found.number < _READABLE:
@@ -371,7 +371,7 @@ def read_version(connection: sqlite3.Connection) -> SchemaVersion | None:
 
 
 def stored_version(connection: Sql) -> SchemaVersion | None:
-    """Read the schema version from a store's facts; None if they are missing."""
+    """Read the schema version from a store's facts; None if the facts are missing."""
     number, reader, release = (
         get_meta(connection, name) for name in ("schema", "min_reader", "min_reader_release")
     )

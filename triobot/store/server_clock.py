@@ -18,8 +18,8 @@ from ..base.clock import Steady, TimeOfDay, steady_time
 MOST: Final = 2_000
 """Largest tolerated difference between a machine's clock and the server's, in milliseconds."""
 RIGHT_AGAIN: Final = 1_000
-"""A wrong clock counts as right again below this difference. It is less than `MOST`, so that a clock that
-differs by about `MOST` is reported only once."""
+"""Difference below which a wrong clock counts as right again, in milliseconds. Less than `MOST`, so that a
+clock that differs by about `MOST` is reported only once."""
 
 
 @final

@@ -151,7 +151,7 @@ class Shipping:
 
     Attributes:
         since: when the streamer was attached.
-        as_of: the streamer has everything committed by this time; None: it doesn't have the whole log yet.
+        as_of: the streamer has everything committed by this time; None: not even the whole log was sent yet.
     """
 
     def __init__(self, database: Path) -> None:

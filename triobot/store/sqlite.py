@@ -40,8 +40,8 @@ async def open_sqlite(
     When a method has returned, its writes are on the disk, fsynced. Only the owner of the file can read the
     file, its log and its lock. However the block is left, all work that was handed over is finished first.
 
-    If the disk fails in the middle of a commit, it is unknown what reached the disk. The block is then
-    cancelled, and StoreCorruptError is raised from it. To go on, open the store again in a new process.
+    If the disk fails in the middle of a commit, the stored data is unknown. The block is then cancelled,
+    and StoreCorruptError is raised from the block. To go on, open the store again in a new process.
 
     Args:
         path: the file; its folder must exist.

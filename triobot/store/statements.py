@@ -167,7 +167,7 @@ class Tables:
 
     @property
     def newest(self) -> int | None:
-        """Number of the newest inbox row, if it has been read."""
+        """Number of the newest inbox row, if known."""
         return self._last_seq
 
     def undo(self, mark: int = 0) -> None:

@@ -55,7 +55,8 @@ def _held_still(database: Path) -> Generator[None]:
     """Prevent processes from opening a store while the block runs; other copies may be made meanwhile.
 
     Raises:
-        StoreLockedError: a process has the store open; or, raised after the block, has opened it meanwhile.
+        StoreLockedError: a process has the store open; or, raised after the block, has opened the store
+            meanwhile.
         ConfigError: the lock file can't be read, or its filesystem has no locks.
     """
     path = lock_path(database)

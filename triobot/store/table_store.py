@@ -122,7 +122,7 @@ class ReadAlarms:
 
         Args:
             told_before: leave out alarms that the hook got since then. Also leave out alarms of a kind in
-                `triobot.base.alarm_kinds.EVENTS` that were not raised again since the hook got them.
+                `triobot.base.alarm_kinds.EVENTS` that were not raised again since then.
             kinds: only these kinds; empty for all.
         """
         check_integer("limit", limit, least=0)
@@ -227,7 +227,7 @@ class Store:
     Writing methods return once the write is durable, noting methods at once.
 
     Raises, from every method:
-        StoreFullError: nothing of this call was stored; repeat it once there is room.
+        StoreFullError: nothing of this call was stored; repeat the call once there is room.
         StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or may
             not be stored. Every later call raises this error too; the program should stop.
         LocalProtocolError: a value that no engine can store; nothing of this call was stored.
@@ -254,7 +254,7 @@ class Store:
         lease: lease for the writes of this process.
         held: returns for how many seconds more the store certainly belongs to this process; while it returns
             0, the process must begin nothing that others see. None: the store belongs to this process until
-            it ends.
+            the process ends.
         news: reports events that other processes have put into the inbox; None: no other process does. With
             `news`, every event is stored before it is handled, and reaches its chat from the inbox, in the
             order of the rows.

@@ -13,7 +13,7 @@ gives up the remaining jobs: the threads of a dying disk follow neither Trio's c
 
 Two kinds of facts have no waiting caller: deliveries that were answered, and inbox rows that were consumed.
 They are noted where a kill of the process doesn't lose them (`notes`), and are written with the next batch,
-as a `Noted` job among the other jobs. A job behind it sees its rows, or fails if they can't be stored. New
+as a `Noted` job among the other jobs. A job behind a `Noted` job sees its rows, or fails along with it. New
 facts join the last `Noted` job even if events wait behind it: the events stay adjacent and share their
 statements, and they fail if the `Noted` job fails. But an answer never moves ahead of an event with the same
 key: this event came before the answer, and must count as a redelivery.
@@ -24,7 +24,7 @@ If one caller's work fails, the whole batch is rolled back and run again with a 
 that a failure affects its own caller alone. But a full disk or a failed write may end the *whole*
 transaction, not just the savepoint. A program that didn't notice would write row by row without any
 transaction, and answer 200 for the rows before. So after every error, the writer checks whether the
-transaction is still open. If it is gone, all jobs are run again, each in a transaction of its own.
+transaction is still open. If not, all jobs are run again, each in a transaction of its own.
 
 A failed COMMIT is different. If the disk refused the fsync, it isn't known what reached the disk, and a
 second fsync of the same file may report success for pages that were lost. So the store is *broken* then: that
@@ -381,7 +381,7 @@ class Transactions:
         return None
 
     def run_alone(self, work: Job[Any]) -> Exception | None:
-        """Run one job, in a transaction of its own if it writes; return its error or None."""
+        """Run one job; a writing one gets a transaction of its own. Return an error or None."""
         if self._broken is not None:
             return self.broken
         try:
@@ -567,7 +567,7 @@ class Writer:
         self._seconds = dict.fromkeys(self._counts, 0.0)
         self._notes = served.notes
         # The Noted job that further notes join, until a job comes that is no event; the keys of events behind
-        # it.
+        # that job.
         self._open: Noted | None = None
         self._behind: set[str | None] = set()
         self._some_noted = trio.Event()

@@ -43,7 +43,7 @@ class CopyEnd(Protocol):
         """Run `work` in a transaction of its own, which is durable when this returns.
 
         Raises:
-            TriobotError: nothing of `work` is stored, or it is unknown whether it is.
+            TriobotError: nothing of `work` is stored, or the outcome is unknown.
         """
         ...
 

@@ -58,7 +58,7 @@ async def open_postgres(
     When a method has returned, its writes are committed, as durably as the server is configured.
 
     The block is cancelled if another process takes the store over, or if the outcome of a COMMIT remains
-    unknown for half a minute. LeaseLostError or StoreCorruptError is then raised from it.
+    unknown for half a minute. LeaseLostError or StoreCorruptError is then raised from the block.
 
     Args:
         place: the address without ``postgresql:``; see `read_address`.
@@ -70,8 +70,8 @@ async def open_postgres(
             cleanly.
 
     Raises:
-        ConfigError: the address can't be parsed, the server or database is unsuitable, it refused the role or
-            the password, or the store belongs to another platform or bot.
+        ConfigError: the address can't be parsed, the server or database is unsuitable, the server refused the
+            role or the password, or the store belongs to another platform or bot.
         StoreAwayError: the server can't be reached.
         StoreLockedError: another process has the store open.
         StoreVersionError: a newer triobot made the store.
@@ -106,7 +106,7 @@ async def wait_free_postgres(place: str, *, taken: Callable[[], None]) -> None:
     """Wait until no process owns the store at this address, or there is no store.
 
     Another process may take the store before the caller does. While the server is away, the wait goes on, and
-    the log mentions it once.
+    the log mentions the outage once.
 
     Args:
         taken: called once, if a process owns the store.

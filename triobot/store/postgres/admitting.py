@@ -1,15 +1,15 @@
 """Admission: accepts events into a store in any process, whichever process owns the store.
 
-An event is in the inbox before its 200, and the owner of the store reads it from there. So a standby process
-refuses no event, and an owner that dies leaves no event unread.
+An event is in the inbox before its 200, and the owner of the store reads the event there. So a standby
+process refuses no event, and an owner that dies leaves no event unread.
 
 One transaction inserts all events that have arrived. After any error, the same batch is sent again and finds
 its own keys, so the repetition needs neither a count nor a lock. An event is inserted within
 `ADMITTED_WITHIN` seconds of its arrival by the server's clock, or never. Without this limit, a delayed or
 repeated batch might insert an event that the platform has meanwhile repeated to another process, which
-answered and forgot it. Within the limit, the time of arrival distinguishes two equal events: a user's second
-message comes after the 200 of the first one, and so after its arrival. The note that a 200 was written is
-sent again too, and applies to deliveries that had arrived by then.
+answered and forgot the event. Within the limit, the time of arrival distinguishes two equal events: a user's
+second message comes after the 200 of the first one, and so after its arrival. The note that a 200 was written
+is sent again too, and applies to deliveries that had arrived by then.
 
 Numbers are taken under one lock, which a transaction holds to its end. So rows become visible in the order of
 their numbers, and the owner never reads a row before an earlier one. No transaction waits longer for the lock
@@ -57,7 +57,7 @@ _LOOK_EVERY: Final = 0.5
 _ASK_CLOCK_EVERY: Final = 5_000
 _LAST_SECONDS: Final = 0.5
 _NOTED_WITHIN: Final = 0.02
-"""How soon it is stored that a 200 was fully written, in seconds, if no event takes the note along."""
+"""Delay in seconds until a fully written 200 is stored, if no event takes the note along."""
 _NOTHING: Final = StoreStatistics(0, 0, 0)
 
 _NAME: Final = b"SET application_name = 'node admission'"

@@ -52,13 +52,13 @@ def history_of(connection: psycopg.Connection[TupleRow]) -> str:
 
 
 def store_of(connection: psycopg.Connection[TupleRow]) -> str:
-    """Return the store's identity, `cluster/table`; a primary and its standbys share it."""
+    """Return the store's identity, `cluster/table`; the same on a primary and on standbys."""
     cluster, _, table = history_of(connection).split("/")
     return f"{cluster}/{table}"
 
 
 def go_on(connection: psycopg.Connection[TupleRow], name: str) -> None:
-    """Store the server's present history as one without missing commits; log a warning if it is new.
+    """Store the server's present history as one without missing commits; log a warning for a new history.
 
     Call this only in a process that has verified its number of commits, under its fence.
     """
@@ -77,7 +77,7 @@ class _Found:
         place: host and port.
         cluster: identity of its files.
         timeline: the timeline in which the server writes; None: the server is a standby.
-        began: start time of the server, to a microsecond: it identifies a server with several names or
+        began: start time of the server, to a microsecond: identifies a server with several names or
             proxies.
     """
 

@@ -2,8 +2,8 @@
 
 The order matters. The server is checked before it gets any query. The schema is identified as this bot's, in
 a readable version, before anything is written. One transaction takes the store, migrates it and counts the
-run, under the lock of the owner's row: it ends with an owner, or leaves no trace. From then on, the session's
-lock keeps a process from writing that has lost the store without noticing (`ownership`).
+run, under the lock of the owner's row. So this ends with an owner, or leaves no trace. From then on, the
+session's lock keeps a process from writing that has lost the store without noticing (`ownership`).
 """
 
 from __future__ import annotations
@@ -261,12 +261,12 @@ class OpenedStore:
     def acquit(self, *, late: bool = False) -> None:
         """Note that this run did not crash, although another process owns the store, or no process does.
 
-        The process that took the store has counted this run as crashed, because it had no information; or the
+        The process that took the store has counted this run as crashed, for lack of information; or the
         bot's next run will do so. This is the only write without the fence. Only starts read the note, under
         the same lock as this write.
 
         Args:
-            late: whether the run ended a while ago; it may still be the stored owner.
+            late: whether the run ended a while ago, and may still be the stored owner.
 
         Raises:
             TriobotError, psycopg.Error: the note can't be written now.
@@ -306,7 +306,7 @@ class OpenedStore:
     def hurry(self) -> None:
         """Give up a server that doesn't answer, once the lease has expired: the store is being closed.
 
-        Work without an answer is not stored, or it is unknown whether it is; all acknowledged work is stored.
+        Work without an answer is not stored, or the outcome is unknown; all acknowledged work is stored.
         """
         give_up(lambda: not self.held(), self.transactions.give_up, self._closed)
 

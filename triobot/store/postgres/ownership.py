@@ -145,8 +145,8 @@ class SpokenLease:
         """Check the session regularly from now on, until `end`.
 
         Args:
-            look: returns whether the session lives; sends something over it if its argument is True. Called
-                in a thread.
+            look: returns whether the session lives; sends something to the server if the argument is True.
+                Called in a thread.
         """
         # A daemon: a server that doesn't answer must not keep the process alive.
         threading.Thread(target=self._keep, args=(look,), name="triobot owner", daemon=True).start()

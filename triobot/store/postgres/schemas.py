@@ -1,4 +1,4 @@
-"""The schema of a store: how it is made, and checks that it is this bot's."""
+"""The schema of a store: creation, and checks that the schema is this bot's."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def make_store(
         copying: role of the store in a copy, if any.
 
     Raises:
-        ConfigError: the schema is another store's, or it doesn't exist and must not be made.
+        ConfigError: the schema is another store's, or is missing and must not be made.
         StoreCorruptError: the schema is another program's.
         StoreVersionError: a newer triobot made the schema.
     """

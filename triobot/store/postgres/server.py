@@ -43,7 +43,7 @@ FACTS: Final = (
 
 
 def refusal(server: ServerFacts) -> str | None:
-    """Return why this server can't have a store, and the remedy; None if it can."""
+    """Return why this server can't have a store, and the remedy; None for a suitable server."""
     if server.version < OLDEST * 10_000:
         return f"it is PostgreSQL {server.version // 10_000}, and a store needs {OLDEST} or later"
     if server.pid != server.greeted_as:
@@ -60,7 +60,7 @@ def refusal(server: ServerFacts) -> str | None:
 
 
 def why_closed(server: ServerFacts) -> str | None:
-    """Return why this server takes no writes now, as during a failover; None if it does."""
+    """Return why this server takes no writes now, as during a failover; None if writes are accepted."""
     if server.standby:
         return "it is a standby, which takes no writes; name the primary"
     if server.read_only:
@@ -69,7 +69,7 @@ def why_closed(server: ServerFacts) -> str | None:
 
 
 def risk(server: ServerFacts) -> str | None:
-    """Return why this server may lose acknowledged commits, and the remedy; None if it doesn't."""
+    """Return why this server may lose acknowledged commits, and the remedy; None for a safe server."""
     if server.fsync != "on":
         return "fsync is off: a crash of the machine may lose or damage everything; turn it on"
     if server.full_page_writes != "on":

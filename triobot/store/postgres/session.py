@@ -1,4 +1,4 @@
-"""Sessions: how a connection to the server is made, and how statements of the tables run over it."""
+"""Sessions: making a connection to the server, and running statements of the tables."""
 
 from __future__ import annotations
 

@@ -11,9 +11,10 @@ is run again. Without a server, the callers get an error: nothing was stored. If
 COMMIT, only the count shows whether the COMMIT succeeded. So the count is read, for up to `SETTLE_SECONDS`,
 before any caller gets an answer. If that fails, the store is broken: the commit may or may not be stored.
 
-A batch goes to the server as one stream of statements with the COMMIT at the end. It waits for answers only
-where it needs a row; see `stream` and `rows`. As on SQLite, a failing job rolls the whole batch back. The
-batch is then run again with a savepoint for each job, so that the failure affects its own caller alone.
+A batch goes to the server as one stream of statements with the COMMIT at the end. The stream waits for
+answers only where a job needs a row; see `stream` and `rows`. As on SQLite, a failing job rolls the whole
+batch back. The batch is then run again with a savepoint for each job, so that the failure affects its own
+caller alone.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ class PostgresTransactions:
         return verdicts
 
     def look(self, settle: bytes | None) -> None:
-        """Check that the session lives, and replace it if it doesn't; see `ownership`.
+        """Check that the session lives, and replace a lost one; see `ownership`.
 
         Args:
             settle: a query for the count, to send something to the server; None: send nothing.
@@ -194,7 +195,7 @@ class PostgresTransactions:
         """Run `work` in a transaction of its own.
 
         Raises:
-            StoreError: `work` isn't stored, or it is unknown whether it is.
+            StoreError: `work` isn't stored, or the outcome is unknown.
         """
         try:
             try:
