@@ -1,1 +1,1 @@
-"""What a developer has beside a bot: nothing in production loads it."""
+"""Development tools for a bot; code in production never imports this package."""

@@ -1,7 +1,8 @@
-"""What a developer is told while developing: habits that work today and hurt later.
+"""Warnings for developers: code that works in development and causes trouble in production.
 
-On by the setting `development`; each habit is told once for each line of the author's code, as a warning of
-the logger ``triobot.development``. Nothing here changes what a conversation does.
+The setting `development` turns the warnings on. Each line of the author's code gets each warning once, from
+the
+logger ``triobot.development``. The warnings never change a conversation's behaviour.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ from .habits import habits
 log: Final = logging.getLogger("triobot.development")
 
 LONG_SLEEP: Final = 5 * 60.0
-"""Seconds above which a sleeping conversation is called deaf."""
+"""Longest sleep of a live conversation without a warning, in seconds."""
 MANY: Final = 1_000
-"""Operations of one conversation, after which its recorded past is called long."""
+"""Number of a conversation's operations at which the warning about a long journal is logged."""
 _SHOWN: Final = 60
 _CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cancel_shielded_checkpoint"})
 
 _OURS: Final = str(Path(__file__).parent.parent) + os.sep
-# Where a route's function is awaited, and a child's.
+# Engine functions that await the author's code: a route's function, and a child task's.
 _ENTRIES: Final = frozenset({Run.run_within.__code__, held.__code__})
 
 
@@ -64,7 +65,10 @@ def _came(event: Event, said: str) -> str:
 
 @contextmanager
 def advising(table: Table) -> Generator[Notify]:
-    """Read the routes' code; while the block runs, look at what their tasks wait for."""
+    """Check the source of the routes' functions, then watch the running tasks until the block ends.
+
+    Yields the function that receives the dispatcher's notices.
+    """
     advice = Advice()
     for line, what, wrong in habits(table.functions, Chat, ChatRef):
         advice.tell(what, line, f"{what} {wrong}")
@@ -77,18 +81,18 @@ def advising(table: Table) -> Generator[Notify]:
 
 @final
 class Advice(trio.abc.Instrument):
-    """Tells each habit once a line."""
+    """Logs each warning once for each line of the author's code."""
 
     def __init__(self) -> None:
         self._told: set[tuple[str, str]] = set()
 
     def hear(self, notice: Notice) -> None:
-        """Put a notice into words, if it is worth any."""
+        """Log the warning for a notice, if the notice is a reason for one."""
         match notice:
             case Untaken():
                 log.warning("%s", _untaken(notice))
             case Unheard(event, room, begins):
-                # A signal that came to a room which doesn't run.
+                # A signal was dropped: its room has no conversation.
                 what = type(getattr(event, "value", event)).__name__
                 name = "the bot's own room" if room is None else f"room {room[0]}, key {room[1]!r}"
                 asked = f"only {begins[0]} begins it" if begins else "nothing begins there"
@@ -149,7 +153,7 @@ class Advice(trio.abc.Instrument):
                 assert_never(notice)
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Warn of what a task has come to wait for, if a conversation's code waits for no chat operation."""
+        """Log a warning if a conversation's own task waits for anything but a chat operation."""
         own = task in code_tasks and task not in step_tasks
         if own and (line := foreign_line(frames_of(task))) is not None:
             self.tell(
@@ -160,14 +164,14 @@ class Advice(trio.abc.Instrument):
             )
 
     def tell(self, habit: str, line: str, words: str) -> None:
-        """Warn of a habit at a line, once."""
+        """Log a warning, unless the same warning was logged for this line before."""
         if (habit, line) not in self._told:
             self._told.add((habit, line))
             log.warning("%s: %s", line, words)
 
 
 def _untaken(notice: Untaken) -> str:
-    """Say what came, which filters were asked, and which is the nearest."""
+    """Word the warning for an event that no route took: the event, the filters tried, the nearest filter."""
     event = notice.event
     said = event.content if isinstance(event, Message) and isinstance(event.content, str) else ""
     what = _came(event, said)
@@ -191,9 +195,11 @@ def _untaken(notice: Untaken) -> str:
 
 
 def foreign_line(frames: Sequence[tuple[FrameType, int]]) -> str | None:
-    """Return the author's line that waits for what is no chat operation; None for one that is.
+    """Return the author's line that waits for something other than a chat operation, or None.
 
-    The frames are ours down to where the author's function is awaited; a chat operation is ours again.
+    The outermost frames are triobot's, up to the call of the author's function. A triobot frame further in
+    means
+    that the task waits for a chat operation.
     """
     files = [(frame.f_code.co_filename, number) for frame, number in frames]
     entry = next((place for place, (file, _) in enumerate(files) if not file.startswith(_OURS)), 0)
@@ -202,7 +208,7 @@ def foreign_line(frames: Sequence[tuple[FrameType, int]]) -> str | None:
     if any(file.startswith(_OURS) for file, _ in files[entry:]):
         return None
     if any(frame.f_code.co_name in _CHECKPOINTS for frame, _ in frames):
-        return None  # it waits for nothing
+        return None  # a checkpoint doesn't wait
     own = [(file, number) for file, number in files[entry:] if is_authors(file)]
     file, number = own[-1] if own else files[entry]
     return f"{file}:{number}"

@@ -1,7 +1,7 @@
-"""Lines of a route's source that can't work as they look, found by reading it: nothing is run.
+"""Static checks of a route's source code: calls that cannot work as written.
 
-Read are the route's function and the functions of the author's that it hands its chat to. What a line means
-is told by what its names are bound to in the module, so that ``from time import time`` is no disguise.
+The checks cover the route's function and the author's functions that receive its chat. Names are resolved in
+the module's namespace, so ``from time import time`` is recognised too. No author code is executed.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _INSTEAD: Final[Mapping[object, str]] = {
 }
 _MODULES: Final = {"asyncio": ASYNCIOS, "secrets": UNREPEATED.format(instead="a step")}
 Found = tuple[str, str, str]
-"""A line, what stands there, and what is wrong with it."""
+"""Line, expression found there, and the problem with the expression."""
 
 
 def habits(handlers: Iterable[Callable[..., object]], *chats: type) -> Iterator[Found]:
-    """Yield what can't work in these functions, and in those that get their chat.
+    """Yield the problems in these functions, and in the functions that receive their chat.
 
     Args:
-        chats: the class of a chat, and of what leads to other places.
+        chats: the classes whose methods are chat operations: `Chat` and `ChatRef`.
     """
     operations = {name for chat in chats for name in dir(chat) if _waits(getattr(chat, name))}
     waiting, seen = [(inspect.unwrap(one), 0) for one in handlers], set[object]()
@@ -68,12 +68,12 @@ def habits(handlers: Iterable[Callable[..., object]], *chats: type) -> Iterator[
 
 
 def _waits(member: Callable[..., object]) -> bool:
-    """Return whether this is a method that is to be awaited: as its overloads say, if it has some."""
+    """Whether `member` is a coroutine function; an overloaded method is judged by its overloads."""
     declared = get_overloads(member) if inspect.isfunction(member) else ()
     return any(map(inspect.iscoroutinefunction, declared or [member]))
 
 
-# A test's bot starts again and again, and its source stays as it is.
+# Cached: a test starts the same bot many times, and the source does not change meanwhile.
 @lru_cache(maxsize=256)
 def _parsed(code: CodeType) -> ast.stmt:
     lines, first = inspect.getsourcelines(code)
@@ -83,19 +83,19 @@ def _parsed(code: CodeType) -> ast.stmt:
 
 
 class _SourceReader(ast.NodeVisitor):
-    """Reads one function."""
+    """Checks the source of one function."""
 
     def __init__(
         self, file: str, chat: str, names: Mapping[str, object], operations: Collection[str]
     ) -> None:
         self._file = file
-        # Names of the chat, and of what leads to other places.
+        # Names bound to the chat, or to another place reached through the chat.
         self._chats = {chat}
         self._names = names
         self._operations = operations
-        # Expressions that something awaits.
+        # Expressions under an ``await``.
         self._awaited = set[ast.expr]()
-        # Expressions that something else gets, which may await them.
+        # Arguments of other calls: the called function may await them.
         self._passed = set[ast.expr]()
         self._by_name = set[str]()
         self.found: list[Found] = []
@@ -105,7 +105,9 @@ class _SourceReader(ast.NodeVisitor):
     def of(
         cls, function: Callable[..., object], place: int, operations: Collection[str]
     ) -> _SourceReader | None:
-        """Read a function that gets a chat at this place; None if there is no source of the author's."""
+        """Check a function whose argument at index `place` is a chat; None if its source isn't the author's
+        or can't be read.
+        """
         code = cast("Any", function).__code__
         if not is_authors(code.co_filename):
             return None
@@ -127,27 +129,27 @@ class _SourceReader(ast.NodeVisitor):
     def _tell(self, node: ast.expr | ast.excepthandler, what: str, wrong: str) -> None:
         self.found.append((f"{self._file}:{node.lineno}", what, wrong))
 
-    # A step may do all of this, and what is defined inside may be one.
+    # Nested functions may be steps, and steps may do all of this: only missing awaits are reported there.
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """Leave out."""
+        """Skip the nested function."""
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        """Look for operations without await only."""
+        """Report only missing awaits in a nested coroutine function."""
         before, self.found = self.found, []
         self.generic_visit(node)
         self.found = before + [one for one in self.found if one[2] == UNAWAITED]
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        """Leave out."""
+        """Skip the lambda."""
 
     def visit_Await(self, node: ast.Await) -> None:
-        """Note what is awaited."""
+        """Record the awaited expression."""
         self._await(node.value)
         self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """Note another name of a place, and a coroutine that is awaited later, by its name."""
+        """Record names assigned from a chat, and coroutines that are awaited later by name."""
         names = {target.id for target in node.targets if isinstance(target, ast.Name)}
         if self._is_place(node.value):
             self._chats |= names
@@ -164,7 +166,7 @@ class _SourceReader(ast.NodeVisitor):
             self._await(value.value)
 
     def visit_Try(self, node: ast.Try) -> None:
-        """Look for a handler that a cancellation doesn't pass."""
+        """Report an except clause that swallows `trio.Cancelled`."""
         if self._awaits(node.body):
             first = next((handler for handler in node.handlers if self._takes_cancelled(handler)), None)
             if first is not None and not any(isinstance(part, ast.Raise) for part in ast.walk(first)):
@@ -180,7 +182,7 @@ class _SourceReader(ast.NodeVisitor):
         return any(value is BaseException or value is trio.Cancelled for value in values)
 
     def visit_With(self, node: ast.With) -> None:
-        """Look for Trio's scopes around chat operations."""
+        """Report Trio scopes around chat operations."""
         for item in node.items:
             call = item.context_expr
             scope = _SCOPES.get(self._hashed(call.func)) if isinstance(call, ast.Call) else None
@@ -190,11 +192,13 @@ class _SourceReader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Look for lost coroutines, what blocks, what differs from run to run, and for helpers."""
+        """Report missing awaits, blocking calls and unrepeatable calls; collect functions that receive the
+        chat.
+        """
         called = self._hashed(node.func)
         what = f"{ast.unparse(node.func)}()"
         if inspect.isfunction(called) and is_authors(called.__code__.co_filename):
-            self._awaited.update(node.args)  # it may await what it gets
+            self._awaited.update(node.args)  # the called function may await its arguments
             if inspect.iscoroutinefunction(called) and not {node} & (self._awaited | self._passed):
                 self._tell(node, what, UNAWAITED)
             given = {one.arg: one.value for one in node.keywords}
@@ -238,7 +242,7 @@ class _SourceReader(ast.NodeVisitor):
         return any(self._operation(call) is not None for call in calls)
 
     def _hashed(self, node: ast.expr) -> object:
-        """Return what an expression names, if that can be looked up."""
+        """Like `_value`, but None if the value is unhashable."""
         value = self._value(node)
         try:
             hash(value)
@@ -247,16 +251,16 @@ class _SourceReader(ast.NodeVisitor):
         return value
 
     def _value(self, node: ast.expr) -> object:
-        """Return what a dotted name is bound to in the module; None if that isn't known."""
+        """Object that a dotted name is bound to in the module; None if unknown."""
         if isinstance(node, ast.Name):
             return self._names.get(node.id)
         if isinstance(node, ast.Attribute):
             owner = self._value(node.value)
-            # Of modules and classes only: another object's attribute may be code that does something.
+            # Only modules and classes: on other objects, attribute access may run code.
             if inspect.ismodule(owner) or inspect.isclass(owner):
                 return getattr(owner, node.attr, None)
         return None
 
 
 _RANDOM: Final = cast("Any", random.random).__self__
-"""The generator behind the functions of `random`."""
+"""The shared generator behind the functions of the module `random`."""

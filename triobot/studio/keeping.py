@@ -1,6 +1,8 @@
-"""A platform between two runs: its people, chats, money, files and keys, in a file of its own.
+"""Saves the emulated platform to a file between runs: people, chats, money, uploaded files and keys.
 
-One run at a time has it, from before anything is read until after the last word is written.
+A lock file gives one run at a time exclusive use of the saved platform, from before the first read until
+after
+the last write.
 """
 
 from __future__ import annotations
@@ -21,34 +23,37 @@ from ..emulator.remembering import UnreadableWorldError, dump_world, load_world
 from ..errors import ConfigError
 from ..operator.loopback import file_of
 
-# What is lost by a kill -9 of the platform itself; a chat of thousands of messages takes a while to write.
+# Seconds between two writes: a kill -9 of the platform's process loses this much. Writing a chat of thousands
+# of messages takes long, so at least `_SHARE` times the duration of a write passes before the next.
 _EVERY: Final = 2.0
 _SHARE: Final = 20
-# Windows has neither: there a descriptor isn't inherited unless told so, and few may make a link.
+# Windows defines neither flag: its descriptors aren't inherited by default, and few users may create links.
 _CAREFULLY: Final[int] = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _BEFORE: Final = "before_its_store"
 
 
 def path_beside(store: str, suffix: str) -> Path | None:
-    """Return the file of this kind beside the store at this address; None for a store that is no file."""
+    """Return the path of the file with this suffix beside the store; None if the store is not a file."""
     path = file_of(store)
     return None if path is None else path.resolve().with_name(f"{path.name}.{suffix}")
 
 
 @final
 class SavedPlatform:
-    """Keeps a platform between runs.
+    """Saves the platform's state to a file, and restores the state in the next run.
 
     Args:
-        path: its file; None to keep nothing.
-        store: the store of its bot, if the platform is worth nothing without that.
+        path: file for the saved state; None saves nothing.
+        store: store of the platform's bot. If the store is missing, the saved platform is deleted, unless it
+            was
+            saved before the store was created.
 
     Attributes:
-        folder: where its files are; None where nothing is kept.
-        ahead: how far its clock was ahead, in milliseconds.
+        folder: folder of the uploaded files; None if nothing is saved.
+        ahead: lead of the platform's clock over real time, in milliseconds.
 
     Raises:
-        ConfigError: another run has it, or its file is damaged.
+        ConfigError: another run holds the lock, or the file is damaged.
     """
 
     def __init__(self, path: Path | None, *, store: Path | None = None) -> None:
@@ -72,7 +77,7 @@ class SavedPlatform:
 
     @classmethod
     def beside(cls, store: str | None) -> Self:
-        """Keep it beside a bot's store that outlives the run; nothing, if this is None or no file."""
+        """Save the platform beside the bot's store `store`; save nothing if `store` is None or not a file."""
         if store is None or (path := path_beside(store, "platform")) is None:
             return cls(None)
         return cls(path, store=path.with_suffix(""))
@@ -86,7 +91,7 @@ class SavedPlatform:
                 raise TypeError("a JSON object is kept there")
             found = cast("dict[str, Any]", kept)
             if not self._store_is_there() and found.get(_BEFORE) is not True:
-                # The store was thrown away, and with it all that the bot knew of these people.
+                # The store was deleted, and with it the bot's data about these people.
                 self._throw_away(path, folder)
                 return
             self._world = found["world"]
@@ -102,15 +107,15 @@ class SavedPlatform:
         shutil.rmtree(folder, ignore_errors=True)
 
     def secret(self, name: str, given: str | None = None) -> str:
-        """Return the key of this name: the one that is given, else that of the run before, else a new one."""
+        """Return the secret `name`: `given`, else the previous run's secret, else a new random one."""
         self._secrets[name] = given or self._secrets.get(name) or secrets.token_urlsafe(24)
         return self._secrets[name]
 
     def load(self, exchange: Exchange) -> None:
-        """Put back the platform of the run before; from now on it is this one that is kept.
+        """Restore the previous run's platform into `exchange`, and save `exchange` from now on.
 
         Raises:
-            ConfigError: its file is damaged.
+            ConfigError: the file is damaged.
         """
         if self._world is not None:
             try:
@@ -128,14 +133,14 @@ class SavedPlatform:
         )
 
     async def keep(self) -> None:
-        """Write down what happens, for ever; a moment behind it."""
+        """Write changes to the file shortly after they happen, until cancelled."""
         if self._path is None or self._exchange is None:
             return
         heard, written = 0, None
         while True:
             began = trio.current_time()
             kept = self._dump(self._exchange, closed=False)
-            # Most news is of requests, and of the bot's process.
+            # Most news changes nothing in the dump: requests, states of the bot's process.
             if kept != written:
                 await trio.to_thread.run_sync(self._write, kept)
                 written = kept
@@ -143,7 +148,9 @@ class SavedPlatform:
             heard = await self._exchange.wait_news(heard)
 
     def close(self) -> None:
-        """Write down how it ended; nothing where none was loaded, so that what is damaged can be mended."""
+        """Write the final state and release the lock. Without a `load`, a damaged file stays as it is, for
+        repair.
+        """
         if self._path is not None and self._exchange is not None:
             self._write(self._dump(self._exchange, closed=True))
         if self._lock is not None:
@@ -164,7 +171,7 @@ class SavedPlatform:
     def _write(self, kept: Mapping[str, object]) -> None:
         path = cast("Path", self._path)
         fresh = path.with_name(f"{path.name}.new")
-        # As private as the store: what was said in the chats is in it, and the keys.
+        # As private as the store: the file contains the chats' messages, and the keys.
         fresh.unlink(missing_ok=True)
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             json.dump(kept, file)
@@ -172,7 +179,7 @@ class SavedPlatform:
 
 
 def _locked(path: Path) -> int:
-    """Take the platform of this file. Its lock stays behind: deleting that would race with the next run."""
+    """Lock the saved platform. The lock file is never deleted: a deletion would race with the next run."""
     lock = path.with_name(f"{path.name}.lock")
     try:
         fd = os.open(lock, os.O_RDWR | os.O_CREAT | _CAREFULLY, 0o600)

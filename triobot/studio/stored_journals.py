@@ -1,4 +1,4 @@
-"""The journals of a bot, asked for at the running bot or in its store while that is down."""
+"""Reads a bot's journals: from the running bot, or from the store of a stopped one."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ from ..wire.ids import ChatId
 from .travel.same_answers import Replacement
 
 _MOST: Final = 1_000
-"""Conversations, or payments, of a chat in one answer."""
+"""Most conversations of a chat, or payments, in one answer."""
 
 Marks = Callable[[int], Sequence[JsonObject]]
 
 
 @final
 class StoredJournals:
-    """Reads journals.
+    """Access to a bot's journals.
 
     Args:
-        ask: carries a question to the running bot, or to its store while it is down.
-        marks: returns when its process was killed and started again, since a wall time.
-        settings: of the bot, for what is written while it is down; None: nothing is.
-        opening: has room for one that opens the store of a bot which is down; None: nothing but this does.
+        ask: sends a request to the running bot, or answers it from the store of a stopped one.
+        marks: returns the kills and restarts of the bot's process since a wall time.
+        settings: the bot's settings, used to write to the store while the bot is down; None forbids writes.
+        opening: semaphore of one, shared by all tasks that open the store of a stopped bot; None makes a new
+            one.
 
     Attributes:
-        marks: as above.
+        marks: `marks` of the arguments.
     """
 
     def __init__(
@@ -49,20 +50,20 @@ class StoredJournals:
     ) -> None:
         self._ask = ask
         self._settings = settings
-        # The store of a bot that is down is opened for each question, by one at a time.
+        # Each question to a stopped bot opens its store, so only one question runs at a time.
         self._opening = trio.Semaphore(1) if opening is None else opening
         self.marks = marks
 
     async def conversations(self, chat_id: int) -> Sequence[JsonObject]:
-        """Return the rows of a chat's conversations, in their order."""
+        """Return the rows of a chat's conversations, oldest first."""
         return await self._lines(ListJournals(ChatId(chat_id), limit=_MOST, crashed=True))
 
     async def every(self, after: int, limit: int) -> Sequence[JsonObject]:
-        """Return the rows of so many conversations at most, of all chats, behind this one."""
+        """Return the rows of at most `limit` conversations of all chats, with numbers above `after`."""
         return await self._lines(ListJournals(after=after, limit=limit))
 
     async def waiting(self) -> Sequence[JsonObject]:
-        """Return the rows of conversations that go on, those last for which something came last."""
+        """Return the rows of the open conversations that aren't parked, the most recently changed last."""
         rows, after = list[JsonObject](), 0
         while page := await self._lines(ListJournals(after=after, limit=_MOST)):
             rows += page
@@ -71,21 +72,21 @@ class StoredJournals:
         return sorted(open_now, key=lambda row: cast("int", row["updated_at"]))
 
     async def journal(self, conversation: int) -> Sequence[JsonObject]:
-        """Return a journal: its row, its records, its effects."""
+        """Return the journal of a conversation: its row, records and effects."""
         return await self._lines(ShowJournal(ConversationId(conversation)))
 
     async def code(self) -> Sequence[JsonObject]:
-        """Return what is known of the builds that ran, and their sources."""
+        """Return the recorded builds of the bot's code, and their sources."""
         return await self._lines(ReadCode())
 
     async def end(self, conversation: int) -> None:
-        """Have a conversation end, whatever it waits for; durable when this returns."""
+        """Order the end of a conversation. The order is durable when this returns."""
         await self._lines(OrderEnd(ConversationId(conversation)))
 
     async def has_payments(self, chat_id: int, conversation: int) -> bool:
-        """Return whether a conversation of this chat has asked for money."""
+        """Whether the conversation has requested a payment in this chat."""
         asked: dict[str, object] = {"ask": "payments.list", "chat": chat_id, "limit": _MOST}
-        # They come in the order of their ids, which are random: the newest may be on any page.
+        # Payments are sorted by their random ids: the newest may be on any page.
         while rows := await self._payments(asked):
             if any(row["conversation"] == conversation for row in rows):
                 return True
@@ -97,7 +98,7 @@ class StoredJournals:
         return cast("Sequence[JsonObject]", told["payments"])
 
     async def put(self, instead: Replacement, chat_id: int) -> None:
-        """Put what takes a conversation's place into the store of a bot that is down, in one commit."""
+        """Replace a conversation in the store of a stopped bot by `instead`, in one commit."""
         async with self._opening:
             try:
                 await self._put(instead, ChatId(chat_id))

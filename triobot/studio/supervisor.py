@@ -1,7 +1,7 @@
-"""Supervises the bot's process under ``triobot dev``: starts, restarts and kills it, and hands on its output.
+"""Supervisor of the bot's process under ``triobot dev``: starts, restarts, kills, and forwards output.
 
-One process at a time. One that ended by itself, or was killed, stays down until a person restarts it or saves
-a file: a loop of failing starts would bury the first error.
+One process runs at a time. A process that ended by itself or was killed stays down until a person restarts it
+or saves a file: a loop of failing starts would bury the first error.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from .commands.dev_bot import GRACE, HANDS_ON, LONGEST_LINE, LONGEST_SAID
 Phase: TypeAlias = Literal["starting", "running", "stopping", "killed", "failed", "stopped"]
 
 _KEPT: Final = 1_000
-# Of a process that failed, these lines tell why: a traceback's end, mostly.
+# Number of last output lines shown for a failed process: most often the end of a traceback.
 _TELLING: Final = 40
-# How long one stride of skipped time is waited for.
+# Seconds to wait until the process has reached a new time.
 _STRIDE: Final = 5.0
-# After a polite word the process gets its own grace and a little more; then it is killed.
+# After a stop request, the process gets its own grace period and a little more; then it is killed.
 _PATIENCE: Final = GRACE + 2.0
-# As `start_new_session`: a Ctrl-C at the terminal is ours to pass on.
+# Like `start_new_session`: the supervisor, not the terminal, passes Ctrl-C on to the process.
 _GROUP: Final[int | None] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", None)
 _APART: Final[dict[str, Any]] = {} if _GROUP is None else {"creationflags": _GROUP}
 _BOT: Final = (sys.executable, "-m", "triobot.studio.commands.dev_bot")
@@ -50,26 +50,26 @@ log: Final = logging.getLogger("triobot")
 EACH: Final = 1.0
 _SOONEST: Final = 0.2
 _ANSWERS_WITHIN: Final = 2.0
-# A screen shows a dozen; with more of them the newest are shown.
+# The page shows a dozen chats; the newest are requested.
 _CHATS: Final = 40
 _PAYMENTS: Final = 100
-# A journal of thousands is read from its end.
 
 
 @final
 class BotSupervisor:
-    """The bot's process, as `triobot.emulator.exchange.BotProcess` describes it.
+    """The bot's process, as `triobot.emulator.exchange.BotProcess` defines it.
 
     Args:
         target: ``MODULE:BOT``.
-        listening: the socket that every process serves in its turn: a connection made while none does so
-            waits. Where it can't be handed on it is closed, and each process binds its port.
-        write: takes each line that the process writes.
-        ahead: how far its clocks are ahead from the start, in milliseconds.
-        keep_ahead: takes how far they are ahead whenever they were put forward.
-        marks: of runs before, as `marks` returns them.
-        keep_mark: takes each new one.
-        opening: has room for one that opens the store: a process that starts has it until it takes events.
+        listening: listening socket, inherited by each process in turn: connections made between two processes
+            wait. Where sockets can't be inherited, `listening` is closed, and each process binds its port.
+        write: called with each line of the process's output.
+        ahead: lead of the process's clocks over real time at the start, in milliseconds.
+        keep_ahead: called with the new lead whenever the clocks are put forward.
+        marks: marks of earlier runs, as `marks` returns them.
+        keep_mark: called with each new mark.
+        opening: semaphore of one that guards opening the store: a starting process holds it until it takes
+            events.
     """
 
     def __init__(
@@ -112,10 +112,10 @@ class BotSupervisor:
         self._keep_mark = keep_mark
         self._opening = opening
 
-    # --- what people see and do
+    # --- the page's view and commands
 
     def view(self) -> dict[str, JsonValue]:
-        """Describe the process."""
+        """Return the state of the process for the page."""
         return {
             "target": self._target,
             "phase": self._phase,
@@ -126,31 +126,31 @@ class BotSupervisor:
         }
 
     def runtime(self) -> dict[str, JsonValue]:
-        """Return what the bot said of itself last."""
+        """Return the bot's last reported status."""
         return self._runtime
 
     def learn(self, runtime: dict[str, JsonValue]) -> None:
-        """Remember what the bot says of itself."""
+        """Store the bot's reported status, and announce a change."""
         if runtime != self._runtime:
             self._runtime = runtime
             self._tell()
 
     def chats(self) -> Sequence[dict[str, JsonValue]]:
-        """Return what goes on in its memory, as it said last."""
+        """Return the bot's last reported chats."""
         return self._chats
 
     def payments(self) -> Sequence[JsonValue]:
-        """Return its ledger's newest entries, as it said last."""
+        """Return the newest payments in the bot's last report."""
         return self._payments
 
     def see_inside(self, chats: Sequence[dict[str, JsonValue]], payments: Sequence[JsonValue]) -> None:
-        """Remember what the bot says of what goes on in it."""
+        """Store the bot's reported chats and payments, and announce a change."""
         if (chats, payments) != (self._chats, self._payments):
             self._chats, self._payments = chats, payments
             self._tell()
 
     async def pass_time(self, milliseconds: int) -> None:
-        """Put the process's clocks forward; one that doesn't run begins with them where they are by then."""
+        """Put the process's clocks forward. A process that starts later starts with the new time."""
         self._ahead = target = self._ahead + milliseconds
         self._keep_ahead(target)
         await self._tell_time()
@@ -161,17 +161,17 @@ class BotSupervisor:
     async def _tell_time(self) -> None:
         process = self._process
         if process is not None and process.stdin is not None:
-            # It is ending right now; the next one begins with them there.
+            # The process is ending; the next one starts with the new time.
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await process.stdin.send_all(b"%d\n" % self._ahead)
 
     def lines(self, after: int) -> Sequence[tuple[int, str]]:
-        """Return the lines that were written after this one."""
+        """Return the output lines with numbers above `after`."""
         missing = min(self._written - after, len(self._lines))
         return [self._lines[index] for index in range(len(self._lines) - missing, len(self._lines))]
 
     def marks(self, since: int) -> Sequence[dict[str, JsonValue]]:
-        """Return when the process was killed, started again and had a failure, since a time of its clock."""
+        """Return the kills, restarts and failures of the process since `since`, a time of its wall clock."""
         return [mark for mark in self._marks if cast("int", mark["t"]) >= since]
 
     def _mark(self, what: str, **more: JsonValue) -> None:
@@ -180,27 +180,27 @@ class BotSupervisor:
         self._keep_mark(mark)
 
     def kill(self) -> None:
-        """End the process at once; it stays down."""
+        """Kill the process. It stays down until `restart`."""
         self._again = False
         if self._process is not None:
             self._killed = True
             self._process.kill()
 
     def restart(self) -> None:
-        """Start the process; one that runs comes to rest first."""
+        """Start the process. A running process is stopped first."""
         self._again = True
         if self._process is not None and self._phase in ("starting", "running"):
             self._enter("stopping")
-            if HANDS_ON:  # else what waits for its end asks it
+            if HANDS_ON:  # else `_wait_end` asks the process to stop
                 self._process.terminate()
         self._wake()
 
     async def wait_down(self) -> None:
-        """Bring the process to rest, and wait until it has ended; it stays down until it is restarted."""
+        """Stop the process, and wait until it has ended. It stays down until `restart`."""
         self._again = False
         if self._process is not None and self._phase in ("starting", "running"):
             self._enter("stopping")
-            if HANDS_ON:  # else what waits for its end asks it
+            if HANDS_ON:  # else `_wait_end` asks the process to stop
                 self._process.terminate()
         while self._process is not None:
             await self._changed.wait()
@@ -213,24 +213,26 @@ class BotSupervisor:
         await trio.lowlevel.checkpoint()
 
     def keep_events(self, *, keep: bool) -> None:
-        """Have events wait for the next process, or no longer."""
+        """Start or stop holding events back for the next process."""
         self._keeps = keep
         self._wake()
 
     async def wait_taking(self) -> None:
-        """Wait until events may be posted: the process takes them, and they aren't kept for the next one."""
+        """Wait until events may be posted: the process takes events, and none are held back for the next
+        process.
+        """
         await self.wait_up()
         while self._keeps or self._phase != "running":
             await self._changed.wait()
 
-    # --- what keeps it
+    # --- running the process
 
     async def run(self, environ: Mapping[str, str], tell: Callable[[], None]) -> None:
-        """Keep the process until cancelled; then bring it to rest.
+        """Run the process, and each successor, until cancelled; then stop it gracefully.
 
         Args:
-            environ: all of the process's variables.
-            tell: is called when something has changed.
+            environ: the complete environment of the process.
+            tell: called after each change of the process's state.
         """
         self._tell = tell
         while True:
@@ -240,8 +242,9 @@ class BotSupervisor:
             await self._live(environ)
 
     async def _live(self, environ: Mapping[str, str]) -> None:
-        """Run one process, from its start to its end."""
-        # A question that finds no process opens the store itself, and one that starts would find it in use.
+        """Run one process from start to end."""
+        # While no process runs, a question opens the store itself; a starting process would find the store in
+        # use.
         await self._opening.acquire()
         begun = self._ahead
         try:
@@ -260,10 +263,10 @@ class BotSupervisor:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._read_output, process.stdout if HANDS_ON else process.stderr)
                 nursery.start_soon(self._hear, said)
-                if begun != self._ahead:  # time passed while it was being made
+                if begun != self._ahead:  # clocks were put forward while the process started
                     await self._tell_time()
                 await self._wait_end(process)
-                # What it wrote is read to its end; grandchildren may hold the pipe open for longer.
+                # Read the output to its end, for half a second at most: grandchildren may keep the pipe open.
                 nursery.cancel_scope.deadline = trio.current_time() + 0.5
         finally:
             if process.returncode is None:
@@ -274,7 +277,7 @@ class BotSupervisor:
             self._enter(self._ended(process.returncode))
 
     async def _opened(self, environ: Mapping[str, str]) -> tuple[trio.Process, trio.abc.ReceiveStream]:
-        """Start a process, and return it with what it says to us."""
+        """Start a process that inherits the socket; return it with the stream of its reports."""
         said, said_of_child = os.pipe()
         listening = self._listening.fileno()
         process = await trio.lowlevel.open_process(
@@ -284,14 +287,14 @@ class BotSupervisor:
             stderr=subprocess.STDOUT,
             pass_fds=[listening, said_of_child],
             env=environ,
-            # A Ctrl-C at the terminal is ours to pass on, when it is the bot's turn to stop.
+            # The supervisor passes a Ctrl-C on when the bot should stop, so the terminal must not.
             start_new_session=True,
         )
         os.close(said_of_child)
         return process, trio.lowlevel.FdStream(said)
 
     async def _opened_apart(self, environ: Mapping[str, str]) -> tuple[trio.Process, trio.abc.ReceiveStream]:
-        """Do the same where a process can't be handed open files: it says things at its output."""
+        """Start a process where sockets can't be inherited; its standard output carries the reports."""
         process = await trio.lowlevel.open_process(
             [*_BOT, self._target, f":{self._port}", "out", str(self._ahead)],
             stdin=subprocess.PIPE,
@@ -304,7 +307,7 @@ class BotSupervisor:
         return process, process.stdout
 
     async def _ask_to_stop(self, process: trio.Process) -> None:
-        """Ask a process to come to rest; without signals, by the end of its input."""
+        """Ask the process to stop: by SIGTERM, or by closing its standard input on Windows."""
         if HANDS_ON:
             process.terminate()
         elif process.stdin is not None:
@@ -337,7 +340,7 @@ class BotSupervisor:
                     nursery.start_soon(_then_cancel, self._changed.wait, nursery.cancel_scope)
 
     async def _bring_to_rest(self, process: trio.Process) -> None:
-        # The end of the bot's work is worth waiting for, and bounded.
+        # The stop is worth waiting for, and bounded in time.
         with trio.CancelScope(shield=True):
             self._enter("stopping")
             await self._ask_to_stop(process)
@@ -374,7 +377,7 @@ class BotSupervisor:
         self._keep(text)
 
     def say(self, what: str) -> None:
-        """Write a line of our own among those of the process."""
+        """Write a line of the supervisor into the process's output."""
         line = harmless(f"triobot: {what}")
         self._write(line)
         self._keep(line)
@@ -414,7 +417,7 @@ JsonObject = dict[str, JsonValue]
 
 
 async def keep_asking(supervisor: BotSupervisor, store: str, exchange: Exchange) -> None:
-    """Ask the process again and again what goes on in it, and remember the answers, until cancelled."""
+    """Poll the process for its status, chats and payments until cancelled."""
     path = socket_path(store)
     if path is None:
         return
@@ -425,7 +428,7 @@ async def keep_asking(supervisor: BotSupervisor, store: str, exchange: Exchange)
             with trio.move_on_after(_ANSWERS_WITHIN):
                 await _ask_all(supervisor, path)
         except (TriobotError, OSError) as error:
-            # It may be ending right now; the next one will say more.
+            # The process may be ending; the next one will answer.
             log.debug("the bot said nothing of itself: %s", type(error).__name__)
         await trio.sleep(_SOONEST)
         with trio.move_on_after(EACH - _SOONEST):
@@ -439,11 +442,11 @@ async def _ask_all(supervisor: BotSupervisor, path: Path) -> None:
     chats = await _lines(path, ListChats(_CHATS))
     [listed] = await _lines(path, AboutPayments({"ask": "payments.list", "limit": _PAYMENTS})) or [{}]
     for status in told:
-        status.pop("at", None)  # else it would be new each time
+        status.pop("at", None)  # the time changes in every answer
         supervisor.learn(status)
     supervisor.see_inside(chats, cast("list[JsonValue]", listed.get("payments", [])))
 
 
 async def _lines(path: Path, request: Request) -> list[JsonObject]:
-    """Ask, and return the lines of the answer; none if no bot answers."""
+    """Send the request; return the answer's lines, or none if no bot answers."""
     return cast("list[JsonObject]", await gather(partial(ask, path), request))

@@ -1,1 +1,1 @@
-"""The commands of a developer: each module has the name of one."""
+"""Commands for developers; each module implements the command of its name."""

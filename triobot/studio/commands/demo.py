@@ -1,4 +1,4 @@
-"""``triobot demo``: a platform, a bot and a user, talking over real sockets; nothing to set up."""
+"""``triobot demo``: a platform, a bot and a scripted user over real sockets; nothing to set up."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ The bot is triobot/studio/commands/demo_bot.py.
 _WHO: Final = "Sara"
 _WALLET: Final = 1_000_000
 _PRICE: Final = 250_000
-_PATIENCE: Final = 300.0  # three seconds of work; that a machine has much else to do is no failure
+_PATIENCE: Final = 300.0  # the demo takes three seconds; a busy machine is no failure
 
 
 @final
 class DemoError(TriobotError):
-    """Something that the demo shows isn't so."""
+    """A check of the demo failed."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     parser.add_argument(
         "--port", metavar="N", type=port, default=0, help="the platform's port (default: a free one)"
     )
@@ -50,7 +49,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the demo; fails if anything in it isn't so."""
+    """Run the demo; raises DemoError if a check fails."""
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
     if trio.run(until_signal, partial(_demo, arguments.port, arguments.quiet)):
         raise KeyboardInterrupt
@@ -86,7 +85,7 @@ async def _demo(port: int, quiet: bool) -> None:
 
 
 async def _talk(person: Person, transcript: Transcript) -> None:
-    """Play the user, and check what is seen each time."""
+    """Play the user, and check each message the user sees."""
     await person.joins()
     await person.sees("Good evening! Your name?")
     await person.says(_WHO)
@@ -124,7 +123,7 @@ async def _talk(person: Person, transcript: Transcript) -> None:
 
 
 def _check_platform(platform: Emulator, transcript: Transcript) -> None:
-    """Check on the platform that the money was captured, and no event was refused or repeated."""
+    """Check that the platform captured the money, and that each event was accepted at its first delivery."""
     [bill] = platform.world.bills
     state = bill.state(platform.exchange.clock.now())
     _check(state == "captured", f"the payment is {state}")
@@ -136,7 +135,7 @@ def _check_platform(platform: Emulator, transcript: Transcript) -> None:
 
 
 async def _check_bot(transcript: Transcript) -> None:
-    """Wait until the bot has nothing left to do."""
+    """Wait until the bot has no live conversation and no event left."""
     from .demo_bot import bot
 
     while True:

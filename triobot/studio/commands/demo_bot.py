@@ -1,4 +1,4 @@
-"""The bot of ``triobot demo``: a pizza with your own label on the box. One coroutine from end to end."""
+"""The bot of ``triobot demo``: sells a pizza with the user's own label on the box, in one coroutine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ bot: Final = Bot()
 
 
 class Size(Enum):
-    """A size, by its price in rials."""
+    """Pizza sizes; each value is the price in rials."""
 
     SMALL = 180_000
     LARGE = 250_000
@@ -25,7 +25,7 @@ class Size(Enum):
 
 @guarded
 class Details:
-    """What the courier needs to know: shown as a form."""
+    """Delivery details; triobot shows them as a form."""
 
     floor: int
     doorbell: Annotated[str, Field("Name on the doorbell")]
@@ -34,7 +34,7 @@ class Details:
 
 @guarded
 class PizzaOrder:
-    """What is paid for."""
+    """The ordered pizza, attached to its payment."""
 
     name: str
     size: Size
@@ -44,7 +44,7 @@ class PizzaOrder:
 
 @bot.conversation
 async def pizza(chat: Chat) -> None:
-    """Take an order."""
+    """Take an order, from the greeting to the payment."""
     name = await chat.ask("Good evening! Your name?")
     size = await chat.choose("Which size?", {Size.SMALL: "Small", Size.LARGE: "Large"})
     await chat.answer("Good choice.")
@@ -64,7 +64,7 @@ async def pizza(chat: Chat) -> None:
 
 @bot.aside(paid(PizzaOrder))
 async def deliver(chat: Chat[Paid[PizzaOrder]]) -> None:
-    """Give what was paid for: here, and nowhere else."""
+    """Deliver the paid order. Only this route delivers."""
     order = chat.event.item
     async with chat.typing():
         minutes = await chat.step(submit, order, chat.event.key)
@@ -73,18 +73,21 @@ async def deliver(chat: Chat[Paid[PizzaOrder]]) -> None:
 
 @bot.interrupt(command("cancel"))
 async def cancel(chat: Chat) -> None:
-    """End whatever goes on."""
+    """End the chat's conversation, whichever it is."""
     await chat.send("Cancelled." if chat.interrupted else "There is nothing to cancel.")
 
 
 async def read(file: File) -> bytes:
-    """Fetch a file that a user sent."""
+    """Download a file that a user sent, and return its bytes."""
     with TemporaryDirectory() as folder:
         path = await bot.download(file, Path(folder) / "label", limit=1024 * 1024)
         return await trio.Path(path).read_bytes()
 
 
 async def submit(order: PizzaOrder, key: str) -> int:
-    """Tell the kitchen. Yours would call another service, which is why it is a step."""
+    """Send the order to the kitchen, and return the minutes until delivery.
+
+    A real bot would call another service here, which is why this function runs as a step.
+    """
     await trio.sleep(0.3)
     return 20 if order.size is Size.SMALL else 30

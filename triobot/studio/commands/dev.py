@@ -1,8 +1,9 @@
-"""``triobot dev``: the platform, the bot on it, and a page in the browser where one is its users.
+"""``triobot dev``: the platform, the bot on it, and a page in the browser on which the developer plays all
+users.
 
-The platform of a bot whose store is kept outlives the run as well: its people, chats, money and files. Were
-the next run's platform a new one, it would refuse all the chats that the bot knows, and give their numbers to
-others.
+With ``--store`` the platform is kept between runs as well: people, chats, money and files. A new platform
+would
+refuse all chats in the bot's store, and reuse their numbers for others.
 """
 
 from __future__ import annotations
@@ -66,14 +67,13 @@ examples:
 _WALLET: Final = 10_000_000
 _COINS: Final = 100
 _MARKS: Final = 1_000
-# A store that outlives the run belongs to one platform and one token, so these must be the same next time.
+# A kept store belongs to one platform address and one token: both must be the same in the next run.
 _LASTING_TOKEN: Final = "the-development-platform-of-triobot"
-# While the bot is down events wait; when it is up but answers 5xx, it gets many a chance to mend.
+# Events wait while the bot is down. While the bot answers 5xx, many attempts give time for a fix.
 _ATTEMPTS: Final = 100
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     parser.add_argument("bot", metavar="MODULE:BOT", help="the bot, such as pizza:bot or path/pizza.py:bot")
     parser.add_argument(
         "--port",
@@ -92,7 +92,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the platform, the page and the bot until Ctrl-C, or until the terminal's window is closed."""
+    """Run the platform, the page and the bot until Ctrl-C, or until the terminal window is closed."""
     check_there(arguments.bot)
     check_listening(arguments)
     kept: str | None = arguments.store
@@ -111,7 +111,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
         trio.open_signal_receiver(*ending_signals()) as signals,
         socket.create_server(("127.0.0.1", 0)) as listening,
         TemporaryDirectory(prefix="triobot-dev-") as folder,
-        # However it ends, and when nothing can happen on the platform any more.
+        # Closed however the run ends, after the last change of the platform.
         closing(SavedPlatform.beside(arguments.store)) as saved,
     ):
         store: str = arguments.store or f"sqlite:{folder}/dev.db"
@@ -150,7 +150,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
             environ = child_environment(
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
-            # A store is written by its own bot alone, which the token tells from others.
+            # Only the bot to which a store belongs can write to it; the token identifies the bot.
             settings = read_environment(environ)
             journals = StoredJournals(partial(ask_bot, settings), supervisor.marks, settings, opening)
             twins = Twins([*_module("twin"), "dev"], environ, arguments.bot, journals, platform.exchange.tell)
@@ -175,14 +175,16 @@ async def _dev(arguments: argparse.Namespace) -> None:
 
 
 def _module(name: str) -> list[str]:
-    """Return the command of a process that this one starts."""
+    """Return the command line that runs a module of this package in a process."""
     return [sys.executable, "-m", f"{__package__}.{name}"]
 
 
 def child_environment(
     environ: Mapping[str, str], *, token: str, base_url: str, secret: str, store: str
 ) -> dict[str, str]:
-    """Return the variables of the bot's process: of this one's settings none, but those given here."""
+    """Return the environment of the bot's process: `environ` without its triobot settings, plus the given
+    ones.
+    """
     kept = {name: value for name, value in environ.items() if not name.startswith(("TRIOBOT_", "LISTEN_"))}
     return {
         **kept,
@@ -195,7 +197,7 @@ def child_environment(
 
 
 def _populate(platform: Emulator) -> None:
-    """Add two people to begin with, unless there are some from an earlier run; the page makes more."""
+    """Add two people, unless an earlier run has left some; more are added on the page."""
     if list(platform.world.people):
         return
     for name in ("Sara", "علی"):
@@ -238,13 +240,13 @@ async def _reload(target: str, reload: HeldReload) -> None:
 
 
 async def _kill_on_next(signals: AsyncIterator[int], supervisor: BotSupervisor) -> None:
-    """Kill the bot at the second Ctrl-C, rather than wait until it comes to rest."""
+    """Kill the bot at the second Ctrl-C, without waiting for its graceful stop."""
     async for _ in signals:
         supervisor.kill()
 
 
 def can_reload() -> bool:
-    """Tell whether files can be watched here."""
+    """Whether the package that watches files is installed."""
     return importlib.util.find_spec("watchfiles") is not None
 
 
@@ -254,15 +256,15 @@ def _file_of_bot(target: str) -> Path | None:
 
 
 def folder_of(target: str) -> Path:
-    """Return the folder of a bot's files: that of its own file, or the working directory for a module."""
+    """Return the folder of the bot's file, or the working directory if `target` names a module."""
     place, _, is_file = parse_target(target)
     return Path(place).resolve().parent if is_file else Path.cwd()
 
 
 async def watch(folder: Path, changed: Callable[[str], None], own: Path | None = None) -> None:
-    """Call `changed` with the names of Python files that were saved, once for those saved together.
+    """Call `changed` with the names of saved Python files; files saved together cause one call.
 
-    Tests are no part of a bot, unless this one is the bot's own file.
+    Test files are ignored, except `own`, the bot's own file.
     """
     from watchfiles import PythonFilter, awatch
 
@@ -280,7 +282,7 @@ def _is_test(path: Path) -> bool:
 
 
 async def _set_at_end(stop: trio.Event) -> None:
-    # The watching thread looks at this event every few milliseconds, and not at a cancellation.
+    # The watching thread polls this event every few milliseconds; it doesn't notice a cancellation.
     try:
         await trio.sleep_forever()
     finally:
@@ -288,10 +290,10 @@ async def _set_at_end(stop: trio.Event) -> None:
 
 
 def read_skipped(store: str) -> int:
-    """Read how many milliseconds were skipped in the runs before; 0 for a store that is made only now.
+    """Return the milliseconds skipped in earlier runs on this store; 0 for a new store.
 
     Raises:
-        ConfigError: the file holds something else.
+        ConfigError: the file doesn't contain a number.
     """
     path = path_beside(store, "ahead")
     if path is None or not path.exists() or not path.with_suffix("").exists():
@@ -303,20 +305,20 @@ def read_skipped(store: str) -> int:
 
 
 def keep_skipped(store: str, milliseconds: int) -> None:
-    """Remember how many milliseconds were skipped."""
+    """Save the total of skipped milliseconds beside the store."""
     if (path := path_beside(store, "ahead")) is not None:
         path.write_text(f"{milliseconds}\n")
 
 
 def read_marks(store: str) -> list[dict[str, JsonValue]]:
-    """Read when the bot was killed, and started again, in the runs before on a store that is still there."""
+    """Return the kills, restarts and failures of earlier runs on this store; none for a new store."""
     path = path_beside(store, "marks")
     if path is None or not path.exists():
         return []
     marks = list[dict[str, JsonValue]]()
     if path.with_suffix("").exists():
         for line in path.read_text(errors="replace").splitlines()[-_MARKS:]:
-            with suppress(ValueError, TypeError, KeyError):  # a line that a kill has cut in two
+            with suppress(ValueError, TypeError, KeyError):  # a kill may leave a truncated line
                 told = json.loads(line)
                 marks.append({**told, "t": int(told["t"]), "what": str(told["what"])})
     path.write_text("".join(f"{json.dumps(mark)}\n" for mark in marks))
@@ -324,7 +326,7 @@ def read_marks(store: str) -> list[dict[str, JsonValue]]:
 
 
 def keep_mark(store: str, mark: Mapping[str, JsonValue]) -> None:
-    """Remember when the bot was killed, or started again."""
+    """Append a kill, restart or failure of the bot's process to the file beside the store."""
     if (path := path_beside(store, "marks")) is not None:
         with path.open("a") as file:
             file.write(f"{json.dumps(mark)}\n")

@@ -1,16 +1,19 @@
-"""The bot's process under ``triobot dev``: ``python -m`` this module ``MODULE:BOT PLACE SAID AHEAD``.
+"""The bot's process under ``triobot dev``: ``python -m`` this module, then ``MODULE:BOT PLACE SAID AHEAD``.
 
-PLACE is the descriptor of the socket that it serves, and SAID that of a pipe. Where a process can't be handed
-open files, on Windows, they are ``:PORT``, which it binds itself, and ``out``, its standard output: what the
-bot writes there goes to the error output then.
+PLACE is the descriptor of the listening socket, SAID the descriptor of a pipe to the parent. On Windows,
+where
+descriptors can't be inherited, PLACE is ``:PORT``, which the process binds, and SAID is ``out``, its standard
+output; the bot's own output then goes to the error output.
 
-Its settings are the variables that its parent made up, and nothing else: what the bot's file says of a token,
-a platform or a store is for production, and is not used here. It ends when its standard input does, so that
-it can't outlive a parent that was killed.
+The environment that the parent built is the only source of settings: token, platform and store in the bot's
+file are for production, and are ignored. The process ends when its standard input ends, and so never outlives
+a
+killed parent.
 
-Its parent says one thing there, a line with a number: how many milliseconds its clocks are to be ahead, as
-AHEAD says at the start. What it says to its parent, through SAID, are lines, too: ``ready`` once it takes
-events, each number once what was due by then is done, and as JSON what failed in a step.
+The parent sends lines with a number to the standard input: the new lead of the clocks, in milliseconds. AHEAD
+is
+the lead at the start. The process sends lines to SAID: ``ready`` when it takes events, each number back
+when the work due by then is done, and a JSON object for each failed conversation or step.
 """
 
 from __future__ import annotations
@@ -46,18 +49,18 @@ from ...wire.ids import ChatId
 
 log: Final = logging.getLogger("triobot")
 
-# A reload should take a moment; what is being done gets this long to end.
+# Seconds for running work to end before a reload: a reload should be quick.
 GRACE: Final = 2.0
 LONGEST_LINE: Final = 4_000
 LONGEST_SAID: Final = 1 << 20
 _LONGEST_WORDS: Final = 20_000
 HANDS_ON: Final = hasattr(socket, "AF_UNIX")
-"""Whether a process can be handed open files here."""
+"""Whether descriptors can be inherited by a process on this system."""
 _OUTPUT, _ERROR_OUTPUT = 1, 2
-# What is due now gets a moment to begin, in seconds; and what has begun, so many to end.
+# Seconds for work that is due to begin; and the number of such moments for requests under way to end.
 _MOMENT: Final = 0.01
 _MOMENTS: Final = 200
-# Days for which the newest conversations that ended well are kept, to be looked at.
+# Days for which the newest conversations that ended without an error are kept for inspection.
 _KEEP_ENDED: Final = 7
 _HOUSE: Final = str(Path(__file__).parents[1])
 
@@ -91,30 +94,30 @@ def main() -> None:
 
 
 def _own_output() -> int:
-    """Return a descriptor of the standard output, which is the error output from now on."""
+    """Return a duplicate of the standard output; from now on the standard output goes to the error output."""
     said = os.dup(_OUTPUT)
     os.dup2(_ERROR_OUTPUT, _OUTPUT)
     return said
 
 
 async def _from_parent() -> AsyncGenerator[bytes]:
-    """Yield what the parent says at the standard input, until it ends."""
+    """Yield the parent's input from the standard input, until its end."""
     if HANDS_ON:
         async with trio.lowlevel.FdStream(os.dup(0)) as parent:
             async for chunk in parent:
                 yield bytes(chunk)
         return
-    # In a thread, which the process doesn't wait for when it ends.
+    # In a thread that the process doesn't wait for at its end.
     while chunk := await trio.to_thread.run_sync(os.read, 0, LONGEST_LINE, abandon_on_cancel=True):
         yield chunk
 
 
 def _tell_ignored(bot: Bot, ours: Settings) -> None:
-    """Say which settings the bot has of its own: what is tried here may need them in production, or not."""
+    """Log which of the bot's own settings are ignored: the bot may behave differently in production."""
     try:
         theirs = bot.settings()
     except ConfigError:
-        return  # for production, and perhaps readable there only
+        return  # production settings, which may be readable only there
     plain = Settings()
     found = [
         name
@@ -134,7 +137,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def _show_source(error: ConfigError) -> None:
-    """Show where in the author's own files an import failed, as Python itself would."""
+    """Print where in the author's files an import failed, as Python's traceback would."""
     cause = error.__cause__
     if cause is None:
         return
@@ -148,7 +151,9 @@ def _show_source(error: ConfigError) -> None:
 
 
 def _tell_failure(said: int, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
-    """Tell the parent what caused each error, frames and variables: a journal has a step's words alone."""
+    """Send the parent the cause of each error, with frames and variables: a journal contains only a step's
+    message.
+    """
     causes = [one.__cause__ for one in leaves(error)]
     if reference and any(causes):
         words = [one and authors_words(one, variables=True)[:_LONGEST_WORDS] for one in causes]
@@ -190,7 +195,7 @@ async def _run(bot: Bot, settings: Settings, said: int, clock: HurriedClock) -> 
 
 
 async def _let_pass(bot: Bot, clock: HurriedClock, milliseconds: int) -> None:
-    """Put the clocks forward between two requests: one under way would miss its deadline at once."""
+    """Put the clocks forward while no request is in flight: a request in flight would time out at once."""
     await _settled(bot)
     clock.hurry(milliseconds)
     await trio.sleep(_MOMENT)
@@ -208,15 +213,15 @@ def _is_sending(bot: Bot) -> bool:
     try:
         return bot.statistics().outbox.in_flight > 0
     except ConfigError:
-        return False  # it doesn't run yet, or not any more
+        return False  # the bot isn't running yet, or has stopped
 
 
 @final
 class HurriedClock(trio.abc.Clock):
-    """Trio's clock, ahead of the real one: deadlines and sleeps see the same hours pass as the time of day.
+    """Trio clock that can be put forward: deadlines and sleeps follow the skipped time, like the wall clock.
 
     Args:
-        ahead: how far it is ahead from the start, in milliseconds.
+        ahead: initial lead over real time, in milliseconds.
     """
 
     def __init__(self, ahead: int = 0) -> None:
@@ -224,28 +229,28 @@ class HurriedClock(trio.abc.Clock):
 
     @property
     def ahead(self) -> int:
-        """Return how far it is ahead, in milliseconds."""
+        """Lead over real time, in milliseconds."""
         return self._ahead
 
     def hurry(self, milliseconds: int) -> None:
-        """Go forward. To be called by a task of this clock's loop, which then looks at its deadlines."""
+        """Put the clock forward. Only for tasks of this clock's own loop, which then checks its deadlines."""
         self._ahead += milliseconds
 
     def start_clock(self) -> None:
-        """Do nothing: it goes already."""
+        """Do nothing: the clock already runs."""
 
     def current_time(self) -> float:
-        """Return seconds since some moment."""
+        """Seconds since an arbitrary moment."""
         return time.perf_counter() + self._ahead / 1000
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Return how long the loop may sleep for a deadline."""
+        """Return the seconds that the loop may sleep until `deadline`."""
         return deadline - self.current_time()
 
 
 @final
 class HurriedWallClock:
-    """The time of day that goes with it."""
+    """Wall clock with the lead of a `HurriedClock`."""
 
     def __init__(self, clock: HurriedClock) -> None:
         self._clock = clock
@@ -255,7 +260,7 @@ class HurriedWallClock:
         return time.time_ns() // 1_000_000 + self._clock.ahead
 
     def steady(self) -> int:
-        """Return milliseconds since some moment: time that was put forward has passed."""
+        """Return milliseconds since an arbitrary moment, skipped time included."""
         return steady_time() + self._clock.ahead
 
 

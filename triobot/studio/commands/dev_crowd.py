@@ -1,7 +1,8 @@
-"""The process of a crowd under ``triobot dev``: ``python -m`` this module ``FD``; see `travel.crowds`.
+"""The process of a simulated crowd under ``triobot dev``: ``python -m`` this module ``FD``; see
+`travel.crowds`.
 
-FD is its end of a line to its parent. What the crowd is made of comes there as a line of JSON; what it says
-are more, the last of which has ``again`` or ``error``.
+FD is a socket to the parent. The parent sends the crowd's plan as one line of JSON. The process sends
+lines of JSON back; the last one contains ``again`` or ``error``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .simulate import again, unseen
 
 
 def main() -> None:
-    """Let the crowd in."""
+    """Simulate the crowd that the parent asked for."""
     with socket.socket(fileno=int(sys.argv[1])) as end, end.makefile("rwb") as line:
         asked: Mapping[str, Any] = json.loads(line.readline())
 
@@ -51,7 +52,7 @@ def _let_in(bot: Bot, asked: Mapping[str, Any], say: Callable[[JsonObject], None
     told: JsonObject = {"failed": ""}
     try:
         outcome = virtual.run(partial(simulate_until_broken, bot, plan, found, progress=progress))
-    except Exception as error:  # a journal that doesn't repeat itself, or whatever a background task raises
+    except Exception as error:  # a journal that doesn't repeat itself, or any error of a background task
         told["failed"] = str(error) or type(error).__name__
     else:
         names = ("acts", "events", "messages", "faults", "routes", "kept", "broken")
@@ -64,14 +65,14 @@ def _let_in(bot: Bot, asked: Mapping[str, Any], say: Callable[[JsonObject], None
 
 
 def _told_first(found: FirstBroken, promise: BrokenPromise) -> JsonObject:
-    """Tell what broke, and at which notch of whose conversation."""
+    """Describe the first broken promise, and the notch of the conversation at which it broke."""
     told: JsonObject = {"text": promise.text, "person": found.person, "notch": None}
     told["kills"] = list[JsonValue](found.kills)
     if found.journals:
         told |= {name: cast("JsonValue", found.journals[0][0][name]) for name in ("chat_id", "conversation")}
         records = read_exported(found.journals[0]).records
         times = [time_of(records[place]) for place in notch_starts(records)]
-        if not found.person:  # a room has no requests: who did the last thing before each notch
+        if not found.person:  # a room has no requests: name the author of the last event before each notch
             wrote = [[who for at, who in found.events if at <= time][-1:] for time in times]
             told["wrote"] = cast("JsonValue", wrote)
         if promise.at is not None:

@@ -1,8 +1,9 @@
-"""The reload of ``triobot dev``: what is saved is tried on the open conversations before the bot takes it.
+"""Reload of ``triobot dev``: saved code is tried on the open conversations before the bot's process loads it.
 
-Where one doesn't fit the new code any more, the reload is held: the process goes on with the code that it
-has, and takes events as ever, until it is decided what becomes of each such conversation. What is saved
-meanwhile is tried in its turn. Whoever restarts the process has it take the new code all the same.
+A conversation that doesn't fit the new code holds the reload: the process keeps the old code and takes events
+as
+before, until a person decides about each such conversation. Code that is saved meanwhile is tried in turn. A
+restart of the process loads the newest code without these decisions.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ Way: TypeAlias = Literal["wait", "end", "take"]
 
 _TOLD: Final = 5
 _READS: Final = 10.0
-"""Seconds for which a save waits until the journals are read."""
+"""Seconds that a save waits for the journals to be read."""
 _TRIES: Final = 20.0
-"""Seconds for which it waits until they have run under the new code."""
+"""Seconds that a save waits for the journals to be run under the new code."""
 _WRITES: Final = 20.0
-"""Seconds for which a save waits while what takes a chat's place is written."""
+"""Seconds that a save waits for the replacements of conversations to be written."""
 _LOOKS: Final = 1.0
 _SOONEST: Final = 0.1
 
@@ -43,9 +44,9 @@ class Holding:
     """A conversation that holds the reload.
 
     Attributes:
-        parting: where the new code parts from it, see `travel.parting.parting_of`.
-        way: what was chosen for it.
-        taking: what takes its place, and the journal whose answers that was given.
+        parting: where the new code and the journal differ, see `travel.parting.parting_of`.
+        way: the decision about the conversation; None until a person decides.
+        taking: the replacement for the conversation, and the journal that supplied the replacement's answers.
     """
 
     parting: JsonObject
@@ -54,26 +55,25 @@ class Holding:
 
     @property
     def conversation(self) -> int:
-        """Return its number."""
         return cast("int", self.parting["conversation"])
 
     @property
     def chat_id(self) -> int:
-        """Return its chat, or another place."""
+        """Number of the conversation's chat, or of another place."""
         return cast("int", self.parting["chat_id"])
 
     def undecided(self) -> None:
-        """Take back what was chosen for it."""
+        """Clear the decision for this conversation."""
         self.way = self.taking = None
 
 
 @final
 class HeldReload:
-    """Has the bot take new code, once no conversation holds that back; see `emulator.exchange.Reload`.
+    """Restarts the bot with new code once no conversation holds the reload; see `emulator.exchange.Reload`.
 
     Args:
-        journals: where what takes a chat's place is written.
-        exchange: the platform, where people see that chat.
+        journals: access to the store, where replacements are written.
+        exchange: the platform, which shows the chats to their people.
     """
 
     def __init__(
@@ -86,30 +86,30 @@ class HeldReload:
         twins.may_take = self._may_take
         twins.why_not_take = self._why_not_now
         self._held: list[Holding] = []
-        # Their end is ordered; the process that carries it out may be the next one.
+        # Conversations with an ordered end; the order may be carried out only by the next process.
         self._ending: set[int] = set()
         self._starts = 0
-        # A parked conversation's place is taken, though nothing was saved.
+        # Whether the loop runs only to replace a parked conversation, with no newly saved code.
         self._at_once = False
-        # Why the newest code can't be loaded: what holds was held for the code before it.
+        # Why the newest code can't be loaded; the conversations in `_held` are held by the code before it.
         self._broken = ""
         self._saved = trio.Event()
         self._trying = trio.CancelScope()
 
-    # --- what people see and do
+    # --- the page's view and commands
 
     def view(self) -> Sequence[JsonValue]:
-        """Tell of each conversation that holds the reload: where the new code parts from it; its ``way``."""
-        if self._at_once or self._bot.view()["starts"] != self._starts:  # what was started since has the code
+        """Return each conversation that holds the reload, with its parting and its ``way``."""
+        if self._at_once or self._bot.view()["starts"] != self._starts:  # a restart loaded the new code
             return []
         now: JsonObject = {"can_wait": self._runs, "broken": self._broken}
         return [{**held.parting, **now, "way": held.way} for held in self._held]
 
     async def choose(self, chat_id: int, conversation: int, way: str) -> None:
-        """Wait until a conversation ends, or end it.
+        """Decide to wait for the end of a conversation, or to end it.
 
         Raises:
-            TravelError: it doesn't hold the reload, or that can't be done.
+            TravelError: the conversation doesn't hold the reload, or the decision can't be carried out.
         """
         held = self._find(conversation)
         if held is None or held.chat_id != chat_id:
@@ -129,13 +129,15 @@ class HeldReload:
         self._chosen()
 
     async def take(self, branch: str) -> None:
-        """Have what new code made of a conversation's answers take its place, and be loaded with that.
+        """Replace a conversation by a branch of the new code, which got the same answers; then load the new
+        code.
 
-        Where others hold the reload, too, it waits until they are decided on. A conversation that is parked
-        holds nothing any more; its place is taken at once.
+        The replacement waits until the other conversations that hold the reload are decided on. A parked
+        conversation
+        doesn't hold the reload, and is replaced at once.
 
         Raises:
-            TravelError: the branch is gone, or that can't be done.
+            TravelError: the branch is gone, or can't replace the conversation.
         """
         origin = self._twins.origin(branch)
         instead = replacement_of(await self._twins.replacement(branch))
@@ -156,13 +158,13 @@ class HeldReload:
         self._chosen()
 
     def _may_take(self, row: JsonObject) -> bool:
-        """Return whether a conversation holds the reload, or is parked while none does."""
+        """Whether the conversation holds the reload, or is parked while no conversation holds it."""
         if self._held:
             return self._find(cast("int", row["conversation"])) is not None
         return row["parked_because"] is not None
 
     async def _why_not_now(self, branch: str) -> str | None:
-        """Return why a branch can't take its chat's place as it is now; None if it can."""
+        """Return why the branch can't replace its conversation now; None if it can."""
         origin = self._twins.origin(branch)
         try:
             return await self._why_not(replacement_of(await self._twins.replacement(branch)), origin)
@@ -170,7 +172,7 @@ class HeldReload:
             return str(error)
 
     async def _why_not(self, instead: Replacement, origin: Sequence[JsonObject]) -> str | None:
-        """Return why a conversation's place can't be taken; None if it can."""
+        """Return why the conversation can't be replaced; None if it can."""
         if _records(await self._journals.journal(instead.conversation)) != _records(origin):
             return "the chat has gone on since: give the same answers once more"
         chat_id = cast("int", origin[0]["chat_id"])
@@ -184,7 +186,7 @@ class HeldReload:
         return next((held for held in self._held if held.conversation == conversation), None)
 
     def _chosen(self) -> None:
-        # What people do once nothing is left to be waited for is the new code's.
+        # Once no conversation is left to wait for, new events are for the new code.
         self._bot.keep_events(keep=all(held.way in ("end", "take") for held in self._held))
         self._exchange.tell()
 
@@ -192,20 +194,20 @@ class HeldReload:
     def _runs(self) -> bool:
         return self._bot.view()["phase"] == "running"
 
-    # --- its life
+    # --- running
 
     def saved(self) -> None:
-        """Note that there is new code."""
+        """Start another try: new code was saved."""
         self._twins.changed()
         self._at_once = False
         for held in self._held:
-            if held.taking is not None:  # it was made by the code before this
+            if held.taking is not None:  # the replacement was made by older code
                 held.undecided()
         self._saved.set()
         self._trying.cancel()
 
     async def run(self) -> None:
-        """Bring what is saved to the bot, until cancelled."""
+        """Try each save, and restart the bot once no conversation holds the reload; until cancelled."""
         while True:
             await self._saved.wait()
             self._saved = trio.Event()
@@ -234,7 +236,7 @@ class HeldReload:
         self._exchange.tell()
 
     async def _put_instead(self) -> bool:
-        """Have what was taken take its chats' places; False if one of them can't, and nothing was written."""
+        """Write all replacements while the process is down; False if one was refused or failed."""
         if not self._held:
             return True
         await self._bot.wait_down()
@@ -250,7 +252,7 @@ class HeldReload:
         if any(held.taking is None for held in self._held):
             self._exchange.tell()
             return False
-        # Store and platform go together, also if something is saved in this moment.
+        # Shielded: store and platform must change together, even if another save comes now.
         with trio.CancelScope(shield=True, deadline=trio.current_time() + _WRITES) as writing:
             for held in [*self._held]:
                 assert held.taking is not None
@@ -268,7 +270,7 @@ class HeldReload:
         return not writing.cancelled_caught
 
     async def _try(self) -> None:
-        """Try the new code on what is open, and say what came of it."""
+        """Try the new code on the open conversations, and print the result."""
         journals: list[Sequence[JsonObject]] = []
         with trio.move_on_after(_READS):
             journals = await self._twins.journals_now()
@@ -281,7 +283,7 @@ class HeldReload:
                 fits, texts, parts = await self._twins.compare(journals)
                 self._broken = ""
             except TravelError as error:
-                # The process itself says why it can't be loaded; while it runs what it has, that is kept.
+                # The process prints why its code can't be loaded. A held reload keeps the old code running.
                 if self._held:
                     self._broken = str(error)
                     self._bot.say("the new code can't be loaded, and the reload stays held")
@@ -318,7 +320,9 @@ class HeldReload:
         self._exchange.tell()
 
     async def _decided(self) -> bool:
-        """Wait until none holds the reload any more; False if the new code was taken in spite of all."""
+        """Wait until each held conversation has ended or has a replacement. False: a restart loaded the new
+        code.
+        """
         heard = 0
         while any(held.taking is None for held in self._held):
             with trio.move_on_after(_LOOKS):
@@ -336,13 +340,13 @@ class HeldReload:
 
     async def _is_over(self, held: Holding) -> bool:
         if held.taking is not None:
-            return False  # until it is put in its place
+            return False  # until the replacement is written
         if held.way == "end" and not self._runs:
-            return True  # the next process ends it before it runs its code
+            return True  # the next process ends the conversation before its code runs
         try:
             rows = await self._journals.waiting()
         except TravelError:
-            return False  # the store can't be read just now
+            return False  # the store can't be read now
         return all(row["conversation"] != held.conversation for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""``triobot emulate``: the platform itself, on this machine, for a bot in any language."""
+"""``triobot emulate``: the emulated platform alone, on this machine, for a bot in any language."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ examples:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     parser.add_argument(
         "--port", metavar="N", type=port, default=8081, help="0 for a free one (default 8081)"
     )
@@ -131,12 +130,12 @@ def _greet(arguments: argparse.Namespace, platform: Emulator) -> None:
 def _check_address(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        # Not repeated: it has a secret in it.
+        # The URL isn't repeated: it contains a secret.
         raise ConfigError("--bot-url must look like http://127.0.0.1:8080/THE-SECRET")
 
 
 def _own_names() -> list[str]:
-    """List the names that other machines may have for this one: any other in `Host` is refused."""
+    """Return the names under which other machines may reach this one; other `Host` headers are refused."""
     name = socket.gethostname()
     try:
         addresses = [str(found[4][0]) for found in socket.getaddrinfo(name, None, socket.AF_INET)]

@@ -1,4 +1,4 @@
-"""``triobot inspect``: what conversations were, turn by turn, in the browser; to be looked at only."""
+"""``triobot inspect``: conversations turn by turn in the browser, read only."""
 
 from __future__ import annotations
 
@@ -63,11 +63,10 @@ examples:
   triobot inspect report.jsonl pizza:bot --to report.html
 """
 _PAGE: Final = 500
-"""Conversations that are listed at once."""
+"""Most conversations in one page of the list."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     parser.add_argument(
         "which",
         metavar="WHICH",
@@ -86,7 +85,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Serve the view until Ctrl-C, or until nobody looks any more."""
+    """Serve the page until Ctrl-C, or until no browser has asked for anything for `IDLE` seconds."""
     check_listening(arguments)
     which, bot = _meant(arguments.which, arguments.bot)
     if bot is not None:
@@ -103,7 +102,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _meant(first: str | None, second: str | None) -> tuple[int | Path | None, str | None]:
-    """Return a chat or a file, if one was named, and the bot."""
+    """Return the chat or file that the arguments name, if any, and the bot's target."""
     if first is None:
         raise ConfigError("which bot? triobot inspect MODULE:BOT")
     if second is None and not _is_number(first) and (first.endswith(".py") or not Path(first).is_file()):
@@ -127,20 +126,20 @@ def _ask() -> None:
         raise ConfigError("nothing was shown")
 
 
-# --- what is looked at
+# --- the inspected bot, store or export
 
 
 @final
 @guarded
 class _Subject:
-    """What is looked at.
+    """The inspected bot, store or export.
 
     Attributes:
-        words: what it is, for the terminal.
-        ask: reads of it.
+        words: description for the terminal.
+        ask: sends a request to the bot, store or export.
         what: ``bot``, ``store`` or ``export``.
-        started_at: when the bot was started last, if that is known.
-        redacted: the time line of a journal in which no code can be run.
+        started_at: wall time of the bot's last start, if known.
+        redacted: time line of a redacted export, under which no code can run.
     """
 
     words: str
@@ -168,7 +167,7 @@ async def _opened(arguments: argparse.Namespace, which: int | Path | None) -> As
 
 
 async def _ask_export(lines: Sequence[Told], request: Request, tell: Tell) -> None:
-    """Answer out of a file what a bot would be asked."""
+    """Answer a request from an exported journal, as a bot would."""
     row = lines[0]
     match request:
         case ListJournals(chat_id, after) if chat_id in (None, row["chat_id"]) and not after:
@@ -176,7 +175,7 @@ async def _ask_export(lines: Sequence[Told], request: Request, tell: Tell) -> No
         case ShowJournal(conversation) if conversation == row["conversation"]:
             for line in lines:
                 await tell(line)
-        case ReadCode():  # behind the journal, in the same lines
+        case ReadCode():  # the code follows the journal in the same lines
             for line in lines:
                 await tell(line)
         case ListJournals():
@@ -186,7 +185,7 @@ async def _ask_export(lines: Sequence[Told], request: Request, tell: Tell) -> No
 
 
 def _noted(ask: Ask) -> Ask:
-    """Have the log say whose conversations are shown with what people wrote."""
+    """Wrap `ask`: log whose conversations are shown with their texts."""
 
     async def noting(request: Request, tell: Tell) -> None:
         async def note(fields: Told) -> None:
@@ -256,7 +255,7 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
 
 
 async def _meant_in(journals: StoredJournals, which: int | Path | None) -> tuple[int | None, int | None]:
-    """Return which chat and which conversation a number means; None for what it doesn't name."""
+    """Return the chat and the conversation that a number names; None for each that isn't named."""
     if not isinstance(which, int):
         return None, None
     if await journals.conversations(which):
@@ -271,7 +270,7 @@ async def _meant_in(journals: StoredJournals, which: int | Path | None) -> tuple
 
 
 async def _only(journals: StoredJournals, chat: int | None, conversation: int | None) -> JsonObject:
-    """Return the row of the one conversation that is meant."""
+    """Return the row of the only conversation that matches; raise ConfigError if several or none do."""
     rows = await (journals.every(0, _PAGE) if chat is None else journals.conversations(chat))
     rows = [row for row in rows if conversation in (None, row["conversation"])]
     if len(rows) != 1:
@@ -283,14 +282,14 @@ async def _only(journals: StoredJournals, chat: int | None, conversation: int | 
 async def _running(twins: Twins, once: bool, task_status: trio.TaskStatus[None]) -> None:
     async def up() -> None:
         task_status.started()
-        # A page is written of one pass: no process waits for another.
+        # The page is written from one pass, so no standby process is needed.
         await (trio.sleep_forever if once else trio.lowlevel.checkpoint)()
 
     await twins.run(up)
 
 
 async def _save(path: Path, looks: Looks, row: JsonObject, news: trio.lowlevel.ParkingLot) -> None:
-    """Write a page with a conversation, once that has been run again."""
+    """Replay a conversation, and write its page to `path`."""
     chat, conversation = cast("int", row["chat_id"]), cast("int", row["conversation"])
     id = cast("dict[str, str]", await looks.open(chat, conversation))["id"]
     while "notches" not in cast("JsonObject", looks.passed(id)):

@@ -1,4 +1,6 @@
-"""What ``dev`` and ``emulate`` do once they listen: tell a script (``--ready-fd``), open a browser."""
+"""Options and announcements of commands with a page: ``--ready-fd`` tells a script, ``--open`` opens a
+browser.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _ERROR_OUTPUT = 2
 
 
 def add_listening(parser: argparse.ArgumentParser) -> None:
-    """Add the options that the commands with a platform have."""
+    """Add the options of the commands that run a platform."""
     parser.add_argument(
         "--strict",
         action="store_true",
@@ -34,7 +36,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
 
 
 def add_opening(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a command that has a page."""
+    """Add the options of the commands that serve a page."""
     parser.add_argument("--open", action="store_true", help="open the page in your browser")
     parser.add_argument(
         "--ready-fd",
@@ -45,10 +47,10 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
 
 
 def check_listening(arguments: argparse.Namespace) -> None:
-    """Make sure that what is to be told can be told, before anything is begun.
+    """Check the descriptor of ``--ready-fd`` before anything starts.
 
     Raises:
-        ConfigError: the descriptor isn't open, or can't be written to.
+        ConfigError: the descriptor isn't open, or isn't writable.
     """
     fd: int | None = arguments.ready_fd
     if fd is None:
@@ -65,7 +67,7 @@ def check_listening(arguments: argparse.Namespace) -> None:
 def _mode(fd: int) -> int:
     try:
         import fcntl
-    except ImportError:  # Windows tells no more than whether it is open
+    except ImportError:  # Windows shows only whether the descriptor is open
         os.fstat(fd)
         return os.O_WRONLY
     return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
@@ -76,9 +78,9 @@ async def announced(
     platform: Emulator,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Tell who wants to know that the platform listens; started once a script was told.
+    """Write the platform's addresses to ``--ready-fd``, report ready, and open the browser if asked.
 
-    From now on the liberties that the bot takes are told at the terminal, each once.
+    From then on each liberty that the bot takes with the interface is printed once at the terminal.
     """
     platform.exchange.hear_liberty = partial(_tell_liberty, platform)
     if arguments.ready_fd is not None:
@@ -96,10 +98,10 @@ async def announced(
 
 
 async def open_page(address: str) -> None:
-    """Open a page in the person's browser, or say that it can't be.
+    """Open a page in the browser, or print that this failed.
 
     Args:
-        address: one that works once: others on this machine can read a browser's command line.
+        address: one-time address: other users of this machine can read a browser's command line.
     """
     opened = False
     with suppress(webbrowser.Error):
@@ -116,8 +118,10 @@ def _tell_liberty(platform: Emulator, operation: str, liberty: Liberty) -> None:
 
 
 def tell_ready(fd: int, told: Mapping[str, object]) -> None:
-    """Write what a script needs to this descriptor, and close it."""
-    # Whoever asked for it may be gone by now.
+    """Write `told` and this process's id as a line of JSON to `fd`, and close `fd` unless it is a standard
+    stream.
+    """
+    # The reader may be gone already.
     with suppress(BrokenPipeError):
         os.write(fd, json.dumps({**told, "pid": os.getpid()}).encode() + b"\n")
     if fd > _ERROR_OUTPUT:
@@ -125,5 +129,5 @@ def tell_ready(fd: int, told: Mapping[str, object]) -> None:
 
 
 def ignored_variables(environ: Mapping[str, str]) -> Sequence[str]:
-    """Return the names of the settings for production that are set, and mean nothing here."""
+    """Return the names of set triobot variables, which development commands ignore."""
     return sorted(name for name, value in environ.items() if name.startswith(PREFIX) and value)

@@ -1,4 +1,4 @@
-"""``triobot replay``: run a stored conversation again under the present code, and look at where it stands."""
+"""``triobot replay``: replay a stored conversation under the present code, and show where it stands."""
 
 from __future__ import annotations
 
@@ -49,11 +49,10 @@ examples:
 """
 _WIDTH: Final = 200
 _ABOUT: Final = OUTCOMES | EFFECTS | {FIRED}
-"""The records that are about one operation, or block."""
+"""Tags of records that belong to one operation or block."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     parser.add_argument("which", metavar="WHICH", help="a chat's number, or a file with an exported journal")
     parser.add_argument("bot", metavar="MODULE:BOT", help="run the journal under this bot's code")
     parser.add_argument(
@@ -68,7 +67,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run it again, and say where it stands; end with 1 if it diverges from its journal."""
+    """Replay the journal, and print where the conversation stands; exit with 1 if the replay diverges."""
     bot = load_bot(arguments.bot)
     settings = settings_of(arguments)
     stored = read_exported(_lines(arguments, settings))
@@ -136,7 +135,7 @@ def _shown(rerun: Rerun, stored: Stored, *, variables: bool) -> Iterator[str]:
 
 
 def _words_of(error: Exception, *, variables: bool) -> Iterator[str]:
-    """Say by which lines an error came, the innermost last; its own words only with the variables."""
+    """Yield the lines through which an error came, the innermost last; with `variables` also its message."""
     if variables:
         yield from authors_words(error, variables=True).split("\n")
         return
@@ -161,7 +160,7 @@ def _frames(rerun: Rerun) -> list[tuple[str, FrameType]]:
 
 
 def _debug(frames: list[FrameType]) -> None:
-    """Open the debugger in suspended frames, as after an error there."""
+    """Open the debugger in the frames of suspended tasks, as after an error there."""
     traceback: TracebackType | None = None
     for frame in reversed(frames):
         traceback = TracebackType(traceback, frame, frame.f_lasti, frame.f_lineno)
@@ -169,15 +168,15 @@ def _debug(frames: list[FrameType]) -> None:
 
 
 def until(stored: Stored, operation: str) -> Stored:
-    """Return the journal up to where this operation has begun, and has no outcome.
+    """Return the journal up to the outcome of `operation`, without that outcome.
 
     Raises:
-        ConfigError: nothing is recorded of it.
+        ConfigError: the journal has no such operation.
     """
     records = stored.records
     found = [n for n, record in enumerate(records) if record[0] in _ABOUT and str(record[2]) == operation]
     if not found:
         raise ConfigError(f"the journal knows no operation {operation}; `triobot journal show` has them all")
     ends = next((n for n in found if records[n][0] in TURNS), len(records))
-    # What is known of effects belongs to later records.
+    # Effect records may belong to operations after the cut, so all of them are left out.
     return Stored(stored.row, [record for record in records[:ends] if record[0] not in EFFECTS])

@@ -1,4 +1,4 @@
-"""``triobot simulate``: a day of a crowd of random people, in virtual time, with crashes and faults."""
+"""``triobot simulate``: random people use the bot for a day of virtual time, with crashes and faults."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ examples:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     count = whole("a number, 0 or more", 0, 10**9 - 1)
-    # Nobody in the crowd, or no run at all, would look like a bot that kept its promises.
+    # At least 1: an empty crowd, or no run, would look like a bot that kept its promises.
     some = whole("a number from 1", 1, 10**9 - 1)
     hours = number("a number from 0.01 to 100000", 0.01, 100_000)
     faults = number("a number from 0 to 100", 0, 100)
@@ -71,8 +70,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Simulate, and end with 1 if a promise was broken."""
-    # Failures that are part of the game would fill the terminal; what counts is said at the end.
+    """Simulate; exit with 1 if a promise was broken."""
+    # Simulated failures would fill the terminal with log lines; the result is printed at the end.
     set_up_logging(debug=arguments.debug, level=logging.CRITICAL)
     bot = load_bot(arguments.bot)
     for seed in range(arguments.seed, arguments.seed + arguments.runs):
@@ -98,7 +97,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def again(target: str, plan: Plan) -> str:
-    """Return the command that simulates the same once more."""
+    """Return the command line that repeats this simulation."""
     size = f"--chats {plan.chats} --hours {plan.hours:g}"
     size += f" --groups {plan.groups}" if plan.groups else ""
     trouble = f"--crashes {plan.crashes} --faults {plan.faults:g}"
@@ -106,12 +105,12 @@ def again(target: str, plan: Plan) -> str:
 
 
 def unseen(bot: Bot, outcome: SimulationResult) -> dict[str, str]:
-    """Return each route that never began, with what it waited for."""
+    """Return the routes that never began, each with the name of its filter."""
     return {route.name: route.filter.name for route in table_of(bot).routes if not outcome.routes[route.name]}
 
 
 def _lines(outcome: SimulationResult, never: Mapping[str, str]) -> Iterator[str]:
-    """Say how a run went; the last line is a sentence of what that shows."""
+    """Yield the lines that report a run; the last line summarises the result."""
     plan = outcome.plan
     yield (
         f"seed {plan.seed}: {plan.chats} people, {plan.hours:g} hours, {outcome.acts} acts, "
@@ -132,7 +131,7 @@ def _lines(outcome: SimulationResult, never: Mapping[str, str]) -> Iterator[str]
 
 
 def _progress(seed: int) -> Callable[[float], None]:
-    """Return what shows how far a run is: a bar at a terminal, else a line for each tenth."""
+    """Return a function that shows progress: a bar at a terminal, else a line for each tenth."""
     told = 0
 
     def show(part: float) -> None:

@@ -1,4 +1,4 @@
-"""``triobot talk``: be the user of one's own bot, in the terminal; nothing to set up."""
+"""``triobot talk``: talk to the bot in the terminal as its user; nothing to set up."""
 
 from __future__ import annotations
 
@@ -50,15 +50,14 @@ examples:
 
 _WALLET: Final = 10_000_000
 _YOU: Final = "You"
-# What is typed ahead, as in a pipe, must not overtake the bot's answers, however slow the machine is. The
-# next line comes once nothing runs; the wait has an end, since a bot may have a task that never rests.
+# Lines typed ahead, or piped, must not overtake the bot's answers on a slow machine. The next line is read
+# once all tasks are blocked. The wait is bounded, since a bot may have a task that never blocks.
 _UNHURRIED: Final = 0.3
 _AT_REST: Final = 0.05
 _LONGEST: Final = 10.0
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     parser.add_argument("bot", metavar="MODULE:BOT", help="the bot, such as pizza:bot or path/pizza.py:bot")
 
 
@@ -72,10 +71,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 @final
 class _Company:
-    """The people that the one at the keyboard can be, and where.
+    """The people that the terminal's user can play, and their chats.
 
     Attributes:
-        names, places: what people and chats are called, by their ids.
+        names, places: names of people and chats, by id.
     """
 
     def __init__(self, app: App) -> None:
@@ -89,25 +88,25 @@ class _Company:
 
     @property
     def prompt(self) -> str:
-        """Return who is to speak, and where."""
+        """Prompt with the current person, and the group if there is one."""
         return f"{self._who} in {self._where}> " if self._where else f"{self._who}> "
 
     @property
     def present(self) -> Person:
-        """Return who acts now, where that is."""
+        """The current person, in the current chat."""
         person = self._people[self._who]
         return person.at(self._groups[self._where]) if self._where else person
 
     async def be(self, name: str) -> None:
-        """Be somebody, who comes if nobody knows them yet; in the private chat."""
+        """Switch to the person `name` in the private chat; create the person if needed."""
         await self._known(name)
         self._who, self._where = name, ""
 
     async def gather(self, name: str, members: Sequence[str]) -> None:
-        """Make a group of these people, and go there.
+        """Create a group of these people, and go there.
 
         Raises:
-            ConfigError: there is nobody to be in it, or a group of this name.
+            ConfigError: `members` is empty, or `name` is taken.
         """
         if not members or name in self._groups:
             raise ConfigError("!group takes a new name, and the people in it: !group team Ali Mina")
@@ -118,7 +117,7 @@ class _Company:
         self._where = name
 
     def go(self, name: str) -> None:
-        """Go to a group, or with no name to the private chat.
+        """Go to a group; an empty name goes to the private chat.
 
         Raises:
             ConfigError: there is no such group.
@@ -165,22 +164,24 @@ def _show(line: str) -> None:
 
 
 async def _read(prompt: str) -> str | None:
-    """Return the next line of the input, without its end; None behind the last one."""
+    """Return the next input line without its line end; None after the last line."""
     stdin = cast("TextIO | None", sys.stdin)
-    if stdin is None:  # closed before this process began
+    if stdin is None:  # closed before this process started
         await trio.lowlevel.checkpoint()
         return None
     if is_terminal(sys.stdin):
         print(prompt, end="", flush=True)
-    # A buffer has a lock, which its reader would keep, and without which no interpreter ends.
+    # Unbuffered: a blocked reader would keep the buffer's lock, and the interpreter needs the lock to end.
     unbuffered = cast("RawIOBase", cast("BufferedReader", stdin.buffer).raw)
     line = await trio.to_thread.run_sync(unbuffered.readline, abandon_on_cancel=True)
-    # A bad byte costs itself alone.
+    # An invalid byte is replaced, and the rest of the line is kept.
     return line.decode(stdin.encoding, "replace").rstrip("\r\n") if line else None
 
 
 async def _answered(platform: Emulator) -> None:
-    """Wait until the bot has taken what was posted, and rests; it and the platform run on this loop."""
+    """Wait until the bot has taken all posted events, and all tasks are blocked; bot and platform share this
+    loop.
+    """
     await trio.sleep(_UNHURRIED)
     if is_terminal(sys.stdin):
         return
@@ -190,7 +191,7 @@ async def _answered(platform: Emulator) -> None:
 
 
 async def _act(company: _Company, line: str) -> None:
-    """Do what one line says."""
+    """Carry out one input line."""
     verb, _, rest = line.partition(" ")
     person = company.present
     match verb:

@@ -1,4 +1,4 @@
-"""A conversation in the terminal, line by line as the app shows it, and the platform under it."""
+"""Prints a conversation in the terminal as the app shows it; runs the platform and bot under it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _MARGIN: Final = " " * 10
 
 @final
 class Transcript:
-    """Reads what happened out of the platform's world, and writes it for people.
+    """Writes the platform's changes as lines of text.
 
     Args:
-        platform: what is watched.
-        person: the name of the user who talks to the bot.
-        write: takes one line.
-        names: of other people, where there are several.
-        places: what the chats are called, as soon as there are several.
+        platform: the platform to watch.
+        person: name of the user who talks to the bot.
+        write: called with each line.
+        names: names of other people by id, if there are several.
+        places: names of the chats by id, if there are several.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class Transcript:
         self._seen = 0
 
     async def follow(self) -> None:
-        """Write whatever happens, until cancelled."""
+        """Write each change as it happens, until cancelled."""
         while True:
             self.catch_up()
             await self._exchange.wait_change(self._seen)
 
     def catch_up(self) -> None:
-        """Write what has happened and was not written yet."""
+        """Write the changes since the last written one."""
         for change in self._exchange.world.changes(self._seen):
             self._seen = change.seq
             match change.what:
@@ -80,12 +80,12 @@ class Transcript:
                         self._line("", f"({harmless(line_words(self._exchange.world, change))})", dim=True)
 
     def act(self, what: str) -> None:
-        """Write what the person does, where no message shows it."""
+        """Write an act of the person that no message shows."""
         self.catch_up()
         self._line(self._person, f"[{what}]", dim=True)
 
     def fact(self, what: str) -> None:
-        """Write something that was checked and is so."""
+        """Write a fact that has been checked."""
         self.catch_up()
         self._write(f"  {self._painted('32', 'true:')} {harmless(what)}")
 
@@ -152,11 +152,11 @@ def _fields(form: Form) -> list[str]:
 @final
 @guarded
 class Stage:
-    """What is running.
+    """The running platform and bot.
 
     Attributes:
         platform: the emulator.
-        address: where the bot listens, without the secret.
+        address: the bot's address, without the secret.
     """
 
     platform: Emulator
@@ -165,14 +165,14 @@ class Stage:
 
 @asynccontextmanager
 async def open_stage(bot: Bot, *, store: str, port: int = 0) -> AsyncGenerator[Stage]:
-    """Run a platform and a bot on it while the block runs. No setting of the environment is read.
+    """Run a platform and a bot on it while the block runs. No environment variable is read.
 
     Args:
-        store: the bot's.
-        port: the platform's; 0 takes a free one.
+        store: the bot's store.
+        port: the platform's port; 0 for a free one.
     """
     token, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-    # Each needs the other's address at its start, so the bot's port is opened before either.
+    # Platform and bot need each other's address at the start, so the bot's port is opened first.
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         async with trio.open_nursery() as platforms:

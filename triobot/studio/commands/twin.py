@@ -1,8 +1,8 @@
-"""The twin's process: ``python -m triobot.studio.commands.twin WHOSE FD``; see `travel.twin`.
+"""The twin, a process that replays journals: ``python -m triobot.studio.commands.twin WHOSE FD``.
 
-WHOSE is ``dev`` under ``triobot dev``; under ``triobot inspect`` it is ``shown`` or ``hidden``, as the bot's
-secrets are to be. Its variables are those of the bot's process. What the author's modules print when they are
-loaded once more is said by the bot already, or says nobody anything.
+See `travel.twin`. WHOSE is ``dev`` under ``triobot dev``. Under ``triobot inspect`` it is ``shown`` or
+``hidden``: whether the bot's secrets are shown. The environment is that of the bot's process. The output of
+the author's modules on import is dropped: under ``triobot dev`` the bot's process has already printed it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..travel.twin import Branch, BranchedFrom, Loaded, serve_twin
 
 
 def main() -> None:
-    """Answer until the parent is gone."""
+    """Answer the parent's requests until the parent is gone."""
     whose, fd = sys.argv[1:]
     twin = _TwinBot(development=whose == "dev")
     branch, secrets = twin.branch if whose == "dev" else None, twin.secrets if whose == "hidden" else None
@@ -36,10 +36,10 @@ def main() -> None:
 
 @final
 class _TwinBot:
-    """Loads the bot, and what branches run on with the first of them.
+    """Loads the bot, and loads the code for branches with the first branch.
 
-    That is the emulator, a third of what a twin would load otherwise; each save starts a twin, and most open
-    no branch.
+    Branches need the emulator, which makes up a third of a twin's imports. Each save starts a twin, and most
+    twins never open a branch.
     """
 
     def __init__(self, *, development: bool) -> None:
@@ -48,7 +48,7 @@ class _TwinBot:
         self._branch: Branch | None = None
 
     def load(self, target: str) -> Loaded:
-        """Load it."""
+        """Load the bot, and return its dry services and its routes."""
         bot = load_bot(target)
         settings = read_environment(os.environ)
         if self._development:
@@ -57,7 +57,7 @@ class _TwinBot:
         return dry_services_of(bot, settings), table_of(bot)
 
     def secrets(self) -> list[str]:
-        """Return what its settings keep secret, each word."""
+        """Return the bot's secret settings, split into words at commas."""
         if self._bot is None:
             return []
         settings = attrs.asdict(self._bot[0].settings(), recurse=False)
@@ -67,7 +67,7 @@ class _TwinBot:
     async def branch(
         self, what: str, asked: Mapping[str, Any], origin: Callable[[], BranchedFrom]
     ) -> JsonObject | str | None:
-        """Do something with branches; see `Branching.answer`."""
+        """Answer a request about branches; see `Branching.answer`."""
         if self._branch is None:
             from ..travel.branching import Branching
 
