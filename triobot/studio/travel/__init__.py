@@ -1,5 +1,5 @@
-"""What was, seen again: any conversation at any of its turns.
+"""Time travel: replay a conversation, and look at its state at each turn.
 
-A *pass* runs a journal once more, dry, and looks whenever everything rests: what came, what was sent, in
-which line the code stands, with which variables. What it saw at one turn is a *notch*.
+A *pass* is one dry replay of a journal. Whenever all tasks are blocked, it records what the turn received and
+sent, the line where the code waits, and the variables. The record of one turn is a *notch*.
 """

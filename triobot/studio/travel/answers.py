@@ -1,7 +1,10 @@
-"""What people have answered, given once more: to the same code from a notch, or to new code from the start.
+"""People's recorded answers, repeated in a branch: to the same code from a notch, or to new code from the
+start.
 
-A button is found by its key; a form by its fields; a text goes to the question that it answered, as far as
-that can be told. What doesn't fit is not given: somebody has to look.
+A press is matched to a button by its key, and a submission to a form by its fields. A text is given to the
+open
+question if that is the question the text answered, as far as can be determined. An answer without a match is
+not repeated: the developer must decide.
 """
 
 from __future__ import annotations
@@ -35,28 +38,28 @@ from .staging import ByPerson, events_in
 @final
 @guarded
 class Paying:
-    """Somebody pressed a payment button, or paid an invoice: what came of it."""
+    """A person pressed a payment button or paid an invoice; `notice` is the outcome."""
 
     notice: PaymentNotice
 
 
 Given: TypeAlias = Event | Paying
 Said: TypeAlias = tuple[int, SenderId, str]
-"""What somebody wrote in a chat, by the platform: when, who, and the text."""
+"""A text that a person wrote in a chat, as the platform recorded it: time, sender, text."""
 _MOMENT: Final = 50
-"""Milliseconds by which the clocks of the platform and of the bot's process differ."""
+"""Greatest difference between the clocks of the platform and of the bot's process, in milliseconds."""
 
 
 @final
 @guarded
 class PastAnswer:
-    """What somebody did.
+    """A recorded act of a person.
 
     Attributes:
-        at: when, in wall milliseconds.
+        at: wall milliseconds of the act.
         what: the event, or a payment.
-        asked: the record of what was asked.
-        is_late: no question of the conversation could take it any more.
+        asked: journal record of the message that the act answered.
+        is_late: whether the act came when no question of the conversation could take it any more.
     """
 
     at: int
@@ -66,13 +69,13 @@ class PastAnswer:
 
 
 class UnfitAnswerError(TriobotError):
-    """A recorded answer is for another question than the one that is open."""
+    """A recorded answer doesn't fit the question that is open."""
 
 
 def answers_in(stored: Stored, beside: Sequence[Stored] = ()) -> list[PastAnswer]:
-    """Return what people did in a conversation, behind what began it, in their order.
+    """Return people's acts in a conversation, after the opening event, in order.
 
-    What an interrupt took is among them: other code may not take it.
+    Acts that started an interrupt are included: other code may not declare that interrupt.
 
     Args:
         beside: the journals of other conversations of the chat.
@@ -91,9 +94,12 @@ def answers_in(stored: Stored, beside: Sequence[Stored] = ()) -> list[PastAnswer
 
 
 def late_answers(stored: Stored, beside: Sequence[Stored], said: Sequence[Said]) -> list[PastAnswer]:
-    """Return what people did behind a conversation's first time-out or its end, and it didn't take.
+    """Return people's acts after the conversation's first time-out or end, which the conversation didn't
+    take.
 
-    The chat's next conversations took it, or nothing did; then it is a text that the platform still has.
+    An act was taken by a later conversation of the chat, or by none; the text of an act that none took comes
+    from
+    the platform, as `said`.
     """
     ends = (r for r in stored.records if r[0] == ENDED or (r[0] == FIRED and r[4] is None))
     if (end := next(ends, None)) is None:
@@ -116,12 +122,12 @@ def late_answers(stored: Stored, beside: Sequence[Stored], said: Sequence[Said])
 
 
 def is_sending(record: Record) -> bool:
-    """Return whether this is a message of the bot's."""
+    """Whether `record` is the outcome of a message that the bot sent."""
     return record[0] == DONE and str(record[3]).startswith("send ")
 
 
 def _is_hint(stored: Stored, place: int) -> bool:
-    """Return whether this was said to what didn't fit its question, which is open still."""
+    """Whether this message is the bot's reply to an answer that didn't fit; its question is still open."""
     before = next((r for r in reversed(stored.records[:place]) if r[0] in TURNS), None)
     if before is None or before[0] != DONE or event_of(before) is None or before[3] != "receive":
         return False
@@ -129,15 +135,15 @@ def _is_hint(stored: Stored, place: int) -> bool:
 
 
 def given_at(stored: Stored, place: int, beside: Sequence[Stored] = ()) -> Given | None:
-    """Return what somebody did to begin the turn of this record; None if nobody did."""
+    """Return the person's act that began the turn of this record; None if no person began it."""
     record = stored.records[place]
     event = event_of(record) if record[0] in (DONE, FIRED) else None
     if record[0] == INTERRUPTED:
-        # A conversation has the number of the event that began it.
+        # A conversation's number is the number of its opening event.
         event = next((event_of(one.records[0]) for one in beside if one.row.id == record[2]), None)
     if isinstance(event, ByPerson) or is_signal(event):
         return event
-    if event is not None:  # a payment's news: what they were is found out next
+    if event is not None:  # a payment's news: the records that follow name the outcome
         later = (notice for r in stored.records[place:] for notice in notices_in(r))
         value = cast("tuple[Any, ...]", CODEC.value_of(record[5]))[3]
         if value is not None and value[0] is None and (notice := next(later, None)) is not None:
@@ -149,18 +155,19 @@ def given_at(stored: Stored, place: int, beside: Sequence[Stored] = ()) -> Given
 
 
 def key_in(data: str) -> str:
-    """Return the key of a button's data, behind its question's token."""
+    """Return the key of a button: its data after the question's token."""
     return data.partition(".")[2]
 
 
 async def give(branch: LiveBranch, answer: PastAnswer, *, exactly: bool = True) -> None:
-    """Do in a branch what somebody did.
+    """Repeat a person's act in a branch.
 
     Args:
-        exactly: what is open is what it answered: a text is given without a look at that.
+        exactly: whether the open question is the one that was answered; if so, a text is given without a
+            check.
 
     Raises:
-        UnfitAnswerError: there is nothing on the screen that it would answer.
+        UnfitAnswerError: the screen shows nothing that `answer` fits.
     """
     what = answer.what
     match what:
@@ -177,7 +184,7 @@ async def give(branch: LiveBranch, answer: PastAnswer, *, exactly: bool = True) 
                 _check_question(branch)
             await _say(branch, what)
         case Join():
-            # Who comes wasn't there, whatever is known of that.
+            # A person who joins can't be a member already, so the membership is removed first.
             members = branch.exchange.world.chat(branch.past.chat_id).members
             members.difference_update({_who(branch, what)})
             await branch.act("join", {}, _who(branch, what))
@@ -214,7 +221,7 @@ def _entries(branch: LiveBranch) -> Sequence[ChatMessage]:
 
 
 def _button(branch: LiveBranch, press: Press[object]) -> tuple[ChatMessage, int, str]:
-    """Find the button: the very same, then one with the same key."""
+    """Find the pressed button: the one with the same data, else one with the same key."""
     found = [
         (entry, index, button)
         for entry in _entries(branch)
@@ -249,10 +256,10 @@ async def _pay(branch: LiveBranch, notice: PaymentNotice) -> None:
 
 
 def _check_question(branch: LiveBranch) -> None:
-    """Refuse a text for what isn't the question that it answered.
+    """Refuse a text because the open question isn't the one that was answered.
 
     Raises:
-        UnfitAnswerError: something is open.
+        UnfitAnswerError: the bot's newest message asks for something else.
     """
     newest = next((entry for entry in _entries(branch)), None)
     if newest is None:

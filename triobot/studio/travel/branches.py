@@ -1,11 +1,13 @@
-"""A branch: a conversation goes on from a notch in another way, on the real runtime, in virtual time.
+"""A branch: a conversation continues from a notch in another way, on the real runtime, in virtual time.
 
-The journal up to the notch goes into a store in memory, the chat as it was then onto an emulated platform,
-the payments that were open into a ledger. Then the bot starts as after a restart, at the time of the notch.
-Nothing of it leaves, and nothing is taken back: a branch is thrown away when its block ends.
+A branch starts the bot as after a restart, at the time of the notch. The journal up to the notch is in a
+store
+in memory, the chat as of the notch on an emulated platform, and the payments open then in a ledger. A branch
+sends nothing to the outside and changes nothing outside; it is discarded when its block ends.
 
-Time stands still between two calls, as far as the program around it lets it: in a program of its own, whose
-clock jumps when all tasks wait, a branch is awaited in a thread (`triobot.testing.virtual`).
+No time passes between two calls. That needs help from the surrounding program, whose clock jumps when all
+tasks
+wait: the program must wait for the branch in a thread (`triobot.testing.virtual`).
 """
 
 from __future__ import annotations
@@ -77,10 +79,11 @@ _TOKEN: Final = "token-of-a-branch"
 _SECRET: Final = "secret-in-the-address-of-a-branch"
 
 MOST: Final = 3
-"""Branches that may be open at once."""
+"""Most branches that may be open at once."""
 PATIENCE: Final = 60.0
-"""Virtual seconds in which the bot comes to rest, or is left at work: its code may wait for what isn't the
-chat's."""
+"""Most virtual seconds for the bot to come to rest. After that the bot is left running: its code may wait for
+something outside the chat.
+"""
 _STRIDE: Final = 0.02
 _KEPT: Final = 256
 
@@ -91,7 +94,7 @@ class Broke:
     """An error of the bot's own code in a branch.
 
     Attributes:
-        text: the traceback, as Python shows it, with the author's frames alone.
+        text: traceback in Python's format, with only the author's frames.
     """
 
     error: Exception = attrs.field(repr=False)
@@ -103,12 +106,12 @@ class Broke:
 @final
 @guarded
 class Did:
-    """What the developer did in a branch.
+    """An act of the developer in a branch.
 
     Attributes:
-        after: the number of the newest change of the platform before it.
-        name: of the act, as the control API has it; or ``wait``.
-        given: its keys and values.
+        after: number of the platform's newest change before the act.
+        name: name of the act in the control API; or ``wait``, or ``tell`` for a signal.
+        given: arguments of the act.
     """
 
     after: int
@@ -120,18 +123,18 @@ class Did:
 
 @final
 class LiveBranch:
-    """A conversation that goes on from a notch; made by `open_branch`.
+    """A conversation that continues from a notch; made by `open_branch`.
 
     Attributes:
-        past: how it stood there.
-        people: those of its chat.
-        exchange: its platform; through it the `world`.
-        failures: the errors of the bot's own code so far.
-        alarms: what an operator would have been told.
-        fence: what keeps it to itself.
-        stage: the chat, as it was at the notch.
-        diary: what the developer did, oldest first.
-        began: the number of the platform's newest change when it began.
+        past: the conversation's state at the notch.
+        people: the people of its chat.
+        exchange: the branch's platform, with its `world`.
+        failures: errors of the bot's own code so far.
+        alarms: alarms that an operator would have received.
+        fence: separates the branch from the outside.
+        stage: the chat as of the notch.
+        diary: the developer's acts, oldest first.
+        began: number of the platform's newest change when the branch began.
     """
 
     def __init__(self, past: Past, exchange: Exchange, clock: VirtualWallClock, steps: Steps) -> None:
@@ -153,34 +156,36 @@ class LiveBranch:
         opening = read_opening(past.whole.records[0])
         self._opening: object = None if opening is None else opening.event
 
-    # --- where it is
+    # --- the branch's state
 
     @property
     def now(self) -> int:
-        """Return the branch's time, in wall milliseconds."""
+        """The branch's time, in wall milliseconds."""
         return self._clock.now()
 
     @property
     def asked(self) -> Sequence[AskedStep]:
-        """Return the steps that wait for the developer."""
+        """Steps that wait for the developer to decide their outcome."""
         return list(self._steps.asked.values())
 
     @property
     def steps(self) -> Sequence[DoneStep]:
-        """Return the steps that were done so far."""
+        """Steps that are done."""
         return self._steps.done
 
     @property
     def left(self) -> Sequence[WouldLeave]:
-        """Return what would have left."""
+        """Messages, signals and the like that would have left the branch."""
         return self.fence.left
 
     def chat(self) -> list[JsonObject]:
-        """Return the chat as its people see it, oldest first: messages, and a line for what shows none.
+        """Return the chat as its people see it, oldest first: messages, and lines for other changes.
 
-        ``kind`` is ``message``, as the control API shows one, with its versions as ``said``; or ``press``,
-        ``form``, ``money``, ``answer`` (to a press), ``join``, ``leave``, ``time`` (so many ``seconds``, one
-        or more, were let pass). ``new``: it came of the branch.
+        ``kind`` is ``message``, in the control API's format with its versions as ``said``; or ``press``,
+        ``form``,
+        ``money``, ``answer`` (to a press), ``join``, ``leave``, or ``time`` (the developer let ``seconds``,
+        at least 1,
+        pass). ``new`` is whether the line comes from the branch.
         """
         found: list[tuple[int, JsonObject]] = []
         said: dict[int, list[JsonValue]] = {}
@@ -207,7 +212,7 @@ class LiveBranch:
                 return None if change.after is None else view_change(change)
 
     def stands(self) -> Sequence[Portrait]:
-        """Return where each conversation of the chat stands: see `portray`."""
+        """Return the state of each conversation of the chat: see `portray`."""
         work = None if self._intake is None else self._intake.work
         portraits = () if work is None else work.dispatcher.portraits(_KEPT)
         mine = [one for one in portraits if one["chat_id"] == self.past.chat_id]
@@ -215,44 +220,44 @@ class LiveBranch:
 
     @property
     def code(self) -> Code | None:
-        """Return the code that it runs."""
+        """The code that the branch runs; None before the bot has started."""
         work = None if self._intake is None else self._intake.work
         return None if work is None else work.dispatcher.services.code
 
     @property
     def ended(self) -> bool:
-        """Return whether the conversation is over."""
+        """Whether the conversation has ended."""
         return all(one["id"] != self.past.stored.row.id for one in self.stands())
 
     async def journal(self, conversation: int | None = None) -> Journal | None:
-        """Return the journal of the conversation as it is by now, or of another one; None if it is gone."""
+        """Return the present journal of `conversation`, by default the branch's own; None if deleted."""
         assert self._intake is not None
         await self._settle()
         number = self.past.stored.row.id if conversation is None else conversation
         return await self._intake.store.journal(cast("Any", number))
 
     async def data(self) -> Mapping[str, str]:
-        """Return what the chat keeps."""
+        """Return the chat's data, serialised, by key."""
         assert self._intake is not None
         return await self._intake.store.data(self.past.chat_id)
 
     async def payments(self) -> Sequence[PaymentRow]:
-        """Return the ledger's rows of the chat, but for goods that others gave before the branch."""
+        """Return the chat's payments, without those delivered by other conversations before the branch."""
         assert self._intake is not None
         await self._settle()
         rows = await self._intake.store.payments.find(chat_id=self.past.chat_id, limit=_KEPT)
         return [row for row in rows if row.id not in self._others]
 
-    # --- what the developer does
+    # --- the developer's acts
 
     async def act(self, name: str, given: Mapping[str, Any], user_id: int | None = None) -> Any:
-        """Do what a person can do in the app, and let the bot answer; see the emulator's control API.
+        """Act as a person in the app, and wait until the bot has answered; see the emulator's control API.
 
         Args:
-            user_id: who does it; by default the only person of the chat, or the first.
+            user_id: the person who acts; by default the first of the chat.
 
         Raises:
-            AppError: the app doesn't offer that.
+            AppError: the app doesn't offer this act.
         """
         user = next((one for one in self._users if user_id in (None, one.id)), None)
         if user is None:
@@ -265,25 +270,25 @@ class LiveBranch:
         return answer
 
     async def says(self, text: str, user_id: int | None = None) -> None:
-        """Write a text."""
+        """Send a text message."""
         await self.act("say", {"text": text}, user_id)
 
     async def presses(self, label: str, user_id: int | None = None) -> None:
-        """Press the newest button of this label, or a key."""
+        """Press the newest button with this label, or a key of the keyboard."""
         await self.act("press", {"label": label}, user_id)
 
     async def submits(self, values: Mapping[str, str], user_id: int | None = None) -> None:
-        """Fill in the newest form, and send it."""
+        """Fill in and send the newest form."""
         await self.act("submit", {"values": dict(values)}, user_id)
 
     async def pays(self, *, code: int | None = None, user_id: int | None = None) -> None:
-        """Pay the newest button or invoice; with a code, fail with that."""
+        """Pay the newest payment button or invoice; with `code`, the payment fails with that code."""
         buttons = any(bill.kind == "payment" for bill in self.exchange.world.bills)
         given: dict[str, Any] = {} if code is None else {"code": code}
         await self.act("pay", given if buttons else {**given, "newest_invoice": True}, user_id)
 
     async def tells(self, value: object) -> None:
-        """Have another program tell the chat, or the room, something: a signal."""
+        """Send the conversation's chat or room a signal, as another program would."""
         work = None if self._intake is None else self._intake.work
         assert work is not None
         self.diary.append(Did(self.exchange.world.seq, self.now, "tell", {"value": value}))
@@ -292,35 +297,35 @@ class LiveBranch:
         await self._settle()
 
     async def waits(self, seconds: float) -> None:
-        """Let time pass, and a moment more: what is due by then has come."""
+        """Let time pass, and a moment more, so that all work due by then has been done."""
         self.diary.append(Did(self.exchange.world.seq, self.now, "wait", {"seconds": seconds}))
         await trio.sleep(seconds + _STRIDE)
         self.exchange.pass_time(0)
         await self._settle()
 
     async def returns(self, value: object, step: int | None = None) -> None:
-        """Have a step return a value, the one that waits by default.
+        """Make a step return `value`; without `step`, the first that waits.
 
         Raises:
-            LocalProtocolError: none waits, or the value can't be recorded.
+            LocalProtocolError: no such step waits, or the value can't be recorded.
         """
         self._steps.returns(self._one(step), value)
         await self._settle()
 
     async def raises(self, kind: str, text: str = "", step: int | None = None) -> None:
-        """Have a step raise an error.
+        """Make a step raise an error of class `kind`; without `step`, the first that waits.
 
         Raises:
-            LocalProtocolError: none waits.
+            LocalProtocolError: no such step waits.
         """
         self._steps.raises(self._one(step), kind, text)
         await self._settle()
 
     async def runs(self, step: int | None = None) -> None:
-        """Run a step as the bot would: it may reach the world outside.
+        """Run a step's real code, which may reach the outside world; without `step`, the first that waits.
 
         Raises:
-            LocalProtocolError: none waits.
+            LocalProtocolError: no such step waits.
         """
         self._steps.runs(self._one(step))
         await self._settle()
@@ -328,7 +333,7 @@ class LiveBranch:
     def _one(self, step: int | None) -> int:
         return next(iter(self._steps.asked), 0) if step is None else step
 
-    # --- its life
+    # --- running
 
     async def live(
         self,
@@ -340,7 +345,7 @@ class LiveBranch:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Run the bot on what was at the notch, until cancelled."""
+        """Run the bot from the state at the notch, until cancelled."""
         world, self.stage = self.exchange.world, seeds.stage
         seeds.stage.play()
         self._users = list(seeds.stage.people.values())
@@ -376,14 +381,14 @@ class LiveBranch:
         return self.past.chat_id if is_chat(self.past.chat_id) else user.chat_id
 
     def _opened(self, intake: Intake) -> None:
-        """Do nothing: events come once the bot runs."""
+        """Do nothing: the branch has no events before the bot runs."""
 
     def _failed(self, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
         number = int(reference) if reference.isdigit() else None
         self.failures.append(Broke(error, name, number, authors_words(error, variables=True)))
 
     async def take(self, body: Body) -> int | None:
-        """Answer an event as the webhook would."""
+        """Answer an event with the HTTP status that the webhook would give; None before the bot runs."""
         if self._intake is None:
             await trio.lowlevel.checkpoint()
             return None
@@ -398,7 +403,7 @@ class LiveBranch:
                 return 503
 
     async def _settle(self) -> None:
-        """Let the bot work until it rests, or a step asks; time passes as far as that takes."""
+        """Wait until the bot has nothing left to do, or a step asks the developer; time passes meanwhile."""
         with trio.move_on_after(PATIENCE):
             while True:
                 await wait_all_tasks_blocked()
@@ -418,11 +423,11 @@ class LiveBranch:
 @final
 @guarded
 class Seeds:
-    """What a branch begins with, besides its own conversation.
+    """Initial contents of a branch, besides its own conversation.
 
     Attributes:
         stage: the chat.
-        beside: other conversations of it, as they were at the notch.
+        beside: the chat's other conversations, as of the notch.
     """
 
     past: Past
@@ -431,7 +436,7 @@ class Seeds:
 
     @property
     def all(self) -> Sequence[Stored]:
-        """Return all journals, whole."""
+        """All journals of the branch, complete."""
         return [self.past.whole, *self.beside]
 
 
@@ -448,20 +453,20 @@ async def open_branch(
     asks: Collection[str] = (),
     sent: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[LiveBranch]:
-    """Let a conversation go on from a notch while the block runs; it is thrown away at its end.
+    """Continue a conversation from a notch while the block runs, then discard the branch.
 
     Args:
         stored: the conversation's journal.
-        beside: the journals of other conversations of the chat, of which what was by then is there as well.
-        group: the chat is one; None: as far as the journal tells.
-        settings: of which the branch has what isn't its own; None: the defaults.
-        numbers: messages get numbers above this one.
-        asks: functions whose recorded results are not given: the branch asks about such a step.
-        sent: the words that were sent, by operation, where the present code may have others.
+        beside: journals of the chat's other conversations; their state as of the notch is restored too.
+        group: whether the chat is a group; None derives it from the journal.
+        settings: settings for what the branch doesn't define itself; None: the defaults.
+        numbers: the branch's messages get numbers above this one.
+        asks: functions whose recorded results aren't used: the branch asks for the outcome of these steps.
+        sent: the words that were sent, by operation; the present code may have other words.
 
     Raises:
         ConfigError: there is no such notch, or time isn't virtual.
-        NondeterminismError: the code parts from the journal before it.
+        NondeterminismError: the code differs from the journal before the notch.
     """
     settings = settings or Settings()
     past = await look_back(bot, stored, notch, settings=settings, group=bool(group))
@@ -501,7 +506,7 @@ async def open_branch(
 
 
 def _settings_of(settings: Settings, exchange: Exchange) -> Settings:
-    """Return settings by which nothing can leave, and that are the bot's own in what its code sees."""
+    """Return settings that isolate the branch; those that the bot's code can read are the bot's own."""
     return Settings(
         development=True,
         token=Secret(_TOKEN),
@@ -515,7 +520,7 @@ def _settings_of(settings: Settings, exchange: Exchange) -> Settings:
 
 
 def _by(stored: Stored, at: int) -> Stored | None:
-    """Return another journal as it was by this time; None if it had not begun before it."""
+    """Return another journal as of time `at`; None if the conversation began at `at` or later."""
     begins = notch_starts(stored.records)
     if time_of(stored.records[0]) >= at:
         return None
@@ -524,14 +529,14 @@ def _by(stored: Stored, at: int) -> Stored | None:
 
 
 def _behind(stored: Stored, past: Past) -> Sequence[Record]:
-    """Return what was recorded behind the notch."""
+    """Return the turns recorded after the notch."""
     then = past.stored if stored is past.whole else _by(stored, past.at)
     many = 0 if then is None else len(notch_starts(then.records))
     return [stored.records[place] for place in notch_starts(stored.records)[many:]]
 
 
 def _newest_row(journals: Sequence[Stored]) -> int:
-    """Return the newest number that a row of the inbox had by these journals."""
+    """Return the highest inbox row number in these journals."""
     rows: list[int] = [stored.row.id for stored in journals]
     for record in (record for stored in journals for record in stored.records):
         if record[0] in (DONE, FAILED):
@@ -542,14 +547,15 @@ def _newest_row(journals: Sequence[Stored]) -> int:
 
 
 async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write], build: int) -> None:
-    """Put what was at the notch into an empty store, as what fits this build."""
+    """Write the state at the notch into an empty store, as fitting the code of `build`."""
     lease = store.lease
     _, set_by, unseen = times_of(past.stored.records)
     writes: list[Write] = [PutSetting(JUMPED, f"{set_by - unseen} {past.at}"), *ledger]
-    # The present code may not fit what is over, and need not: its journal is kept to be looked at only.
+    # Conversations that are over aren't restored: the present code may not fit their journals.
     for stored in [one for one in (past.stored, *seeds.beside) if not is_over(one)]:
         writes += written_down(stored, lease)
-        # By the store's sources it would be compared once more, and this store has none of old builds.
+        # This store lacks the sources of old builds, so the conversation must not be compared with them
+        # again.
         writes.append(PutRested(lease, stored.row.id, None, build))
     writes += [PutData(past.chat_id, key, text) for key, text in past.data.items() if text is not None]
     await store.commit(*writes)
@@ -562,14 +568,14 @@ async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write]
 
 
 def written_down(stored: Stored, lease: Lease) -> list[Write]:
-    """Return what writes a conversation down as it was; unfinished, so that it is brought back at once."""
+    """Return the writes that restore a conversation, as unfinished: the bot revives it at once."""
     row, records = stored.row, tuple(map(encode_record, stored.records))
     begin = BeginConversation(
         lease, row.id, row.chat_id, row.route, row.version, row.started_at, row.kind, row.sender_id, row.key
     )
     position, writes = 0, list[Write]()
     if row.run > 1:
-        # Each time that it went on as another function counts, and what was before that is gone.
+        # Each continuation as another function counts a run; the records of earlier runs are gone.
         for number in range(row.run - 1):
             position = number + 1
             again = ContinueConversation(

@@ -1,6 +1,7 @@
-"""The branches of a twin: each in a thread of its own, with a clock that stands still between acts.
+"""The branches in a replay process: each in its own thread, with a clock that stands still between acts.
 
-An act is brought to the branch's thread, and its answer is how the branch looks then. Three may be open.
+An act runs in its branch's thread; the answer is the branch's state afterwards. At most three branches are
+open.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ Work: TypeAlias = Callable[[LiveBranch, "SameAnswers | None"], Awaitable[Any]]
 
 
 class NoBranchError(TriobotError):
-    """There is no such branch, or no room for one more."""
+    """There is no such branch, or too many are open."""
 
 
 @final
 class _Thread:
-    """One branch, and the thread that it lives in."""
+    """One branch and its thread."""
 
     def __init__(self, origin: BranchedFrom, opens: Callable[[], AbstractAsyncContextManager[There]]) -> None:
         self.origin = origin
@@ -58,13 +59,13 @@ class _Thread:
     def _run(self) -> None:
         try:
             trio.run(self._live, clock=MockClock(autojump_threshold=0))
-        except Exception as error:  # whatever the bot raises as it starts
+        except Exception as error:  # any error of the bot's start
             self._ready.put(error)
 
     async def _live(self) -> None:
         async with self._opens() as opened:
             self._ready.put(None)
-            # Time stands still while a thread is waited for: see `testing.virtual`.
+            # Time stands still while the loop waits for a thread: see `testing.virtual`.
             while (asked := await trio.to_thread.run_sync(self._asked.get)) is not None:
                 work, answer = asked
                 try:
@@ -73,16 +74,16 @@ class _Thread:
                     answer.put(error)
 
     async def wait_ready(self) -> None:
-        """Wait until it is open.
+        """Wait until the branch is open.
 
-        Raises: what opening it raised.
+        Raises: the error with which opening failed.
         """
         error = await trio.to_thread.run_sync(self._ready.get, abandon_on_cancel=True)
         if error is not None:
             raise error
 
     async def ask(self, work: Work) -> Any:
-        """Have this done in the branch, and return what it returns."""
+        """Run `work` in the branch's thread, and return or raise its outcome."""
         answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._asked.put((work, answer))
         value = await trio.to_thread.run_sync(answer.get, abandon_on_cancel=True)
@@ -91,16 +92,16 @@ class _Thread:
         return value
 
     def close(self) -> None:
-        """Throw it away; its thread ends by itself."""
+        """Discard the branch; its thread then ends by itself."""
         self._asked.put(None)
 
 
 @final
 class Branching:
-    """Opens branches of one bot, and brings to them what a developer does.
+    """Opens branches of one bot, and passes the developer's acts on to them.
 
     Attributes:
-        target: as ``MODULE:BOT``.
+        target: the bot as ``MODULE:BOT``.
     """
 
     def __init__(self, bot: Bot, target: str, settings: Settings) -> None:
@@ -111,13 +112,13 @@ class Branching:
     async def answer(
         self, what: str, asked: Mapping[str, Any], origin: Callable[[], BranchedFrom]
     ) -> JsonObject | str | None:
-        """Do what a twin's parent asks for; see `Twins`.
+        """Carry out the request `what` of the parent process; see `Twins`.
 
         Args:
-            origin: reads where a new branch comes from.
+            origin: reads the journals for a new branch.
 
         Raises:
-            TriobotError, ValueError, KeyError, TypeError: it can't be done.
+            TriobotError, ValueError, KeyError, TypeError: the request failed, or its arguments are invalid.
         """
         kills = [Kill(int(at), restart=bool(restart)) for at, restart in asked.get("kills", ())]
         match what:
@@ -141,13 +142,14 @@ class Branching:
                 return None
 
     async def open(self, origin: BranchedFrom, notch: int | None, given: Mapping[str, Any]) -> JsonObject:
-        """Open a branch at a notch; without one, from the start with the answers that were given.
+        """Open a branch at `notch`; without a notch, from the conversation's start, with the recorded
+        answers.
 
         Args:
-            given: besides the origin, to `open_branch` or `open_same_answers`.
+            given: further arguments for `open_branch` or `open_same_answers`.
 
         Raises:
-            NoBranchError: three are open.
+            NoBranchError: three branches are open.
         """
         if len(self._open) >= MOST:
             raise NoBranchError(f"{MOST} branches are open: close one of them first")
@@ -179,21 +181,21 @@ class Branching:
                 yield same.branch, same
 
     async def do(self, id: str, what: str, asked: Mapping[str, Any]) -> JsonObject:
-        """Do something in a branch, and return how it looks then.
+        """Carry out one act in a branch, and return the branch's state afterwards.
 
         Raises:
-            NoBranchError: there is none of this id.
-            LocalProtocolError: this can't be done.
+            NoBranchError: there is no branch `id`.
+            LocalProtocolError: the act is invalid or impossible.
         """
         thread = self._find(id)
         await thread.ask(partial(_do, what, asked))
         return cast("JsonObject", await thread.ask(partial(view, id)))
 
     async def test_of_branch(self, id: str, kills: Sequence[Kill] = ()) -> str:
-        """Write a branch down as a test.
+        """Return a pytest file that repeats the branch.
 
         Raises:
-            ConfigError: it can't be.
+            ConfigError: the branch can't be expressed as a test.
         """
         thread = self._find(id)
         origin = thread.origin
@@ -212,11 +214,11 @@ class Branching:
         return cast("str", await thread.ask(write))
 
     async def replacement(self, id: str) -> JsonObject:
-        """Return what came of the answers that new code was given, as `Replacement.told` tells it.
+        """Return the conversation that new code made of the old answers, as `Replacement.told` formats it.
 
         Raises:
-            ConfigError: something of it is under way.
-            LocalProtocolError: the branch was not opened for answers.
+            ConfigError: some of the conversation's work is still in progress.
+            LocalProtocolError: the branch was not opened from recorded answers.
         """
 
         async def told(branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
@@ -227,17 +229,17 @@ class Branching:
         return cast("JsonObject", await self._find(id).ask(told))
 
     async def test_of_notch(self, origin: BranchedFrom, notch: int, kills: Sequence[Kill] = ()) -> str:
-        """Write a notch down as a test.
+        """Return a pytest file that repeats the conversation up to a notch.
 
         Raises:
-            ConfigError: it can't be.
+            ConfigError: the conversation can't be expressed as a test.
         """
         group = bool(origin.group)
         past = await look_back(self.bot, origin.stored, notch, settings=self.settings, group=group)
         return write_test(self.target, past, beside=origin.beside, kills=kills, group=origin.group)
 
     def close(self, id: str) -> None:
-        """Throw a branch away."""
+        """Discard a branch; do nothing if it is gone already."""
         if (thread := self._open.pop(id, None)) is not None:
             thread.close()
 
@@ -276,7 +278,7 @@ async def _do(what: str, asked: Mapping[str, Any], branch: LiveBranch, same: Sam
 
 
 async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
-    """Return how a branch looks: its chat, where it stands, what it asks, what would have left."""
+    """Return the branch's state: its chat and people, where its code waits, and what would have left."""
     past, world = branch.past, branch.exchange.world
     chat = world.chat(past.chat_id) if is_chat(past.chat_id) else None
     return {
@@ -332,5 +334,5 @@ def _shown(value: object) -> str:
     try:
         return repr(value)[:_SHOWN]
     except BaseException as error:
-        contained(error)  # an author's own class may not be shown
+        contained(error)  # an author's `__repr__` may fail
         return "?"

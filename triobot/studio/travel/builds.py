@@ -1,4 +1,4 @@
-"""A process that runs an older build: its modules come from the store, whatever files there are now."""
+"""Runs an older build: imports the author's modules from recorded sources instead of the present files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ...errors import ConfigError
 
 
 def take_modules_from(sources: Sequence[tuple[str, str]], bot: str) -> str:
-    """Have the author's modules come from these texts from now on, and return the bot's name among them.
+    """Import the author's modules from `sources` from now on; return the bot's target among them.
 
     Args:
-        sources: the modules' names with their texts.
+        sources: names and texts of the modules.
         bot: ``MODULE:BOT``, or the same with a file.
 
     Raises:
-        ConfigError: the module of the bot is not among them.
+        ConfigError: the bot's module is not among `sources`.
     """
     texts = dict(sources)
     place, name, is_file = parse_target(bot)
@@ -40,8 +40,6 @@ def take_modules_from(sources: Sequence[tuple[str, str]], bot: str) -> str:
 
 @final
 class _StoredModules(MetaPathFinder):
-    """Finds the modules of a build."""
-
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
 
@@ -49,7 +47,7 @@ class _StoredModules(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         has_more = any(name.startswith(f"{fullname}.") for name in self._texts)
-        # A store has no source of a package that is empty.
+        # A store doesn't record the sources of empty packages.
         text = self._texts.get(fullname, "" if has_more else None)
         if text is None:
             return None
@@ -67,7 +65,7 @@ class _StoredModules(MetaPathFinder):
 
 @final
 class _StoredModule(ExecutionLoader):
-    """Runs one module, and says that it is in the file of today: what reads beside it finds its folder."""
+    """Executes one module under its present file name: its code may read files beside the module."""
 
     def __init__(self, file: str, text: str, *, is_package: bool) -> None:
         self._file, self._text, self._is_package = file, text, is_package

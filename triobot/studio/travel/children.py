@@ -1,4 +1,4 @@
-"""A process that this one starts, and the line to it: both ends say JSON lines."""
+"""Start a child process with a socket to it; both ends exchange lines of JSON."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ...emulator.exchange import TravelError
 async def start_child(
     command: Sequence[str], environ: Mapping[str, str]
 ) -> tuple[trio.Process, trio.SocketStream]:
-    """Start a process, which gets the descriptor of its end of the line as its last argument.
+    """Start a process; its last argument is the descriptor of its end of the socket.
 
     Raises:
-        TravelError: this system hands no open socket on.
+        TravelError: a process can't inherit an open socket on this system.
     """
     if not hasattr(socket, "AF_UNIX"):
         raise TravelError("this needs Linux or macOS, where a process is handed an open socket")

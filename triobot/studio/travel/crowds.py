@@ -1,4 +1,4 @@
-"""A crowd beside the bot, seen from its parent: a process in which random people use it."""
+"""A simulated crowd beside the real bot: the parent's side of the process with the random people."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Hear = Callable[[JsonObject], None]
 
 @final
 class CrowdProcess:
-    """Lets a crowd in; `emulator.exchange.Crowds` describes it.
+    """Runs crowds; see `emulator.exchange.Crowds`.
 
     Args:
-        command: starts the process; the descriptor that it is to write to is added.
-        environ: all of its variables.
+        command: command line of the process; the descriptor of its socket is appended.
+        environ: complete environment of the process.
         bot: ``MODULE:BOT``.
-        tell: called when something is new of a crowd.
+        tell: called after each change of the crowd's state.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class CrowdProcess:
         self._scope = trio.CancelScope()
 
     async def run(self) -> None:
-        """Keep crowds until cancelled."""
+        """Run the crowds that `let_in` starts, until cancelled."""
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -53,14 +53,14 @@ class CrowdProcess:
             self._nursery = None
 
     def crowd(self) -> JsonObject:
-        """Tell how the crowd is."""
+        """Return the crowd's state."""
         return self._crowd
 
     def let_in(self, plan: Mapping[str, JsonValue]) -> None:
-        """Let a crowd use the bot, beside the real one.
+        """Start a crowd, which uses a bot of its own beside the real one.
 
         Raises:
-            TravelError: one is there.
+            TravelError: a crowd is running.
         """
         if self._nursery is None or self._crowd["state"] == "runs":
             raise TravelError("a crowd is there: wait for its end, or send it home")
@@ -70,14 +70,15 @@ class CrowdProcess:
         self._nursery.start_soon(self._accompany, dict(plan))
 
     def send_home(self) -> None:
-        """End the crowd; nothing happens if there is none."""
+        """Stop the crowd; do nothing if none runs."""
         self._scope.cancel()
 
     def failing(self) -> tuple[Sequence[Sequence[JsonObject]], Sequence[JsonObject]]:
-        """Return the journals of the chat where the crowd broke a promise, and when there was a kill.
+        """Return the journals of the chat in which a promise was broken, and the kills and restarts of the
+        process.
 
         Raises:
-            TravelError: there are none.
+            TravelError: no promise was broken, or its journals were not kept.
         """
         if not self._failing:
             raise TravelError("nothing is kept of where a promise was broken")
@@ -105,15 +106,15 @@ class CrowdProcess:
         self._tell()
 
     async def _process(self, asked: JsonObject, hear: Hear) -> JsonObject:
-        """Run a crowd in a process, and return its last word.
+        """Run a crowd in a process, and return the last line that the process sent.
 
         Raises:
-            TravelError: it failed; says why.
+            TravelError: the process failed; the error contains the reason.
         """
         process, line = await start_child(self._command, self._environ)
         last: JsonObject = {}
         try:
-            # It may end before it has read, or in the middle of a line.
+            # The process may end before it has read the plan, or in the middle of a line.
             with suppress(trio.BrokenResourceError):
                 async with line, aclosing(lines_of(line, _LONGEST)) as lines:
                     await line.send_all(json.dumps(asked).encode() + b"\n")
@@ -121,7 +122,7 @@ class CrowdProcess:
                         last = json.loads(told)
                         hear(last)
         finally:
-            with trio.CancelScope(shield=True):  # it is killed: this is short
+            with trio.CancelScope(shield=True):  # short, because the process is killed
                 process.kill()
                 await process.wait()
         if "again" in last:

@@ -1,7 +1,7 @@
-"""What keeps a branch to itself: what it says to others goes to a list, of what would have left.
+"""Isolation of a branch: what its code sends to other places goes to a list and reaches no one.
 
-Its own chat is on the branch's own platform, and in its own store. All else is kept there, too, so that its
-code finds what it has written; but nobody hears of it, and nothing begins.
+The branch's own chat is on its own platform and in its own store. Messages and data for other places are kept
+there too, so that the code finds what it wrote; but they are delivered to no one, and start nothing.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ Leaves: TypeAlias = Literal["send", "edit", "delete", "signal", "start", "stop",
 
 _MOST: Final = 500
 OLDER: Final = "(an older message)"
-"""Stands for a message that was sent before all that is known."""
+"""Text of a message older than everything in the journals."""
 
 
 @final
 @guarded
 class WouldLeave:
-    """Something that would have left.
+    """A message, signal or other effect that would have left the branch.
 
     Attributes:
         at: wall milliseconds of the branch.
-        to: the chat, room or person, as it is told of elsewhere.
+        to: name of the chat, room or person, as `told` formats it.
     """
 
     at: int
@@ -52,11 +52,11 @@ class WouldLeave:
 
 @final
 class Fence:
-    """Knows what is the branch's own, and keeps the list.
+    """Separates what belongs to the branch from what would have left, and lists the latter.
 
     Args:
         own: the conversation's chat or room.
-        now: the branch's wall milliseconds.
+        now: returns the branch's wall milliseconds.
     """
 
     def __init__(self, own: ChatId, world: World, now: Callable[[], int]) -> None:
@@ -67,17 +67,17 @@ class Fence:
         self._seen = 0
 
     def begin(self) -> None:
-        """Note nothing of what was before."""
+        """Ignore the platform's changes so far."""
         self._seen = self._world.seq
 
     @property
     def left(self) -> Sequence[WouldLeave]:
-        """Return what would have left so far, oldest first."""
+        """Effects that would have left so far, oldest first."""
         self._look()
         return self._list
 
     def _look(self) -> None:
-        """Note what was sent since this was looked at."""
+        """List the messages sent to other chats since the last call."""
         for change in self._world.changes(self._seen):
             self._seen = change.seq
             if (what := change.what).chat_id == self.own:
@@ -97,7 +97,7 @@ class Fence:
         self._list.append(WouldLeave(self._now() if at is None else at, what, to, text[:_MOST]))
 
     def keeps_back(self, arrival: Arrival) -> bool:
-        """Note what is said to another place, and return whether that is one."""
+        """Return whether an arrival is for another place, and list it if so."""
         if arrival.chat_id == self.own:
             return False
         self._look()
@@ -115,7 +115,7 @@ class Fence:
         return True
 
     def wrote(self, writes: Sequence[Write]) -> None:
-        """Note what of these concerns others."""
+        """List the broadcasts and the data of other places among these writes."""
         self._look()
         for write in writes:
             match write:
@@ -127,16 +127,17 @@ class Fence:
                     pass
 
     def welcome(self, recipient: object, message_id: object = None) -> None:
-        """Have somebody at the address that the branch writes to, and the message there that it changes.
+        """Create the recipient on the branch's platform, and the message that a request changes, if either is
+        missing.
 
-        Both may be older than all that is known here.
+        Both may be older than everything in the journals.
         """
         try:
             chat = self._chat(
                 as_recipient(int(text) if (text := str(recipient)).lstrip("-").isdigit() else text)
             )
         except (ImpossibleActError, LocalProtocolError):
-            return  # the platform says no
+            return  # the platform will refuse the request
         if message_id is not None and (number := MessageId(int(str(message_id)))) not in chat.entries:
             chat.put(ChatMessage(number, None, OLDER, self._now()))
 
@@ -157,7 +158,7 @@ class Fence:
 
 
 def shortly(content: Content) -> str:
-    """Return a text, or a word for what else was sent."""
+    """Return a text as it is, and a short description of other content."""
     if isinstance(content, str):
         return content
     return f"<{content.kind}> {content.caption}".strip() if isinstance(content, Media) else repr(content)
@@ -169,7 +170,7 @@ def _row_of(arrival: Arrival) -> InboxRow:
 
 @final
 class FencedStore:
-    """A branch's store; what is for another place is not told there."""
+    """A branch's store, which keeps events for other places from being delivered."""
 
     def __init__(self, inner: Store, fence: Fence) -> None:
         self._inner = inner
@@ -208,14 +209,14 @@ def _is_tick(arrival: Arrival) -> bool:
 
 @final
 class WelcomingTransport(httpx.AsyncBaseTransport):
-    """Carries requests to the branch's platform, where everybody who is written to is there."""
+    """Sends requests to the branch's platform, after creating any missing recipient there."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport, fence: Fence) -> None:
         self._inner = inner
         self._fence = fence
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Carry one request."""
+        """Create missing recipients and messages, and forward the request."""
         if request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
             fields = parse_qs((await request.aread()).decode("ascii", "replace"))
             for recipient in fields.get("chat_id", ()):

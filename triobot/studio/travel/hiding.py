@@ -1,8 +1,9 @@
-"""What a pass says without what people wrote: for whoever looks after a bot that works. Pure.
+"""Removes people's words from a pass, for operators of a bot in production. Pure.
 
-Lines, kinds, times and deadlines stay; so do the names of variables, functions and classes, which are the
-code's. A text becomes its length, a variable its kind. What is told here is what is listed here: a field
-that a notch gains is hidden until somebody lists it.
+Lines, kinds, times and deadlines stay, and so do names of variables, functions and classes, which come from
+the
+code. A text is replaced by its length, a variable by its type. Only listed fields are shown: a new field of a
+notch is hidden until it is added to the list.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _CAME: Final = ("what", "message_id", "block", "taken")
 _SENT: Final = ("id", "kind", "line", "to", "message_id", "alert", "reworded", "unknown")
 _BUTTONS: Final = ("buttons", "keyboard", "form")
 _SHORTEST: Final = 8
-"""Letters that a secret has at least, to be looked for in a source."""
+"""Shortest secret that is searched for in sources, in characters."""
 
 _NUMBERS: Final = (int, float, complex)
 _SIZED: Final[dict[Any, str]] = {
@@ -42,7 +43,7 @@ _CODE: Final = {
 
 
 def outline(value: object) -> str:
-    """Say of a variable what it is, and how large; none of its own code is called."""
+    """Return a variable's type and size, without calling any of the variable's own code."""
     if value is None:
         return "None"
     kind: Any = type(value)
@@ -65,10 +66,10 @@ def outline(value: object) -> str:
 
 
 def hidden(passed: Passed, secrets: Collection[str]) -> Passed:
-    """Return a pass without what people wrote; its variables were told by `outline` already.
+    """Return a pass without people's words; its variables must have been written by `outline`.
 
     Args:
-        secrets: what stands for itself in no source, such as the bot's token.
+        secrets: secrets to remove from the sources, such as the bot's token.
     """
     head: JsonObject = {**passed.head, "hidden": True, "sender_id": None}
     failures = cast("list[JsonObject]", passed.head["failures"])
@@ -86,7 +87,7 @@ def hidden(passed: Passed, secrets: Collection[str]) -> Passed:
 
 
 def covered(text: str, secrets: Collection[str]) -> str:
-    """Return a text without what is secret."""
+    """Return a text with each secret replaced by ``***``."""
     for secret in secrets:
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, "***")
@@ -99,7 +100,7 @@ def _hidden_failure(failure: JsonObject) -> JsonObject:
 
 
 def hidden_notch(notch: Mapping[str, JsonValue]) -> JsonObject:
-    """Return a notch without what people wrote; what is an `outline` stays."""
+    """Return a notch without people's words; variables written by `outline` stay."""
     told = {name: notch[name] for name in (*_NOTCH, "v", "data") if name in notch}
     if isinstance(came := notch.get("in"), dict):
         told["in"] = _hidden_came(came)
@@ -111,7 +112,7 @@ def hidden_notch(notch: Mapping[str, JsonValue]) -> JsonObject:
 def _hidden_came(came: JsonObject) -> JsonObject:
     told: JsonObject = {name: came[name] for name in _CAME if name in came}
     told["text"] = ""
-    if came["what"] in ("error", "interrupt"):  # its class is the code's, and the word is ours
+    if came["what"] in ("error", "interrupt"):  # up to the colon: the code's class, or triobot's word
         told["text"] = str(came["text"]).partition(": ")[0]
     elif came["what"] in ("message", "press"):
         told["letters"] = len(_said(came))
@@ -134,7 +135,7 @@ def _hidden_sent(sent: JsonObject) -> JsonObject:
 
 
 def _said(told: JsonObject) -> str:
-    """Return the words of a text, of media's caption, or of what was pressed."""
+    """Return the words of a text, a caption or a pressed button."""
     content = told.get("content")
     if isinstance(content, dict) and content["type"] != "text":
         return str(content.get("caption", ""))
@@ -147,7 +148,7 @@ def _content(told: JsonObject) -> JsonObject:
 
 
 def _blank(shown: JsonValue) -> JsonValue:
-    """Return a button, a field of a form, or a row of them, with the length of what stands on it."""
+    """Return a button, a form field or a row of these, with the label's length in place of the label."""
     if isinstance(shown, list):
         return [_blank(one) for one in shown]
     one = cast("JsonObject", shown)

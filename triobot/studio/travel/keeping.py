@@ -1,8 +1,10 @@
-"""Keep as a test: a notch, or a branch, becomes a pytest file of the test kit.
+"""Writes a notch or a branch as a pytest file that uses the test kit.
 
-It has what people did up to there, what the bot said to them, the time that passed, kills, payments, and the
-results of steps. Everything that somebody wrote goes through `repr`: a text can't become code. The file is
-run, in an empty folder, by a process of its own, before it is called saved (`outside.run_test`).
+The file repeats people's acts, the bot's messages, the passing of time, kills, payments and the results of
+steps.
+All user-written text goes through `repr`, so that a text can't become code. Before the file counts as saved,
+a
+process of its own runs it in an empty folder (`outside.run_test`).
 """
 
 from __future__ import annotations
@@ -46,23 +48,24 @@ from .past import Past, event_of
 from .staging import PLENTY, ChatStage
 
 _TICK: Final = 100
-"""Milliseconds within which a message comes at once."""
+"""Longest delay of a message that counts as immediate, in milliseconds."""
 _UNITS: Final = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1_000))
 _DECLINED: Final = range(1001, 1004)
 _TAKEN: Final = frozenset({"world", "drive", "bot", "autojump_clock", "test"})
 _KINDS: Final = ("Audio", "Contact", "File", "Image", "Location", "Video", "Voice")
 _INDENT: Final = " " * 8
 _LARGEST: Final = 1_000_000
-"""Bytes of a file in a test: what was in it, no journal has."""
+"""Largest file in a test, in bytes; journals don't contain files' contents."""
 
 
 @final
 @guarded
 class Kill:
-    """The process was killed, or stopped and started again.
+    """A kill, or a graceful restart, of the bot's process.
 
     Attributes:
         at: wall milliseconds.
+        restart: whether the process was stopped gracefully.
     """
 
     at: int
@@ -75,7 +78,8 @@ class _Line:
     """A line of the test.
 
     Attributes:
-        seq: its place among the platform's changes; what comes first of those with one place.
+        seq: sort key: the number of a platform change, then the order among lines with the same number.
+        does: whether the line is an act, which must come at its exact time.
     """
 
     seq: tuple[int, int]
@@ -93,16 +97,16 @@ def write_test(
     kills: Sequence[Kill] = (),
     group: bool | None = None,
 ) -> str:
-    """Write the test of a notch, or of a branch from there.
+    """Return a test of the conversation up to a notch, or of a branch from there.
 
     Args:
         target: the bot, as ``MODULE:BOT``.
-        beside: the journals of other conversations of the chat, for the results of their steps.
-        kills: when the process was killed or restarted.
-        group: the chat is one; None: as far as the journal tells.
+        beside: journals of the chat's other conversations, for the results of their steps.
+        kills: kills and restarts of the process.
+        group: whether the chat is a group; None derives it from the journal.
 
     Raises:
-        ConfigError: the conversation can't be written down: it is a room's, or was not begun by a person.
+        ConfigError: the conversation can't be expressed as a test: it is a room's, or no person began it.
     """
     return _Written(target, past, branch, beside, kills, group).text()
 
@@ -141,7 +145,7 @@ class _Written:
         return self._past.at if self._branch is None else self._branch.now
 
     def text(self) -> str:
-        """Return the file."""
+        """Return the file's text."""
         lines = list(self._timed(sorted(self._lines(), key=lambda line: line.seq)))
         steps = list(self._steps())
         people = list(self._people())
@@ -208,7 +212,7 @@ class _Written:
                 yield f"{name} = {name}.at(group)"
 
     def _joined(self) -> set[SenderId]:
-        """Return those who were in the chat before all that is known of them."""
+        """Return the people who were members of the chat before the journal began."""
         joined = {user.id for user in self._stage.people.values()}
         for sender, user in self._stage.people.items():
             events = (event_of(record) for record in self._past.stored.records)
@@ -221,7 +225,7 @@ class _Written:
         return any(isinstance(change.what, MoneyMoved) for change in self._changes())
 
     def _beginning(self) -> Iterator[str]:
-        """Yield what has to be there before the first act: what the chat kept, and what code started."""
+        """Yield the setup before the first act: the chat's data, and the start by code or a signal."""
         keys = {key.name: key for key in declared_keys()}
         for name, text in self._kept_first().items():
             if (place := _place_of(keys.get(name))) is None:
@@ -256,7 +260,7 @@ class _Written:
         return f"await {self._name}.to({self._past.chat_id}).start({name}{args}{key})"
 
     def _kept_first(self) -> Mapping[str, str]:
-        """Return what the conversation found in its chat's data that it had not written itself."""
+        """Return the chat's data that the conversation read but had not written itself."""
         found: dict[str, str | None] = {}
         written: set[str] = set()
         for record in self._past.stored.records:
@@ -267,7 +271,7 @@ class _Written:
         return {name: text for name, text in found.items() if text is not None}
 
     def _money(self) -> Iterator[str]:
-        """Yield what is left in the wallets from which something was paid."""
+        """Yield a check of each wallet that was changed."""
         left = {user.id: PLENTY for user in self._stage.people.values()}
         for moved in (change.what for change in self._changes()):
             if isinstance(moved, MoneyMoved) and moved.currency == "IRR" and moved.what != "captured":
@@ -290,7 +294,7 @@ class _Written:
     # --- steps
 
     def _steps(self) -> Iterator[str]:
-        """Yield the results of the steps, by the names of their functions; what the developer ran, runs."""
+        """Yield the results of the steps by function name, without steps that the developer ran for real."""
         results: dict[str, list[str]] = {}
         ran = {done.name for done in (self._branch.steps if self._branch else ()) if done.how == "ran"}
         for name, outcome in self._done():
@@ -312,7 +316,7 @@ class _Written:
             yield from ((done.name, done.outcome) for done in self._branch.steps)
 
     def _expression(self, value: object) -> str:
-        """Return Python that makes a value."""
+        """Return a Python expression for `value`."""
         if isinstance(value, Exception):
             return self._error(value)
         if _is_plain(value):
@@ -328,7 +332,7 @@ class _Written:
             self._imports.add((kind.__module__, kind.__qualname__))
         return f"{kind.__qualname__}({', '.join(map(repr, error.args))})"
 
-    # --- what was done, and said
+    # --- acts and messages
 
     def _changes(self) -> Iterator[Change]:
         for change in self._world.changes(0):
@@ -366,7 +370,7 @@ class _Written:
                 yield _Line((max(before, default=0), 2), kill.at, f"await world.{what}()", does=True)
 
     def _faults(self) -> Iterator[_Line]:
-        """Yield the platform's refusals, each before what led to it."""
+        """Yield a fault for each request that the platform refused, placed before the act that caused it."""
         acts = [change for change in self._changes() if any(does for _, does in self._of_change(change))]
         for record in self._past.stored.records:
             if record[0] == FAILED and str(record[3]).startswith("send "):
@@ -379,11 +383,11 @@ class _Written:
                 yield _Line((max(before, default=0), -1), at, code)
 
     def _of_change(self, change: Change) -> Iterator[tuple[str, bool]]:
-        """Yield what a change of the platform is in a test, and whether a person does it."""
+        """Yield the test's code for a change of the platform, and whether a person acts in that code."""
         what = change.what
         match what:
             case Shown(entry=entry) if entry.author is not None:
-                # What a key sends is not always what it says.
+                # A key's value may differ from its label.
                 act = "presses" if entry.content in self._keys(change) else "says"
                 yield f"await {self._names[entry.author]}.{act}({_said(entry.content)})", True
             case Shown(entry=entry) | Edited(entry=entry, anew=True) if entry.author is None:
@@ -406,7 +410,7 @@ class _Written:
                 pass
 
     def _keys(self, change: Change) -> Sequence[object]:
-        """Return the labels of the keys that were shown when this changed."""
+        """Return the labels on the keyboard that was shown at the time of `change`."""
         shown: ReplyKeyboard | None = None
         for one in self._changes():
             if one.seq >= change.seq:
@@ -420,9 +424,9 @@ class _Written:
         return next(iter(self._names.values()), "nobody")
 
     def _timed(self, lines: Sequence[_Line]) -> Iterator[str]:
-        """Yield the lines, with the time that passed: what is done is done at its very moment.
+        """Yield the lines with waits between them, so that each act comes at its exact time.
 
-        A message that came at once is looked for after the next wait: until it comes, time may pass.
+        A message that came at once is checked after the next wait: time may pass until the message comes.
         """
         clock, at_once = self._began, list[str]()
         for line in lines:
@@ -444,7 +448,7 @@ def _id_of(event: Any) -> SenderId | None:
 
 
 def _said(content: Content) -> str:
-    """Return what a person sends, as `Person.says` takes it."""
+    """Return the expression for content that a person sends, for `Person.says`."""
     match content:
         case str():
             return repr(content)
@@ -459,7 +463,7 @@ def _said(content: Content) -> str:
 
 
 def _length(milliseconds: int) -> str:
-    """Return a length of time as `DrivenWorld.waits` takes it, in the largest unit that is exact."""
+    """Return a duration as the argument of `DrivenWorld.waits`, in the largest exact unit."""
     unit, size = next((one for one in _UNITS if milliseconds % one[1] == 0), _UNITS[-1])
     many = milliseconds / size
     return f"{unit}={int(many) if many == int(many) else many}"
@@ -496,7 +500,7 @@ def _classes(name: str) -> tuple[type[Exception], ...]:
 
 
 def _place_of(key: object) -> tuple[str, str] | None:
-    """Return the module at whose top a key is declared, and its name there."""
+    """Return the module that defines a key at its top level, and the key's name there."""
     for module_name, module in list(sys.modules.items()):
         for name, value in list(vars(module).items()) if key is not None else ():
             if value is key:
@@ -505,7 +509,7 @@ def _place_of(key: object) -> tuple[str, str] | None:
 
 
 def _module_of(target: str) -> tuple[str, str]:
-    """Return from which module what is to be imported, by ``MODULE:BOT``."""
+    """Return the module and the name to import for the target ``MODULE:BOT``."""
     place, _, name = target.rpartition(":")
     module = PurePath(place).stem if place.endswith(".py") else place
     known = module and all(part.isidentifier() for part in module.split("."))
@@ -513,15 +517,15 @@ def _module_of(target: str) -> tuple[str, str]:
 
 
 def _variable_of(name: str) -> str:
-    """Return a name for a person's variable."""
+    """Return a variable name for a person."""
     lowered = name.casefold()
-    # Names of other letters would be identifiers, too, but not ones that everybody can type.
+    # Other alphabets would make valid identifiers, but not ones that everybody can type.
     usable = lowered.isidentifier() and lowered.isascii() and not keyword.iskeyword(lowered)
     return lowered if usable and lowered not in _TAKEN else "person"
 
 
 def _expected_of(content: Content) -> str:
-    """Return what `Person.sees` is given for this content."""
+    """Return the argument for `Person.sees` that expects this content."""
     match content:
         case str():
             return repr(content)

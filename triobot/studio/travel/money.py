@@ -1,7 +1,9 @@
-"""The ledger of a branch, made anew: no journal has the rows, but the charge's own operations say enough.
+"""The ledger of a branch, rebuilt from journals: these lack the ledger's rows, but record each charge's
+operations.
 
-A charge that waits at the notch is written down as it was then: on the user's screen, paid and not verified,
-declined and being looked into, or captured and on its way to the aside that gives the goods.
+A charge that waits at the notch gets the state it had then: shown to the user, paid and not verified,
+declined
+and under inquiry, or captured and on its way to the aside that delivers the goods.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ _DECLINED: Final = 1001
 
 
 def ledger_of(past: Past, stage: ChatStage, beside: Sequence[Stored] = ()) -> list[PutPayment]:
-    """Return the writes of what is known of payments at the notch, and let the platform have it so, too.
+    """Return the writes that restore the payments as of the notch, and restore them on the platform too.
 
     Args:
-        beside: other conversations of the chat, as they were: among them may be asides that give the goods.
+        beside: the chat's other conversations as of the notch; some may be asides that deliver goods.
     """
     giving = {money.id: (money, one) for one in (past.stored, *beside) if (money := _given_by(one))}
     rows = [
@@ -43,7 +45,7 @@ def ledger_of(past: Past, stage: ChatStage, beside: Sequence[Stored] = ()) -> li
 
 
 def given_in(beside: Sequence[Stored]) -> set[RefId]:
-    """Return the payments for which these conversations, asides, give the goods."""
+    """Return the payments for which these conversations, as asides, deliver the goods."""
     return {money.id for one in beside if (money := _given_by(one))}
 
 
@@ -68,19 +70,23 @@ def _entry_of(charge: OpenCharge) -> Entry:
 def _facts_of(
     charge: OpenCharge, past: Past, stage: ChatStage, given: tuple[Captured, Stored] | None
 ) -> Sequence[Fact]:
-    """Return what has happened to a charge by the notch; given: the money, and the aside that has it."""
+    """Return the facts about a charge as of the notch.
+
+    Args:
+        given: the money and the aside that received the money, if there is such an aside.
+    """
     asked = charge.asked
     if not charge.sent and asked.kind == "button":
-        return [Plain("send_begun")]  # it is sent once more, under its number
+        return [Plain("send_begun")]  # the button is sent again, under the same number
     if not charge.sent:
-        stage.invoice(past.sent.values(), past.at)  # a second one would be another
+        stage.invoice(past.sent.values(), past.at)  # sending again would make a second invoice
     invoice = stage.invoices.get((asked.amount, asked.text)) if asked.kind == "invoice" else None
     sent: list[Fact] = [
         Plain("send_begun"),
         SendOk(charge.message, None if invoice is None else InvoiceId(invoice)),
     ]
     if given is not None:
-        # It gives already, while the conversation may not have heard of the money yet.
+        # The aside has the money, while the charging conversation may not have been informed.
         money, by = given
         if charge.captured is None:
             stage.paid(money, past.at)
@@ -97,7 +103,7 @@ def _facts_of(
 
 
 def _code_of(notice: PaymentNotice | None) -> int | None:
-    """Return the code with which the platform said no; None if it may have been paid."""
+    """Return the code with which the platform refused; None if the payment may have succeeded."""
     match notice:
         case PaymentNotice(outcome="retry"):
             return notice.code or _NO_ENOUGH_MONEY
@@ -116,7 +122,7 @@ def _verified(money: Captured) -> Sequence[Fact]:
 
 
 def _given_by(stored: Stored) -> Captured | None:
-    """Return the money for which a conversation, an aside, gives the goods."""
+    """Return the money for which this aside delivers the goods; None for other conversations."""
     opening = read_opening(stored.records[0])
     event = None if opening is None else asked_of(opening.event)
     value: object = event.value if isinstance(event, Call) else None
@@ -146,15 +152,15 @@ def _delivered(money: Captured, by: Stored) -> Sequence[Fact]:
 
 
 def _with_aside(by: Stored) -> Sequence[Fact]:
-    """Return what the aside, as it was then, makes of the money that it has."""
+    """Return the facts that follow from the state of the aside that has the money."""
     last = by.records[notch_starts(by.records)[-1]]
     if last[0] == ENDED and last[2] is not None:
         return [Plain("delivered"), Plain("handler_failed")]
-    over = last[0] in ENDS or by.row.run > 1  # what it goes on as owes nothing
+    over = last[0] in ENDS or by.row.run > 1  # the aside's continuation owes nothing
     return [Plain("delivered"), *([Plain("settled")] if over else [])]
 
 
 def _row(entry: Entry, facts: Sequence[Fact], at: int) -> PutPayment:
-    """Return what writes an entry as it is after these facts."""
+    """Return the write of an entry after these facts."""
     after = plan(numbered(entry), facts, at).entry
     return PutPayment(row_of(attrs.evolve(after, revision=1)), "made", at)

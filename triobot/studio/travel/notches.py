@@ -1,8 +1,9 @@
-"""Notches: what a conversation was at each of its turns, seen while its journal is run again.
+"""Notches: a conversation's state at each of its turns, recorded while its journal is replayed.
 
-A notch says what is new against the one before. It is taken where everything rests, before the next turn of
-the journal is given: in which operations its branches wait, in which lines of the author's code and with
-which variables, which blocks are open, what the chat keeps; and what the turn sent.
+A notch contains only the differences from the notch before. It is recorded when all tasks are blocked, before
+the
+replay gives the journal's next turn. It contains the operations in which the branches wait, the lines of the
+author's code and their variables, the open blocks, the chat's data, and the messages sent in the turn.
 """
 
 from __future__ import annotations
@@ -49,15 +50,15 @@ from .values import PLAIN, shown
 
 FORMAT: Final = 1
 SECONDS: Final = 2.0
-"""Of the processor's time, after which only branches that ran have their variables looked at."""
+"""Processor seconds after which only the variables of branches that ran are read."""
 CAUSES: Final = 8
-"""Of an error, that are told."""
+"""Most causes of an error that are shown."""
 WINDOW: Final = 256
-"""Notches between two that are kept whole."""
+"""Number of notches from one complete notch to the next."""
 FRAMES: Final = 50
-"""Of one branch, that are shown: the outermost ten, and the innermost."""
+"""Most frames of one branch that are shown: the ten outermost, and the innermost."""
 NAMES: Final = 200
-"""Variables of one frame that are shown."""
+"""Most variables of one frame that are shown."""
 _OUTER: Final = 10
 
 _WORDS: Final = {
@@ -69,7 +70,7 @@ _WORDS: Final = {
 }
 
 _WORDED: Final = frozenset({"text", "content", "buttons", "form", "keyboard", "raw", "reworded"})
-"""Of what was sent, what the code says."""
+"""Fields of a sent message that depend on the code's wording."""
 
 Frames = list[tuple[FrameType, int]]
 Write = Callable[[object], str]
@@ -78,12 +79,13 @@ Write = Callable[[object], str]
 @final
 @attrs.define(eq=False)
 class _Strand:
-    """What was seen of one branch.
+    """The last recorded state of one branch.
 
     Attributes:
-        operation: in which it rests; None for none, or if that isn't known.
-        places: source, line and function of its frames, outermost first.
-        texts: its variables by frame; `values` those that can't change.
+        operation: the operation in which the branch waits; None if there is none, or it isn't known.
+        places: source, line and function of the branch's frames, outermost first.
+        texts: texts of the variables, by frame.
+        values: the variables with immutable values, by frame.
     """
 
     operation: Id | None = None
@@ -95,20 +97,22 @@ class _Strand:
 
 @final
 class Notches(Onlooker):
-    """Takes a notch at each turn of a journal.
+    """Records a notch at each turn of a journal.
 
     Args:
         seconds: see `SECONDS`.
-        write: says what a variable is.
-        at: a notch, and what is called there, once, with what runs.
-        sources_from: the number of the first source.
-        knows: the code is that of the journal; of other code only words are told whose digest is recorded.
+        write: returns the text of a variable.
+        at: number of a notch, and a function that is called once at that notch with the running frames.
+        sources_from: number of the first source.
+        knows: whether the code is the journal's own build. With other code, only words whose digest matches
+            the
+            journal are shown.
 
     Attributes:
-        notches: the first is whole.
-        sources: the author's files, by their ids.
-        wholes: each `WINDOW`-th of the notches, whole.
-        ran: the notch in which the code ended.
+        notches: the notches; the first is complete.
+        sources: the author's files, in the order of their numbers.
+        wholes: every `WINDOW`-th notch, complete, by number.
+        ran: number of the notch in which the code ended.
     """
 
     def __init__(
@@ -147,18 +151,18 @@ class Notches(Onlooker):
 
     @property
     def many(self) -> int:
-        """Return how many notches there are, with the beginning."""
+        """Number of notches, with the beginning."""
         return len(self._places)
 
-    # --- while it runs
+    # --- during the replay
 
     def begins(self, id: Id, kind: OperationKind) -> None:
-        """Note the line of a block."""
+        """Record the line of a block."""
         if kind is OperationKind.SCOPE and not self._over:
             self._lines[str(id)] = self._line_here()
 
     def sends(self, id: Id, operation: Operation[object]) -> None:
-        """Note what goes to the outbox in this turn."""
+        """Record an operation that goes to the outbox in this turn."""
         if self._over:
             return
         told = {"id": str(id), **told_operation(operation, self._stored.row.chat_id)}
@@ -168,16 +172,16 @@ class Notches(Onlooker):
         self._out.append(told)
 
     def tidies(self, message_id: MessageId) -> None:
-        """Note that a message loses its buttons in this turn."""
+        """Record that a message loses its buttons in this turn."""
         if not self._over:
             self._out.append({"id": "", "kind": "tidy", "message_id": message_id})
 
     def looks(self, run: Run) -> None:
-        """Take the notch of the turn that has come to rest."""
+        """Record the notch of the turn that has just ended."""
         given = run.cursor
         if self._over or given < len(self.notches):
             return
-        # What a value's own code draws is no part of the conversation's.
+        # Variables' own code may draw numbers while it is written; the conversation's counts are restored.
         branches = run.branches
         counts = [branch.count for branch in branches]
         while len(self.notches) < given:
@@ -193,14 +197,14 @@ class Notches(Onlooker):
         for branch, count in zip(branches, counts, strict=True):
             branch.count = count
 
-    # --- once it has run
+    # --- after the replay
 
     def close(self, *, stands: bool, failures: Sequence[Exception] = ()) -> None:
-        """Take what is left: the turn in which the code ended, and the end.
+        """Record the rest: the turn in which the code ended, and the end itself.
 
         Args:
-            stands: it went no further than what was looked at.
-            failures: with which it ended.
+            stands: whether the run is still where the last notch was recorded.
+            failures: errors with which the run ended.
         """
         if self._over:
             return
@@ -211,7 +215,7 @@ class Notches(Onlooker):
         self.fill()
         last = self.notches[-1]
         if last["k"] not in ("end", "continued"):
-            # The code has come to its end now, and nothing of that is recorded.
+            # The code ended in this replay, and the journal has no record of an end.
             last = {
                 "n": len(self.notches),
                 "t": last["t"],
@@ -226,7 +230,7 @@ class Notches(Onlooker):
         gone: JsonObject = {path: None for path in self._seen if path}
         seen = self._seen.setdefault("", _Strand())
         seen.frames = self.last_frames(failures)
-        # What an operator has ended ran in its end; else that turn did of which nothing rested.
+        # Code that an operator ended ran in the turn of its end; other code ran in the turn before.
         ran = self.notches[-1 if looked == len(self.notches) - 1 else -2]
         ran["f"] = {"": self._told_places(seen.frames), **gone}
         ran["v"] = {"": self._changed(seen, {})[0], **gone}
@@ -234,15 +238,16 @@ class Notches(Onlooker):
         self.ran = cast("int", ran["n"])
 
     def fill(self) -> None:
-        """Take the notches to which the code did not come: these have what is recorded, and no line."""
+        """Add the turns that the replay did not reach: from their records, without lines and variables."""
         while len(self.notches) < self.many:
             self.notches.append(self._turn(len(self.notches)))
 
     def marks(self, changed: Collection[str]) -> JsonObject:
-        """Mark what was not sent in these words; return the words by operation.
+        """Mark the sent messages whose words differ from the recorded ones; return their new words by
+        operation.
 
         Args:
-            changed: the operations whose recorded digest is another one.
+            changed: operations whose recorded digest differs.
         """
         says: JsonObject = {id: sent.get("text") for id, sent in self._handed.items() if id in changed}
         for id in says:
@@ -257,21 +262,21 @@ class Notches(Onlooker):
         return says
 
     def told_failures(self, failures: Sequence[Exception]) -> list[JsonValue]:
-        """Tell what a conversation failed with: frames, variables, causes."""
+        """Return the errors of a conversation with frames, variables and causes."""
         return [self._told_failure(error, 0, "") for error in failures]
 
     def last_frames(self, failures: Sequence[Exception]) -> Frames:
-        """Return the author's frames in which the code ended: of its failure, or the one that returned."""
+        """Return the author's frames at the end: those of the error, or the frame that returned."""
         if failures:
             return _of_traceback(failures[0].__traceback__)
-        # A frame that somebody holds keeps its variables, and its last line.
+        # A referenced frame keeps its variables and its last line.
         seen = self._seen.get("")
         held = ([] if seen is None else [frame for frame, _ in seen.frames[:1]]) or self._first
         return [(frame, frame.f_lineno) for frame in held]
 
     @contextmanager
     def holding(self) -> Generator[None]:
-        """Hold the frame in which the author's code begins while the block runs: it may never rest."""
+        """Keep a reference to the first frame of the author's code: a run may end before any notch."""
         sys.setprofile(self._calls)
         try:
             yield
@@ -285,7 +290,7 @@ class Notches(Onlooker):
             sys.setprofile(None)
 
     def line_of(self, text: str) -> JsonValue:
-        """Return a line that is told as ``file:line``; None for "?"."""
+        """Convert ``file:line`` to the number of a source and a line; None for "?"."""
         file, _, line = text.rpartition(":")
         return [self._source(file), int(line)] if file and line.isdigit() else None
 
@@ -310,7 +315,7 @@ class Notches(Onlooker):
     # --- one notch
 
     def _turn(self, given: int) -> JsonObject:
-        """Return a notch with what its record says, and what the turn sent."""
+        """Return a notch with its record's contents, and the messages that the turn sent."""
         place = self._places[given]
         record = self._stored.records[place]
         notch: JsonObject = {"n": given, "t": time_of(record), "r": place, "id": "", "k": "begin"}
@@ -363,7 +368,7 @@ class Notches(Onlooker):
         return told
 
     def _name_press(self, came: JsonObject) -> None:
-        """Say what stood on the button that was pressed, if this conversation has sent it."""
+        """Add the label of the pressed button, if this conversation sent the button."""
         if came["what"] != "press" or not self._knows or not isinstance(event := came.get("event"), dict):
             return
         data = str(event["data"])
@@ -440,7 +445,7 @@ class Notches(Onlooker):
             notch["v"] = variables
 
     def _changed(self, seen: _Strand, texts: dict[int, str]) -> tuple[list[JsonValue], bool]:
-        """Return by frame which variables have other texts than before, and whether anything has."""
+        """Return the variables with changed texts by frame, and whether anything changed."""
         before, held = seen.texts, seen.values
         told: list[JsonValue] = []
         different = len(before) != len(seen.frames)
@@ -482,13 +487,13 @@ class Notches(Onlooker):
             return None
         if type(value) in PLAIN:
             return self._write(value)
-        # One object in several frames is written once.
+        # Cached: an object in several frames is written once.
         if (text := texts.get(id(value))) is None:
             text = texts[id(value)] = self._write(value)
         return text
 
     def _new_data(self, view: Mapping[str, object]) -> dict[str, JsonValue]:
-        """Return what the turn has seen or changed of what the chat keeps."""
+        """Return the chat's data that the turn read or changed."""
         new: dict[str, JsonValue] = {}
         for key, node in view.items():
             if key[:1] in ":#" or key.startswith("triobot."):
@@ -501,11 +506,11 @@ class Notches(Onlooker):
     def _kept(self, node: object) -> str:
         try:
             return self._write(decode_value(cast("str", node)))
-        except Exception as error:  # its class is the author's, and may be another one by now
+        except Exception as error:  # the value's class is the author's, and may have changed
             return f"<{type(error).__name__}>"
 
     def _words(self, id: str, kind: str, print: str) -> str:
-        """Say what an operation waits for."""
+        """Return a description of what an operation waits for."""
         first = kind.partition(" ")[0]
         if first == "step":
             return f"the step {print.partition(' ')[0]}".strip()
@@ -516,7 +521,7 @@ class Notches(Onlooker):
     # --- lines
 
     def _line_here(self) -> JsonValue:
-        """Return the author's line that is at work."""
+        """Return the line of the author's code that is running."""
         frames = authors_frames(running_frames())
         return None if not frames else self._told_places(frames[-1:])[0][:2]  # type: ignore[index]
 
@@ -533,7 +538,7 @@ class Notches(Onlooker):
 
 
 def variables_of(frame: FrameType) -> dict[str, object]:
-    """Return the variables of a frame, and beside a chat what began its conversation, and who did."""
+    """Return the variables of a frame; for a room or chat also its event, and for a chat its sender."""
     found: dict[str, object] = {}
     for name, value in frame.f_locals.items():
         found[name] = value
@@ -545,7 +550,7 @@ def variables_of(frame: FrameType) -> dict[str, object]:
 
 
 def told_sent(node: Node) -> int | None:
-    """Return the id of the message that a send was told, of the node that is recorded; None for none."""
+    """Return the message id in the recorded outcome of a send; None without one."""
     try:
         told = node["sent"][1] if "sent" in node else node["class"][1]["id"]
     except (LookupError, TypeError):
@@ -558,7 +563,7 @@ def _frames_of(task: trio.lowlevel.Task) -> Frames:
 
 
 def _own_frames(task: trio.lowlevel.Task) -> Frames:
-    """Return the author's frames of a task; of deep recursion its ends."""
+    """Return the author's frames of a task; of a deep recursion only the outermost and innermost."""
     frames = authors_frames(_frames_of(task))
     return frames if len(frames) <= FRAMES else [*frames[:_OUTER], *frames[_OUTER - FRAMES :]]
 

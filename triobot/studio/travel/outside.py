@@ -1,4 +1,4 @@
-"""What of a branch is done outside of virtual time: steps that a developer runs, and tests that are kept."""
+"""A branch's work in real time: steps that a developer runs, and runs of generated tests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from trio.testing import MockClock
 from ...base.frozen import guarded
 
 KEPT_FROM: Final = "Kept from a conversation: "
-"""Begins a test, before the route's name and a comma."""
+"""Beginning of a generated test's docstring, before the route's name and a comma."""
 SECONDS: Final = 60.0
-"""Real seconds that a kept test may take before it is called saved."""
+"""Most real seconds of a test run."""
 
 
 @contextmanager
 def real_time() -> Generator[None]:
-    """Let time pass as it does outside while the block runs: a step waits for sockets and real clocks."""
+    """Let real time pass while the block runs: a step waits for sockets and real clocks."""
     clock = trio.lowlevel.current_clock()
     if not isinstance(clock, MockClock):
         yield
@@ -43,12 +43,12 @@ def real_time() -> Generator[None]:
 @final
 @guarded
 class KeptTest:
-    """A test that was written down, and run.
+    """A generated test, and the result of its run.
 
     Attributes:
-        passed: it passed, in an empty folder and a process of its own; None: it did not end in time.
-        output: what pytest said of it.
-        took: real seconds.
+        passed: whether the test passed, in an empty folder and its own process; None if it timed out.
+        output: pytest's output.
+        took: duration of the run in real seconds.
     """
 
     text: str = attrs.field(repr=False)
@@ -58,10 +58,11 @@ class KeptTest:
 
 
 def save_test(folder: Path, text: str) -> Path:
-    """Save a test among the bot's own, under its route's name and a free number; return where.
+    """Save a test with the bot's own tests, under its route's name and a free number; return its path.
 
-    They are in ``tests``, or beside the bot where such are; a new ``tests`` is a package: from there pytest
-    finds the bot.
+    Tests are in ``tests``, or beside the bot if some are there. A new ``tests`` folder becomes a package,
+    from
+    which pytest finds the bot.
     """
     place = folder / "tests"
     if not place.is_dir() and any(folder.glob("test_*.py")):
@@ -79,11 +80,11 @@ def save_test(folder: Path, text: str) -> Path:
 
 
 async def run_test(text: str, *, folders: Sequence[str] = (), seconds: float = SECONDS) -> KeptTest:
-    """Run a test in an empty folder, in a process of its own.
+    """Run a test in an empty folder and a process of its own.
 
     Args:
-        folders: where the bot's modules are found, besides where this process finds them.
-        seconds: real ones that it may take.
+        folders: folders of the bot's modules, besides this process's import path.
+        seconds: most real seconds of the run.
     """
     with tempfile.TemporaryDirectory(prefix="triobot-test-") as folder:
         path = Path(folder) / "test_kept.py"

@@ -1,4 +1,4 @@
-"""Where new code parts from what a conversation was, and what it says in other words; see `exact`."""
+"""Differences between new code and a conversation's journal: divergence and changed words; see `exact`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from ...wire.rules import JsonValue
 
 
 def parting_of(head: JsonObject, texts: Sequence[str], parting: Parting | None) -> JsonObject | None:
-    """Return where the code of a pass parts from the journal; None if it doesn't.
+    """Return where the replayed code diverges from the journal; None if it doesn't.
 
-    ``notch`` is the one in which it does; ``was`` and ``now`` are the lines of the two sources, as far as
-    these are known; ``what`` says it in words.
+    ``notch`` is the notch of the divergence; ``was`` and ``now`` are the lines of the old and new source, if
+    known;
+    ``what`` describes the divergence.
 
     Args:
-        head: of the pass.
-        texts: of its sources.
-        parting: the two lines, where these were compared.
+        head: head of the pass.
+        texts: sources of the pass.
+        parting: the old and new line, if the sources were compared.
     """
     divergence = cast("JsonObject | None", head["divergence"])
     if divergence is None:
@@ -48,7 +49,7 @@ def _line_of(head: JsonObject, texts: Sequence[str], place: JsonValue) -> JsonOb
 
 
 def reworded(was: SourceLine, now: SourceLine) -> str:
-    """Say which words a line has instead of its former ones."""
+    """Describe the words of a line that have changed."""
     pairs = zip(was.words, now.words, strict=False)
     changes = [f"{_quoted(old)} is now {_quoted(new)}" for old, new in pairs if old != new]
     return f"{was.file}:{was.line} {', '.join(changes) or 'says other words'}"
@@ -59,7 +60,7 @@ def _quoted(text: str) -> str:
 
 
 def worded(parting: JsonObject) -> str:
-    """Say it in one line, for the terminal."""
+    """Describe a divergence in one line, for the terminal."""
     was, now = (cast("JsonObject | None", parting[name]) for name in ("was", "now"))
     if was is None and now is None:
         return f"at notch {parting['notch']}: {parting['what']}"

@@ -1,8 +1,8 @@
-"""Passes: a journal run again from its first line to where it ends, with a notch at each turn.
+"""Passes: a journal is replayed from its first record to its last, with a notch at each turn.
 
-What a pass found is a `Passed`: a head, which says how it went, and the notches. It has some seconds of real
-time; code that doesn't come to rest by then is cut short, even if it never awaits anything, and the pass says
-in which line.
+The result is a `Passed`: a head that describes the whole pass, and the notches. A pass has a limit in real
+time.
+Code that exceeds the limit is interrupted, even in a loop without awaits, and the pass names the line.
 """
 
 from __future__ import annotations
@@ -40,26 +40,27 @@ from .values import IN_FULL, shown
 NOTHING_YET: Final = dict[str, JsonValue](
     code="", sources=[], marks=[], divergence=None, hangs=None, failures=[]
 )
-"""What a head says of code that was not run."""
+"""Fields of the head of a pass without a replay."""
 LIMIT: Final = 15.0
-"""Seconds that a pass may take."""
+"""Most real seconds of a pass."""
 NEWEST: Final = 20_000
-"""Notches that are shown."""
+"""Most notches that are shown."""
 
 
 @final
 @guarded
 class Passed:
-    """What a pass found.
+    """Result of a pass.
 
     Attributes:
-        head: how it went, see `docs/travel.schema.json`.
-        notches: the first is whole.
-        texts: of the sources, by their ids.
-        wholes: some notches that are kept whole, by their numbers.
-        standing: where it came to stand.
-        parting: the two lines at which code that is compared with the journal's parts from that.
-        reworded: lines of it that say other words, and both.
+        head: description of the pass, see `docs/travel.schema.json`.
+        notches: the notches; the first is complete.
+        texts: the sources, in the order of their numbers.
+        wholes: complete notches, by number.
+        standing: where the replay ended.
+        parting: the old and new line at which the code diverges, if the code was compared with the journal's
+            build.
+        reworded: descriptions of lines with changed words.
     """
 
     head: JsonObject
@@ -71,11 +72,12 @@ class Passed:
     reworded: Sequence[str] = ()
 
     def window(self, start: int, end: int) -> list[JsonObject]:
-        """Return some notches, of which the first is whole; nothing where there are none.
+        """Return the notches from `start` until before `end`, the first of them complete; [] if there are
+        none.
 
         Args:
-            start: a notch's number.
-            end: the number behind the last one.
+            start: number of the first notch.
+            end: number after the last notch.
         """
         if not self.notches or start > (newest := cast("int", self.notches[-1]["n"])):
             return []
@@ -102,21 +104,21 @@ async def run_pass(
     fills: bool = False,
     comparison: Comparison | None = None,
 ) -> Passed:
-    """Run a journal again, dry, and look at each of its turns.
+    """Replay a journal dry, and record a notch at each turn.
 
     Args:
-        services: dry ones.
-        seconds: that it may take.
-        variables: seconds after which only branches that ran have their variables looked at.
-        write: says what a variable is.
-        set_by: by how much its clock has been set in all; None for not since the journal's last turn.
+        services: dry services.
+        seconds: most real seconds of the replay.
+        variables: seconds after which only the variables of branches that ran are read.
+        write: returns the text of a variable.
+        set_by: total adjustment of the replay's clock; None if none came after the journal's last turn.
         sources_from, knows: as for `Notches`.
-        fills: all turns have a notch, even if the code doesn't come to the last one.
-        comparison: with the code that the journal was recorded by, where this is other code.
+        fills: whether turns that the replay doesn't reach get notches too.
+        comparison: comparison with the build that recorded the journal, if the code is another build.
     """
     changed = None if comparison is None else Changed(comparison, stored.row, stored.records)
     if changed is not None:
-        changed.prepare(stored.records)  # before its time begins
+        changed.prepare(stored.records)  # before the time limit starts
     around: Any = {"set_by": set_by, "changed": changed}
     capture = Notches(stored, seconds=variables, write=write, sources_from=sources_from, knows=knows)
     leash = Leash(seconds)
@@ -127,7 +129,7 @@ async def run_pass(
                 said = () if changed is None else changed.judge.reworded
                 return attrs.evolve(passed, reworded=[reworded(*lines) for lines in said])
     except TriobotError as error:
-        # It would be parked without being run.
+        # The runtime would park the conversation without running it.
         capture.close(stands=True)
         if fills:
             capture.fill()
@@ -140,7 +142,7 @@ async def run_pass(
 async def value_in_full(
     services: Services, table: Table, stored: Stored, notch: int, branch: str, frame: int, name: str
 ) -> str | None:
-    """Write one variable at one notch, nearly whole; None if it isn't there."""
+    """Return one variable at one notch as a long text; None if there is no such variable."""
     found: list[str] = []
 
     def look(frames: Mapping[str, Frames]) -> None:
@@ -183,7 +185,7 @@ def _passed(capture: Notches, stored: Stored, rerun: Rerun, *, fills: bool) -> P
 
 
 def _parts(capture: Notches, rerun: Rerun) -> tuple[JsonObject | None, JsonObject | None]:
-    """Tell how code and journal part, or that the code doesn't rest."""
+    """Return the divergence of code and journal, and the description of a hang; None for either if absent."""
     found = rerun.divergence
     if found is None:
         return None, None
@@ -234,16 +236,16 @@ def _sources(capture: Notches, texts: Sequence[str]) -> JsonObject:
 
 
 def told_source(id: int, file: str, text: str) -> JsonObject:
-    """Tell of a source what a page shows of it."""
+    """Return the description of a source for the page."""
     return {"id": id, "name": Path(file).name, "path": file, "lines": text.count("\n")}
 
 
 @contextmanager
 def cut_after(leash: Leash) -> Generator[None]:
-    """Cut the author's code short when its time is over, even in the middle of a line.
+    """Interrupt the author's code after the leash's time, even in the middle of a line.
 
-    A leash is looked at when a task goes on; code that never awaits does not. Elsewhere than in the main
-    thread, and where there are no timers, whoever runs the pass has to end its process.
+    A leash is only checked when a task resumes, and code without awaits never does. Outside the main thread,
+    and on systems without timers, the block has no such limit: the caller must end the process instead.
     """
 
     def over(_: int, frame: FrameType | None) -> None:
@@ -269,7 +271,7 @@ _LASTING: Final = ("parked", "blocks")
 
 
 def folded(state: Mapping[str, JsonValue], notch: Mapping[str, JsonValue]) -> JsonObject:
-    """Return the whole state at a notch, of that before it: what isn't said is as it was."""
+    """Return the complete state at `notch`; `state` is the complete state at the notch before."""
     whole: JsonObject = {**notch, "whole": True}
     if notch.get("whole"):
         return whole

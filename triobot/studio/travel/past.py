@@ -1,8 +1,9 @@
-"""What was at a notch: a journal up to there, and the chat as its people saw it then.
+"""The state at a notch: the journal up to the notch, and the chat as its people saw it.
 
-A notch is a turn: the start, or a record that begins a turn, with what belongs to that turn. A journal has
-what came in and what became of each operation; what was sent is heard from the code itself, which a dry run
-takes over the journal (`Onlooker`). What others did in the chat meanwhile is not known from here.
+A notch is a turn: the start, or a record that begins a turn, with the records that belong to it. A journal
+has
+the events and the outcomes of operations. The operations' contents come from the code itself, in a dry replay
+(`Onlooker`). Acts of other conversations in the chat are not included.
 """
 
 from __future__ import annotations
@@ -55,15 +56,15 @@ _BESIDE_DATA: Final = (":", "#")
 
 
 def notch_starts(records: Sequence[Record]) -> list[int]:
-    """Return the places of the records with which a journal's notches begin."""
+    """Return the indexes of the records that begin a journal's notches."""
     return [place for place, record in enumerate(records) if record[0] in TURNS or record[0] == START]
 
 
 def up_to(stored: Stored, notch: int, *, noted: bool = True) -> Stored:
-    """Return a journal as it was when this turn had come to its end, and the next had not begun.
+    """Return a journal as of the end of a turn, before the next turn began.
 
     Args:
-        noted: with what other code has asked later about these turns.
+        noted: whether to include records that newer code added later about these turns.
 
     Raises:
         ConfigError: there is no such notch.
@@ -75,7 +76,7 @@ def up_to(stored: Stored, notch: int, *, noted: bool = True) -> Stored:
         return stored
     end = begins[notch + 1]
     kept = [record for record in stored.records[:end] if record[0] not in EFFECTS]
-    # What new code has asked in an old turn was noted later, and is about that turn all the same.
+    # Newer code records its questions about an old turn later, but they belong to the old turn.
     turns = {record[2] for record in kept if record[0] in TURNS} | {0}
     later = [one for one in stored.records[end:] if noted and _is_beside(one) and one[2] in turns]
     return Stored(stored.row, [*kept, *later])
@@ -86,13 +87,16 @@ def _is_beside(record: Record) -> bool:
 
 
 async def before_failure(bot: Bot, stored: Stored, notch: int, *, settings: Settings, group: bool) -> int:
-    """Return the notch from which the present code runs a failure again; the same one, where none is.
+    """Return the notch from which the present code can run a failure again; `notch` itself if there is no
+    failure.
 
-    The journal has the error of a step that failed, and would give it to code that is mended by now. That
-    code may also say something else before the failure: the notch is the last one at which both agree.
+    The journal contains the error of a failed step, and would replay that error to code that is fixed by now.
+    The
+    code may also differ from the journal before the failure, so the notch is the last one at which both
+    agree.
 
     Raises:
-        NondeterminismError: the conversation would be parked without being run.
+        NondeterminismError: the runtime would park the conversation without running it.
     """
     begins = [stored.records[place] for place in notch_starts(stored.records)]
     over = begins[-1][0] == ENDED
@@ -116,15 +120,15 @@ def time_at(stored: Stored) -> int:
 
 
 def is_over(stored: Stored) -> bool:
-    """Return whether a journal has the conversation's end."""
+    """Whether the journal contains the conversation's end."""
     return stored.records[notch_starts(stored.records)[-1]][0] in ENDS
 
 
 def event_of(record: Record) -> Event | None:
-    """Return the event that began a turn; None if none did.
+    """Return the event that began a turn; None for a turn without an event.
 
     Raises:
-        UnreadableRecordError: this program can't read it.
+        UnreadableRecordError: this program can't read the event.
     """
     if record[0] == START:
         opening = read_opening(record)
@@ -136,7 +140,7 @@ def event_of(record: Record) -> Event | None:
     return None
 
 
-# --- what the code says of it
+# --- the replay's reports
 
 
 @final
@@ -146,12 +150,12 @@ class OpenCharge:
 
     Attributes:
         id: the payment's number.
-        made_at: when it was written down.
-        sent: its message or invoice has left.
-        message: the message with its button.
-        captured: the money, once it is known to be there.
-        claimed: the platform has said something about it, which is being looked into.
-        notice: what came of that in the end, if the journal goes on so far.
+        made_at: wall milliseconds at which the charge was recorded.
+        sent: whether its message or invoice was sent.
+        message: id of the message with its button.
+        captured: the money, once its arrival is known.
+        claimed: whether the platform reported a payment that is not verified yet.
+        notice: the later outcome of that report, if the whole journal contains one.
     """
 
     id: RefId
@@ -167,16 +171,16 @@ class OpenCharge:
 @final
 @guarded
 class Past:
-    """A conversation as it stood at a notch.
+    """A conversation's state at a notch.
 
     Attributes:
-        stored: its journal up to there.
+        stored: the journal up to the notch.
         whole: the whole journal.
-        at: when the turn was, in wall milliseconds.
-        sent: what was handed on to be sent, by operation.
-        data: what its code has read and written of what its chat keeps; None where it keeps nothing.
-        charges: those that wait for their money.
-        ended: its end is recorded there.
+        at: time of the turn, in wall milliseconds.
+        sent: operations given to the outbox, by operation id.
+        data: values of the chat's data that the conversation read or wrote, by key; None for a missing value.
+        charges: the charges that wait for their money.
+        ended: whether the conversation has ended.
     """
 
     stored: Stored
@@ -189,25 +193,25 @@ class Past:
 
     @property
     def chat_id(self) -> ChatId:
-        """Return its place: a chat, or a room."""
+        """The conversation's chat or room."""
         return self.stored.row.chat_id
 
 
 async def look_back(
     bot: Bot, stored: Stored, notch: int, *, settings: Settings | None = None, group: bool = False
 ) -> Past:
-    """Run the present code over a journal up to a notch, dry, and return how it stands there.
+    """Replay a journal up to a notch under the present code, dry, and return the state there.
 
     Raises:
         ConfigError: there is no such notch.
-        NondeterminismError: the code parts from the journal before it.
+        NondeterminismError: the code differs from the journal before the notch.
     """
     by_then, heard = up_to(stored, notch), _Heard()
     services = dry_services_of(bot, settings or Settings())
     async with open_rerun(services, table_of(bot), by_then, group=group, look=heard) as rerun:
         parts, standing = rerun.divergence, rerun.standing()
         looks = {id for id, kind, _ in standing.operations if kind == _VERIFY}
-        # Before its code is told to go, which ends them.
+        # Read while the replay is open: its end ends the charges.
         charges = [
             _charge_at(heard, by_then, stored, looks, number, *tell())
             for number, tell in heard.charging.items()
@@ -222,11 +226,11 @@ async def look_back(
 
 @final
 class _Heard(Onlooker):
-    """What the code says while it is run over its journal.
+    """Collects the reports of a replay.
 
     Attributes:
-        sent: what was handed on to be sent, by its operation's id, in that order.
-        data: what the chat keeps, as it was read or written last.
+        sent: operations given to the outbox, by operation id, in order.
+        data: last value read or written of each key of the chat.
         charging: the charges that wait for their money, by number.
     """
 
@@ -236,9 +240,9 @@ class _Heard(Onlooker):
         self.charging: dict[RefId, ChargeStands] = {}
 
     def looks(self, run: Run) -> None:
-        """Note what the turn that is over has read and written."""
+        """Record the data that the turn read and wrote."""
         for key, node in run.view.items():
-            # What begins with these is no key of the chat's.
+            # Keys with these prefixes aren't the chat's data.
             if key[:1] not in _BESIDE_DATA:
                 self.data[key] = None if node is ABSENT else node
 
@@ -253,7 +257,7 @@ class _Heard(Onlooker):
 
 
 def _data_of(by_then: Stored, whole: Stored, heard: _Heard) -> dict[str, str | None]:
-    """Return what the chat kept, as far as the conversation has looked at it, or looks at it later first."""
+    """Return the chat's data at the notch: values accessed by then, and values first read later."""
     later: dict[str, str | None] = {}
     known = {id(record) for record in by_then.records}
     for record in whole.records:
@@ -289,7 +293,7 @@ def _charge_at(
 
 
 def _asks_for(operation: Operation[object], charge: OpenCharge) -> bool:
-    """Return whether this shows the charge to its user."""
+    """Whether the operation shows the charge to its user."""
     match operation:
         case (
             SendMessage(inline_keyboard=InlineKeyboard() as keyboard)
@@ -304,13 +308,13 @@ def _asks_for(operation: Operation[object], charge: OpenCharge) -> bool:
 
 
 def notices_in(record: Record) -> Iterator[PaymentNotice]:
-    """Yield what a look at the ledger brought, if that is what the record is of."""
+    """Yield the payment notices in the record of a ledger query; none for other records."""
     if record[0] == DONE and record[3] == _VERIFY:
         yield from cast("tuple[list[PaymentNotice], object]", CODEC.value_of(record[5]))[0]
 
 
 def captured_in(record: Record) -> Iterator[Captured]:
-    """Yield the money that a look at the ledger brought, if that is what the record is of."""
+    """Yield the captured money in the record of a ledger query; none for other records."""
     if record[0] == DONE and record[3] == _VERIFY:
         money = cast("tuple[object, object]", CODEC.value_of(record[5]))[1]
         if isinstance(money, Captured):

@@ -1,7 +1,7 @@
-"""The path of each turn: which of the author's lines ran in it, found by running a journal once more.
+"""The path of each turn: the author's lines that ran in it, found by a traced replay.
 
-This run is traced, and takes a few times as long as a pass; so it is made when the paths are asked for, in a
-process that is not the bot's. A recorded step does not run again: its lines are in no path.
+A traced replay takes a few times as long as a pass. It runs only when a path is requested, outside the bot's
+process. Recorded steps don't run again, so no path contains their lines.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ...errors import TriobotError
 from .passes import LIMIT, cut_after
 
 MOST: Final = 500
-"""Lines of a turn that are told: the first ones."""
+"""Most lines of a path; later lines are dropped."""
 
 Path: TypeAlias = Sequence[tuple[int, int]]
-"""Lines of one turn in the order in which they first ran: the source's number, and the line's."""
+"""Number of the source and number of the line, in the order in which the lines first ran in the turn."""
 
 
 async def paths_of(
@@ -38,16 +38,16 @@ async def paths_of(
     number_of: Callable[[str], int | None],
     seconds: float = LIMIT,
 ) -> Sequence[Path]:
-    """Run a journal again, dry, and return the path of each turn: as many as a pass has notches.
+    """Replay a journal dry, and return the path of each turn, one for each notch of a pass.
 
     Args:
-        services: dry ones.
-        number_of: tells by which number a file is known; None for one whose lines are not told.
-        seconds: that it may take; the turns behind have no lines then.
+        services: dry services.
+        number_of: returns a file's number, or None if its lines are left out.
+        seconds: most real seconds of the replay; turns after the limit have empty paths.
     """
     tracer = _LineTracer(number_of, 1 + sum(record[0] in TURNS for record in stored.records))
     leash = Leash(seconds)
-    with cut_after(leash), tracer.tracing(), suppress(TriobotError):  # one that can't be run has no lines
+    with cut_after(leash), tracer.tracing(), suppress(TriobotError):  # else the paths stay empty
         async with open_rerun(services, table, stored, look=tracer, leash=leash):
             tracer.stop()
     return tracer.paths
@@ -55,10 +55,10 @@ async def paths_of(
 
 @final
 class _LineTracer(Onlooker):
-    """Notes the lines that run, and puts them down to the turn in which they do.
+    """Traces lines, and assigns each line to the turn in which it ran.
 
     Attributes:
-        paths: of the turns, from the first.
+        paths: the paths, in the order of the turns.
     """
 
     def __init__(self, number_of: Callable[[str], int | None], turns: int) -> None:
@@ -70,7 +70,7 @@ class _LineTracer(Onlooker):
 
     @contextmanager
     def tracing(self) -> Generator[None]:
-        """Trace what runs in this thread while the block does."""
+        """Trace this thread while the block runs."""
         before = sys.gettrace()
         sys.settrace(self._calls)
         try:
@@ -80,7 +80,7 @@ class _LineTracer(Onlooker):
             self.stop()
 
     def stop(self) -> None:
-        """Put down what ran since the last look to the next turn, and note nothing more."""
+        """Assign the lines since the last turn to the next turn, and stop tracing."""
         self._rests(self._turn + 1)
         self._turn = len(self.paths)
 
@@ -97,7 +97,7 @@ class _LineTracer(Onlooker):
         source = self._sources[code]
         if source is None:
             return None
-        # A coroutine that goes on does so in the middle of a line.
+        # A resumed coroutine starts in the middle of a line, which counts as run.
         if frame.f_lineno != code.co_firstlineno:
             self._note(source, frame.f_lineno)
         return self._goes_on
@@ -112,14 +112,14 @@ class _LineTracer(Onlooker):
         if len(self._ran) < MOST:
             self._ran[source, line] = None
 
-    # --- looking on
+    # --- as an onlooker
 
     def looks(self, run: Run) -> None:
-        """Put down what ran to the turn that has come to rest."""
+        """Assign the lines traced so far to the turn that has just ended."""
         if run.cursor <= self._turn:
             return
         self._rests(run.cursor)
-        # What is given its next result without a pause goes on in the line in which it is.
+        # Code that gets its next result at once continues in its present line.
         for frame, line in reversed([*traceback.walk_stack(None)]):
             source = self._sources.get(frame.f_code)
             if source is not None:

@@ -1,7 +1,8 @@
-"""The time line of a journal that was exported without its content, in which no code can be run.
+"""The time line of a journal that was exported with its contents redacted; no code can be replayed.
 
-Who did what, and when, is in it; so is which operation had an outcome. What was said, lines and variables
-are not.
+The time line has the people's acts with their times, and the operations with outcomes. It lacks texts, lines
+and
+variables.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ _ID: Final = "p1"
 
 @final
 class RedactedJournal:
-    """Shows one such journal; as `emulator.exchange.Looks` describes it.
+    """View of one redacted journal, as `emulator.exchange.Looks` defines it.
 
     Args:
-        lines: of the export.
+        lines: lines of the export.
 
     Raises:
-        TriobotError: they are another version's.
+        TriobotError: another version wrote the export.
     """
 
     def __init__(self, lines: Sequence[Mapping[str, object]]) -> None:
@@ -70,47 +71,47 @@ class RedactedJournal:
         self._passed = _passed(self._row, records)
 
     async def conversations(self, chat_id: int) -> JsonValue:
-        """List the one that there is."""
+        """Return the export's conversation, if it is in this chat."""
         await trio.lowlevel.checkpoint()
         told: JsonObject = {**told_row(self._row), "state": self._passed.head["state"]}
         return {"conversations": [told] if chat_id == self._row["chat_id"] else []}
 
     async def open(self, chat_id: int, conversation: int) -> JsonValue:
-        """Return the one pass."""
+        """Return the id of the only pass."""
         await trio.lowlevel.checkpoint()
         if (chat_id, conversation) != (self._row["chat_id"], self._row["conversation"]):
             raise TravelError("this chat has no such conversation")
         return {"id": _ID}
 
     def passed(self, id: str) -> JsonObject:
-        """Return its head."""
+        """Return the head of the pass."""
         if id != _ID:
             raise TravelError("this pass is gone: open it again", gone=True)
         return {**self._passed.head, "id": id}
 
     async def notches(self, id: str, start: int, end: int) -> bytes:
-        """Return some of its notches, as compressed JSON."""
+        """Return some notches, as compressed JSON."""
         await trio.lowlevel.checkpoint()
         self.passed(id)
         return packed_window(self._passed, start, end)
 
     async def path(self, id: str, start: int, end: int) -> bytes:
-        """Refuse: there is no code here."""
+        """Raise TravelError: there is no code."""
         await trio.lowlevel.checkpoint()
         raise TravelError("no line is known here")
 
     async def source(self, id: str, source: int) -> bytes:
-        """Refuse: there is none."""
+        """Raise TravelError: there are no sources."""
         await trio.lowlevel.checkpoint()
         raise TravelError("there is no such source")
 
     async def value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
-        """Refuse: there is none."""
+        """Raise TravelError: there are no variables."""
         await trio.lowlevel.checkpoint()
         raise TravelError("there is no such variable")
 
     async def close(self, id: str) -> None:
-        """Keep it: there is one."""
+        """Do nothing: the only pass stays."""
         await trio.lowlevel.checkpoint()
 
 
@@ -155,7 +156,7 @@ def _notch(n: int, place: int, record: Record) -> JsonObject:
 
 
 def _came(record: Record) -> JsonObject | None:
-    """Tell what a turn began with, as far as that is left."""
+    """Return the redacted event or outcome that began a turn; None if there is none."""
     tag = record[0]
     if tag == START:
         return _event(record[3][0]) if record[3] else None

@@ -1,8 +1,9 @@
-"""The same answers for new code: what people said goes into a fresh run of it, in a branch.
+"""Replays people's recorded answers against new code, in a branch.
 
-Everything happens at the time when it happened; steps give their recorded results. Where the code asks
-something else than what was answered it stops: a developer answers in the branch, or leaves an answer out,
-and the rest follows. What comes of it could take the chat's place.
+Every answer comes at its recorded time, and steps return their recorded results. If the code asks something
+other
+than the recorded question, the replay stops: the developer answers in the branch, or skips an answer, and
+the rest follows. The result can replace the conversation in the bot's store.
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ from .branches import LiveBranch, open_branch, written_down
 @final
 @guarded
 class Replacement:
-    """What could take a chat's place.
+    """A conversation of new code that can replace the stored one.
 
     Attributes:
-        conversation: its number.
-        journal: its journal; None if it has come to its end.
-        chat: as its people see it; None for a room.
-        bills: what is to be paid there, or was.
+        conversation: number of the replaced conversation.
+        journal: the new journal; None if the conversation has ended.
+        chat: the chat as its people see it; None for a room.
+        bills: the chat's open and paid bills.
         payments: the ledger's rows.
-        data: what the chat keeps.
-        at: when it would go on, in wall milliseconds.
-        platform: the platform that chat and bills are of, as `emulator.remembering` writes one down.
+        data: the chat's data.
+        at: time at which the conversation continues, in wall milliseconds.
+        platform: the platform with the chat and the bills, as `emulator.remembering` serialises it.
     """
 
     conversation: ConversationId
@@ -67,7 +68,7 @@ class Replacement:
     platform: str = attrs.field(repr=False)
 
     def told(self) -> JsonObject:
-        """Return it as JSON has it, for `replacement_of` in another process."""
+        """Return the replacement as JSON, for `replacement_of` in another process."""
         journal = self.journal
         return {
             "conversation": self.conversation,
@@ -81,26 +82,26 @@ class Replacement:
         }
 
     def writes(self, lease: Lease, chat_id: ChatId) -> list[Write]:
-        """Return what puts it into a store in the place of the conversation as it was, in one commit.
+        """Return the writes that replace the stored conversation, for one commit.
 
-        The ledger's rows are new ones: a store that has a payment of that number refuses all of it.
+        The payments are inserted as new rows: a store that has one of the payments rejects the whole commit.
         """
         writes: list[Write] = [EndConversation(lease, self.conversation, self.at)]
         if self.journal is not None:
             writes += written_down(read_stored(self.journal), lease)
         writes += [PutData(chat_id, key, text) for key, text in self.data.items()]
         for row in self.payments:
-            # Each begins its history here.
+            # The row's history begins in this store.
             entry = attrs.evolve(entry_of(row), revision=1)
             writes.append(PutPayment(row_of(entry), "made", self.at))
         return writes
 
 
 def replacement_of(told: Mapping[str, Any]) -> Replacement:
-    """Return what `Replacement.told` told.
+    """Return the replacement that `Replacement.told` serialised.
 
     Raises:
-        UnreadableWorldError: another version told it.
+        UnreadableWorldError: another version serialised it.
     """
     row, world, chat_id = told["row"], World(chance=random.Random(0)), told["chat_id"]
     load_world(world, told["platform"])
@@ -122,12 +123,12 @@ def replacement_of(told: Mapping[str, Any]) -> Replacement:
 
 @final
 class SameAnswers:
-    """A fresh run of new code that is given what people answered; made by `open_same_answers`.
+    """A run of new code that receives the recorded answers; made by `open_same_answers`.
 
     Attributes:
-        branch: where it runs; what a developer answers there comes between the recorded answers.
-        left: the answers that were not given yet.
-        stopped: why the next one isn't given by itself; None once all are.
+        branch: the branch of the run; the developer's own answers come between the recorded ones.
+        left: recorded answers that remain.
+        stopped: why the next answer isn't given; None once all answers are given.
     """
 
     def __init__(
@@ -140,13 +141,13 @@ class SameAnswers:
         self._asked: Record | None = None
 
     async def go_on(self) -> None:
-        """Give the answers that are left, until one doesn't fit."""
+        """Give the remaining answers, until one doesn't fit."""
         self.stopped = None
         while self.left and self.stopped is None:
             await self._give_next(exactly=False)
 
     async def insist(self) -> None:
-        """Give the next answer, whatever it is that is asked now; and go on."""
+        """Give the next answer without checking the question, and then the others as `go_on` does."""
         self.stopped = None
         if self.left:
             await self._give_next(exactly=True)
@@ -154,13 +155,13 @@ class SameAnswers:
             await self.go_on()
 
     async def leave_out(self) -> None:
-        """Leave the next answer out, and go on."""
+        """Skip the next answer, and go on."""
         del self.left[:1]
         await self.go_on()
 
     async def _give_next(self, *, exactly: bool) -> None:
         branch, answer = self.branch, self.left[0]
-        # No time passes for what may be left out.
+        # No time passes before a late answer that the developer may leave out.
         is_open = answer.is_late and not exactly and not await self._asks_the_same(answer)
         if not is_open and (later := answer.at - branch.now) > 0 and not branch.asked:
             await branch.waits(later / 1000)
@@ -173,7 +174,8 @@ class SameAnswers:
         elif branch.ended:
             self.stopped = "the conversation is over, and this answer was not given"
         else:
-            # To what didn't fit the bot has said so: the question is the one before.
+            # A second answer to the same message: the bot sent a hint after the first, and its question is
+            # still open.
             again = answer.asked is not None and answer.asked is self._asked
             same = exactly or again or await self._asks_the_same(answer)
             try:
@@ -185,10 +187,11 @@ class SameAnswers:
                 del self.left[0]
 
     async def _asks_the_same(self, answer: PastAnswer) -> bool:
-        """Return whether what was asked last is what the answer was for: its words say so, or its line.
+        """Whether the branch's last question is the one that was answered: the same words, or the same line.
 
-        A question with other words, whose answer goes elsewhere too, may be another one. What comes of it may
-        take the chat's place, and giving the answer all the same is one press: so the developer looks first.
+        Other words in another line may be another question. The result can replace a real conversation, so
+        the developer
+        must confirm such an answer, with one press.
         """
         journal, then = await self.branch.journal(), answer.asked
         records = [] if journal is None else [decode_record(line) for line in journal.records]
@@ -201,11 +204,12 @@ class SameAnswers:
         return Judge(self._comparison).compare(time_of(then), was, is_now) is None
 
     async def replacement(self) -> Replacement:
-        """Return what could take the chat's place, as it stands now.
+        """Return the replacement as of now.
 
         Raises:
-            ConfigError: a step still waits for the developer, or another conversation is under way that has
-                begun in the branch.
+            ConfigError: a step waits for the developer, or another conversation that began in the branch is
+                still
+                running.
         """
         branch, past = self.branch, self.branch.past
         if branch.asked:
@@ -240,19 +244,20 @@ async def open_same_answers(
     asks: Collection[str] = (),
     said: Sequence[Said] = (),
 ) -> AsyncGenerator[SameAnswers]:
-    """Run new code from the start of a conversation while the block runs, and give it what people answered.
+    """Run new code from a conversation's start while the block runs, and give it the recorded answers.
 
     Args:
-        bot: with the new code.
-        stored: the conversation's journal, of the old code.
-        code: what the store of that knows of builds, as `ReadCode` tells it: so a question is known again
-            that has other words now.
+        bot: bot with the new code.
+        stored: journal of the old code.
+        code: recorded builds and sources, as `ReadCode` returns them; with these, a question is recognised
+            even if
+            its words have changed.
         beside, group, settings, asks: as for `open_branch`.
-        numbers: messages get numbers above this one.
-        said: what people wrote in the chat, as far as the platform still has it.
+        numbers: the branch's messages get numbers above this one.
+        said: people's texts in the chat that the platform still has.
 
     Raises:
-        ConfigError: the new code has no route of that name, or what began the conversation isn't recorded.
+        ConfigError: the new code lacks the conversation's route, or the opening event isn't recorded.
         NondeterminismError: as `open_branch`.
     """
     route = table_of(bot).named(stored.row.route)

@@ -1,6 +1,6 @@
-"""A chat as its people saw it at a notch, on an emulated platform: messages, buttons, presses, forms, bills.
+"""Rebuilds a chat on an emulated platform as its people saw it at a notch: messages, presses, forms, bills.
 
-It is done once more what the conversation did by then, and its people: so the platform is as it would be.
+The platform receives the conversation's operations and the people's acts again, in order.
 """
 
 from __future__ import annotations
@@ -32,28 +32,27 @@ from .past import Past, captured_in, event_of, notices_in
 from .told import cut
 
 ByPerson: TypeAlias = Message | Press | Submission | Join | Leave
-"""What a person does in a chat."""
+"""An act of a person in a chat."""
 PLENTY: Final = 100_000_000
-"""What people have in their wallets, where nobody knows."""
+"""Money in each person's wallet, since the real amount isn't known."""
 _TIDY: Final = "tidy "
 _DRAIN: Final = "drain "
 _FILE: Final = re.compile(r"/files/([A-Za-z0-9]+)/")
 _UNTOLD: Final = 10**12
-"""People's own messages have numbers that no platform tells; those above this are nobody's."""
+"""Events don't contain the numbers of people's own messages; the rebuilt ones get numbers above this."""
 
 
 @final
 class ChatStage:
-    """Puts a conversation's chat on an empty platform.
+    """Rebuilds a conversation's chat on an empty platform.
 
     Args:
-        sent: the words that were sent, by operation, where the present code may have others.
+        sent: the words that were sent, by operation; the present code may have other words.
 
     Attributes:
-        people: those who were heard, by the id that the platform told of them; under None
-            stands a person without an id.
-        invoices: the ids of those that were made, by what they ask for.
-        declined: payments that failed: the number of the platform's newest change then, when, and the code.
+        people: the people who acted, by sender id; the key None is for a person without an id.
+        invoices: ids of the created invoices, by amount and description.
+        declined: failed payments: number of the platform's newest change then, time, and error code.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class ChatStage:
 
     def _populate(self, senders: Sequence[Sender]) -> PlatformChat:
         world = self._world
-        # Some platforms tell nobody's name.
+        # Some platforms omit people's names.
         world.switches = attrs.evolve(world.switches, senders=bool(senders))
         chat = world.add_group(f"chat{self._chat_id}", self._chat_id) if self.group else None
         heard: Sequence[Sender | None] = senders or [None]
@@ -101,20 +100,20 @@ class ChatStage:
                 coin=PLENTY,
             )
         shown = world.chat(self._chat_id) if chat is None else chat
-        # Until they are seen to come or go.
+        # Everyone is a member until the journal shows a join or a leave.
         shown.members.update(user.id for user in self.people.values())
         return shown
 
     def play(self) -> None:
-        """Do what was done by the notch."""
-        # What people wrote gets a number of the chat's, too.
+        """Repeat the operations and acts up to the notch."""
+        # People's messages get numbers of the chat too.
         self._world.number_from(self._newest, self._world.invoices)
         for record in self._past.stored.records:
             at = time_of(record)
             for event in events_of(record) if is_chat(self._chat_id) else ():
                 self._happened(event, at)
             for file_id in _FILE.findall(encode_record(record)):
-                # Whatever was sent or received once can be sent on.
+                # A file that was sent or received can be sent again.
                 self._world.uploads.add(file_id, "file", "file", 0)
             if record[0] == WROTE and str(record[3]).startswith(_TIDY):
                 self._without_buttons(MessageId(int(str(record[3]).removeprefix(_TIDY))))
@@ -129,10 +128,10 @@ class ChatStage:
         world = self._world
         world.number_from(max(self._newest, world.last_message % _UNTOLD), world.invoices)
 
-    # --- what the conversation did
+    # --- the conversation's operations
 
     def _as_sent(self, operation: Operation[object], id: str) -> Operation[object]:
-        """Return an operation with the words that were sent, where the present code has others."""
+        """Return the operation with the words that were sent, if the present code's words differ."""
         text = self._sent.get(id)
         if text is None or not isinstance(operation, SendMessage | EditMessage):
             return operation
@@ -156,12 +155,12 @@ class ChatStage:
             self.invoices[operation.amount, operation.description] = answer.id
 
     def invoice(self, operations: Iterable[Operation[object]], at: int) -> None:
-        """Make the newest invoice of these, which was on its way."""
+        """Create the newest invoice among these operations, which had not been confirmed."""
         for operation in [one for one in operations if isinstance(one, CreateInvoice)][-1:]:
             self._performed(operation, None, at)
 
     def _with_files(self, operation: SendMessage | EditMessage) -> SendMessage | EditMessage:
-        """Give the platform the file of a message, or what there is to know of it."""
+        """Add a message's file to the platform, or a description of the file."""
         content, uploads = operation.content, self._world.uploads
         if not isinstance(content, Media) or uploads.knows(content.source):
             return operation
@@ -174,7 +173,7 @@ class ChatStage:
         if entry is not None:
             self._chat.put(attrs.evolve(entry, inline_keyboard=None))
 
-    # --- what people did
+    # --- people's acts
 
     def _happened(self, event: Event, at: int) -> None:
         if getattr(event, "chat_id", None) != self._chat_id or not isinstance(event, ByPerson):
@@ -206,7 +205,7 @@ class ChatStage:
                 self._submitted(event, user, at)
 
     def _number_untold(self) -> None:
-        """Give the next message a number that no message of the bot has."""
+        """Reserve a number for the next person's message that no message of the bot has."""
         world = self._world
         if world.last_message < _UNTOLD and world.last_message + 1 in self._told:
             world.number_from(_UNTOLD + world.seq, world.invoices)
@@ -238,7 +237,7 @@ class ChatStage:
         self._chat.press(Pressed(id, user.id, message_id, at))
 
     def paid(self, money: Captured, at: int) -> None:
-        """Have somebody pay a bill, and the bot have the money."""
+        """Record a person's payment of a bill, and its capture by the bot."""
         world = self._world
         unpaid = [one for one in world.bills if one.amount == money.amount and not one.takings]
         bill = next((one for one in unpaid if one.kind == "invoice" or one.id == money.id), None)
@@ -257,7 +256,7 @@ class ChatStage:
                 break
 
     def pay(self, number: str, amount: int, at: int) -> None:
-        """Have somebody pay a bill, and the bot not know it yet."""
+        """Record a person's payment of a bill that the bot doesn't know about yet."""
         world, payer = self._world, self.payer(None)
         bill = world.bills.payment(number) or world.bills.invoice(number)
         if bill is not None and payer is not None and not bill.takings:
@@ -267,18 +266,18 @@ class ChatStage:
             world.record(at, moved)
 
     def payer(self, sender: Sender | None) -> User | None:
-        """Return who has paid, as far as is known: else the first of the people who were heard."""
+        """Return the payer: the given sender if known, else the first person who acted."""
         first = next(iter(self.people.values()), None)
         return self.people.get(None if sender is None else sender.id, first)
 
 
 def events_in(records: Sequence[Record]) -> Sequence[tuple[int, Event]]:
-    """Return the events that records are about, each with its time."""
+    """Return the events in these records, each with its time."""
     return [(time_of(record), event) for record in records for event in events_of(record)]
 
 
 def events_of(record: Record) -> Sequence[Event]:
-    """Return the events that a record is about."""
+    """Return the events in a record."""
     if record[0] == NOTED and str(record[3]).startswith(_DRAIN):
         return [cast("Event", CODEC.value_of(node)) for node in record[4]]
     event = event_of(record)
@@ -286,7 +285,7 @@ def events_of(record: Record) -> Sequence[Event]:
 
 
 def sent_in(record: Record) -> Sent | None:
-    """Return what the platform said of the message that this record is about; None if it is about none."""
+    """Return the platform's answer to the message of this record; None if the record has none."""
     if record[0] != DONE or not isinstance(record[5], dict) or "sent" not in record[5]:
         return None
     return cast("Sent", CODEC.value_of(record[5]))

@@ -1,8 +1,9 @@
-"""Steps in a branch: their recorded results, else what the developer says, who may also run them.
+"""Steps in a branch: results come from the journal, else from the developer, who may also run the step.
 
-A step may call the kitchen. So nothing runs by itself: the result is the recorded one, if the journal behind
-the notch has the same function with the same arguments. Else the branch stops and asks: also about an error,
-since its cause may be mended by now, and about a function that the developer wants to be asked about.
+A step may call an outside service, so no step runs by itself. A step gets its recorded result if the journal
+after
+the notch has the same function with the same arguments. In all other cases the branch stops and asks. It
+also asks after a recorded error, since the cause may be fixed, and about functions that the developer chose.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ class AskedStep:
     """A step that waits for the developer.
 
     Attributes:
-        number: counts those of the branch, from 1.
-        name: of its function.
-        args: its arguments, as Python shows them.
-        conversation: the number of the one that waits for it.
-        recorded: the error that was recorded.
+        number: number of the step in the branch, from 1.
+        name: name of its function.
+        args: its arguments, as `repr` shows them.
+        conversation: number of the conversation that waits for the step.
+        recorded: the recorded error, if there is one.
     """
 
     number: int
@@ -60,8 +61,9 @@ class DoneStep:
     """A step that was done in the branch.
 
     Attributes:
-        how: ``recorded``: its recorded result; ``returned`` and ``raised``: what the developer said.
-        outcome: what it returned; or the error that it raised.
+        how: source of the outcome: ``recorded`` in the journal, ``returned`` or ``raised`` by the developer's
+            choice, or ``ran`` for real.
+        outcome: the returned value, or the raised error.
     """
 
     name: str
@@ -71,16 +73,16 @@ class DoneStep:
 
 @final
 class Steps:
-    """Stands in for the functions of steps.
+    """Replaces the functions of steps in a branch.
 
     Args:
-        records: in which the recorded results are found, those behind the notch.
-        resources: which a step that runs may use.
-        asks: functions whose recorded results are not given.
+        records: records after the notch, with the recorded results.
+        resources: resources that a really run step may use.
+        asks: functions whose recorded results aren't used.
 
     Attributes:
-        asked: those that wait for the developer, by number.
-        done: those that were done.
+        asked: steps that wait for the developer, by number.
+        done: steps that are done.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class Steps:
         self.done: list[DoneStep] = []
 
     async def __call__(self, call: StepCall) -> object:
-        """Do what is done in place of a step's function."""
+        """Return the step's recorded result, or wait for the developer's decision."""
         name = name_of(call)
         record, error = self._recorded(call), None
         if record is not None and record[0] == FAILED:
@@ -126,7 +128,7 @@ class Steps:
         return await asked.do()
 
     def _recorded(self, call: StepCall) -> Record | None:
-        """Return the first record of this step that was not given, or the last that was."""
+        """Return the first unused record of this step; if all are used, the last."""
         same = [record for record in self._records if _is_same(record[4], call)]
         left = [record for record in same if not any(record is used for used in self._used)]
         record = left[0] if left else same[-1] if same else None
@@ -134,10 +136,10 @@ class Steps:
             self._used.append(record)
         return record
 
-    # --- what the developer says
+    # --- the developer's decisions
 
     def returns(self, number: int, value: object) -> None:
-        """Have a step return this.
+        """Make a step return `value`.
 
         Raises:
             LocalProtocolError: no such step waits, or the value can't be recorded.
@@ -156,7 +158,8 @@ class Steps:
         self._answer(asked, do)
 
     def raises(self, number: int, kind: str, text: str = "") -> None:
-        """Have a step raise an error: of a class that it may come back with, a builtin one, or by its name.
+        """Make a step raise an error: of a class that the step declares, a builtin class, or else a
+        StepError.
 
         Raises:
             LocalProtocolError: no such step waits.
@@ -177,7 +180,7 @@ class Steps:
         self._answer(asked, do)
 
     def runs(self, number: int) -> None:
-        """Run a step, in real time, with the resources that it uses open meanwhile.
+        """Run a step for real, in real time, with its resources open meanwhile.
 
         Raises:
             LocalProtocolError: no such step waits.
@@ -202,7 +205,7 @@ class Steps:
         self._answer(asked, do)
 
     async def _opened(self, closed: Closed, stack: AsyncExitStack, opened: dict[str, object]) -> object:
-        """Open the resource for which this stands, and return what is meant of it."""
+        """Open the placeholder's resource, and return the resource or the attribute that is named."""
         path = closed_name(closed)
         fits = [one for one in self._resources if f"{path}.".startswith(f"{one.name}.")]
         if not fits:
@@ -229,5 +232,5 @@ class Steps:
 def _is_same(recorded: str, call: StepCall) -> bool:
     if differs(recorded, call.print):
         return False
-    # The name of what isn't open is that of the resource, and not of its class.
+    # A placeholder's print has the resource's name, not its class's, so only the last part is compared.
     return recorded.partition(" ")[0].rpartition(".")[2] == name_of(call).rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""The chat on the platform, when what new code made of the same answers takes its place."""
+"""Shows a replaced conversation on the platform's chat."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from .staging import events_in, sent_in
 
 
 def show_instead(world: World, before: Stored, instead: Replacement, now: int) -> None:
-    """Show what has taken a conversation's place, where people see its chat.
+    """Replace a conversation's messages in its chat by those of its replacement.
 
-    What the conversation had sent, and what people had answered since it began, gives way; what was there
-    before, and what others sent, stays. A line below tells of it.
+    The messages that the conversation sent, and those that people sent since its start, are removed. Earlier
+    messages
+    stay, and so do messages of others. A line in the chat marks the replacement.
 
     Args:
-        before: the conversation as it was.
-        now: on the platform's clock.
+        before: the replaced conversation.
+        now: the platform's time, in wall milliseconds.
     """
     if instead.chat is None:
         return
@@ -37,14 +38,14 @@ def show_instead(world: World, before: Stored, instead: Replacement, now: int) -
 
 
 def _gone(chat: PlatformChat, before: Stored) -> set[MessageId]:
-    """Return the messages that were the conversation's, or answered it."""
+    """Return the messages that the conversation sent or received."""
     sent = {sent.id for sent in map(sent_in, before.records) if sent is not None}
     gone = {
         entry.id
         for entry in chat.entries.values()
         if entry.id in sent or (entry.author is not None and entry.at >= before.row.started_at)
     }
-    # What waited while the conversation began was written a moment before that.
+    # Messages that waited for the conversation's start were written shortly before it.
     heard = [event for _, event in events_in(before.records) if isinstance(event, Message)]
     theirs = [entry for entry in chat.entries.values() if entry.author is not None]
     earlier = [entry for entry in theirs if entry.id not in gone][-len(heard) :] if heard else []

@@ -1,6 +1,6 @@
-"""What came to a conversation and what it sent, as JSON for people. Pure.
+"""A conversation's events and sent operations as JSON for the page. Pure.
 
-Messages have the shape in which the emulator tells a chat's (`emulator.views`), so that one page draws both.
+Messages have the emulator's format (`emulator.views`), so that the same page code draws both.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from ...wire.rules import JsonValue
 from .values import DOTS, shown
 
 LETTERS: Final = 4_000
-"""Of a text that is shown in a bubble."""
+"""Most characters of a text in a message bubble."""
 _RAW: Final = 8_000
-"""Of what the platform posts, or gets."""
+"""Most characters of a raw event or request."""
 _MONEY: Final = frozenset({"charge", "verify"})
 
 
 def cut(text: str) -> str:
-    """Return the beginning of a text."""
+    """Return the first `LETTERS` characters of a text, with dots if it was longer."""
     return text if len(text) <= LETTERS else text[:LETTERS] + DOTS
 
 
-# --- what came
+# --- received
 
 
 def told_event(event: object) -> JsonObject:
-    """Tell what came, and who from."""
+    """Return an event with its kind, sender and contents."""
     told: JsonObject = {"what": "event", "from": None, "name": "", "text": ""}
     sender = getattr(event, "sender", None)
     if isinstance(sender, Sender):
@@ -112,7 +112,7 @@ def _captured(paid: Captured) -> JsonObject:
 
 
 def _moved(seen: object) -> JsonObject | None:
-    """Tell where money went, of what a charge saw in the ledger; None if it saw nothing of that."""
+    """Return the payment or failure that a charge's ledger query found; None if it found neither."""
     notices, paid = cast("Seen", seen) if isinstance(seen, tuple) else ((), None)
     if paid is not None:
         return _captured(paid)
@@ -121,12 +121,12 @@ def _moved(seen: object) -> JsonObject | None:
 
 
 def told_start(opening: StartedWith | None) -> JsonObject | None:
-    """Tell what began a conversation; None if that could not be recorded."""
+    """Return the opening event of a conversation; None if the event could not be recorded."""
     return None if opening is None else told_event(opening.event)
 
 
 def told_record(record: Record) -> JsonObject | None:
-    """Tell what a turn of a journal began with; None for a send that succeeded."""
+    """Return the event or outcome that began a turn; None for a send that succeeded."""
     tag = record[0]
     if tag == INTERRUPTED:
         return {"what": "interrupt", "text": str(record[4])}
@@ -151,10 +151,10 @@ def told_record(record: Record) -> JsonObject | None:
 
 
 def _taken(node: Node) -> JsonObject:
-    """Tell of an event that a wait or a block took."""
+    """Return an event that a wait or a block received."""
     try:
         taken = cast("tuple[object, ...]", CODEC.value_of(node))
-    except Exception as error:  # its class is the author's, and may be another one by now
+    except Exception as error:  # the event's class is the author's, and may have changed
         return {"what": "event", "from": None, "name": "", "text": f"<{type(error).__name__}>"}
     told = told_event(taken[0])
     if len(taken) > 3 and taken[3] is None:
@@ -179,7 +179,8 @@ def _value(node: Node) -> str:
 def _error(node: Node) -> str:
     match node:
         case ["raised", str() as name, [*args], _]:
-            # Which classes a step may raise is known to the call alone: its words are those of any error.
+            # The step's error classes are known only to its call, so the message is built like that of any
+            # Exception.
             words = str(Exception(*map(_value_of, args)))
             return cut(": ".join([name.rpartition(".")[2], *([words] if words else [])]))
         case _:
@@ -191,21 +192,21 @@ def _error(node: Node) -> str:
 
 
 def error_words(error: BaseException) -> str:
-    """Say what an error is, with its own words."""
+    """Return an error's class and message."""
     try:
         words = str(error)
-    except BaseException as inner:  # the author's own class
+    except BaseException as inner:  # from the author's own class
         words = f"<its str raised {kind_of(contained(inner))}>"
     return cut(f"{type(error).__name__}: {words}" if words else type(error).__name__)
 
 
 def ending_of(records: Iterable[Record]) -> str:
-    """Return how a conversation ended that did not fail: by itself, or by what its journal says."""
+    """Return how a conversation without a failure ended: ``ended``, or the reason in its journal."""
     return next((str(record[4]) for record in records if record[0] == INTERRUPTED), "ended")
 
 
 def dot_of(record: Record, came: JsonObject | None) -> str:
-    """Return the colour of a turn: who or what made it."""
+    """Return the colour of a turn: whether a person, money, time or the bot caused it."""
     what = None if came is None else came["what"]
     if what in ("message", "press", "form", "join", "leave"):
         return "person"
@@ -215,11 +216,11 @@ def dot_of(record: Record, came: JsonObject | None) -> str:
     return "time" if what == "timeout" else "bot"
 
 
-# --- what was sent
+# --- sent
 
 
 def told_operation(operation: Operation[object], chat_id: ChatId) -> JsonObject:
-    """Tell what a conversation hands to its outbox."""
+    """Return an operation for the outbox as JSON."""
     told: JsonObject = {
         "kind": operation.traits.word or operation.path,
         "chat_id": cast("int | str", getattr(operation, "chat_id", 0)),
@@ -247,7 +248,7 @@ def told_operation(operation: Operation[object], chat_id: ChatId) -> JsonObject:
             pass
     if told["chat_id"] != chat_id:
         told["to"] = True
-    with suppress(LocalProtocolError):  # media that is yet to be uploaded
+    with suppress(LocalProtocolError):  # media that isn't uploaded yet has no raw form
         fields = dict(encode_operation(operation).fields)
         if sum(map(len, fields.values())) <= _RAW:
             told["raw"] = {name: value for name, value in fields.items() if name != "chat_id"}

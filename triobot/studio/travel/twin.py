@@ -1,12 +1,13 @@
-"""The twin: a process beside the bot's, in which journals are run again.
+"""The twin: a process beside the bot's own that replays journals.
 
-It is neither the bot's process nor the page's: an author's code runs here between its operations, and may
-hang, eat memory, or end the process, and nobody else notices. It waits with everything loaded but the bot,
-and loads that once: new code needs a new twin. It ends when its line to its parent does.
+The author's code between operations runs here. If it hangs, exhausts memory or ends the process, the bot's
+process and the page's process are unaffected. A twin first waits with everything loaded but the bot. It loads
+the
+bot once: new code needs a new twin. A twin ends when its connection to the parent is closed.
 
-Both say JSON lines. A question has a number ``n``, a word ``do`` and what that needs; its answer has the same
-number, and ``value``, or ``error`` in words, or ``size``: then so many bytes follow, which are compressed
-JSON.
+Both ends send lines of JSON. A request has a number ``n``, a command ``do`` and its arguments. The answer has
+the
+same number, and ``value``, or ``error`` with a text, or ``size``: that many bytes of compressed JSON follow.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ from .path import Path, paths_of
 from .values import shown
 
 LONGEST: Final = 256 * 1024 * 1024
-"""Of a line: a journal."""
+"""Longest line in bytes: a journal."""
 LARGEST: Final = 1_000_000
-"""Bytes of an answer, before it is compressed."""
+"""Most bytes of an answer before compression."""
 KEPT: Final = 8
-"""Passes."""
+"""Most passes that a twin keeps."""
 MEMORY: Final = 64 * 1024 * 1024
-"""Bytes that their notches may take, as JSON."""
+"""Most bytes of JSON that the kept passes' notches may take."""
 _LOADS: Final = 60
-"""Seconds that the author's modules may take."""
+"""Most seconds for loading the author's modules."""
 _LEVEL: Final = 5
 
 Loaded: TypeAlias = tuple[Services, Table]
@@ -66,11 +67,11 @@ Secrets: TypeAlias = Callable[[], Collection[str]]
 @final
 @guarded
 class BranchedFrom:
-    """Where a branch comes from.
+    """Origin of a branch.
 
     Attributes:
-        beside: the journals of other conversations of the chat.
-        group: the chat is one; None: as far as the journal tells.
+        beside: journals of the chat's other conversations.
+        group: whether the chat is a group; None derives it from the journal.
     """
 
     stored: Stored
@@ -78,7 +79,7 @@ class BranchedFrom:
     group: bool | None = None
 
 
-# What is to be done, what that needs, and what reads where the branch comes from.
+# Arguments: a command, its arguments, and a function that reads the branch's origin.
 Branch: TypeAlias = Callable[
     [str, Mapping[str, Any], Callable[[], BranchedFrom]], Awaitable[JsonObject | str | None]
 ]
@@ -86,26 +87,26 @@ Branch: TypeAlias = Callable[
 
 @final
 class _UntoldError(TriobotError):
-    """A question that can't be answered; the text says why."""
+    """A request that can't be answered; the text contains the reason."""
 
 
 @final
 class _NotDoneError(TriobotError):
-    """Something that can't be done there; the text says why."""
+    """A refused command in a branch; the text contains the reason."""
 
 
 @final
 @guarded
 class _KeptPass:
-    """A pass that is kept.
+    """A pass that the twin keeps.
 
     Attributes:
-        stored: what it was made of, for a second look.
-        size: of its notches as JSON.
-        first: the number of its first source.
-        files: its sources, in the order of their numbers: those in which it stood, then others that ran.
-        texts: of these.
-        paths: of its turns, once they were asked for.
+        stored: the replayed journal, for another replay.
+        size: size of the notches as JSON, in bytes.
+        first: number of its first source.
+        files: its sources, in the order of their numbers: first those in the notches, then others that ran.
+        texts: texts of `files`.
+        paths: paths of the turns; None until they are requested.
     """
 
     stored: Stored
@@ -119,14 +120,14 @@ class _KeptPass:
 
 @final
 class Twin:
-    """Answers its parent's questions.
+    """Answers the parent's requests.
 
     Args:
-        load: loads the bot of this name.
-        read: reads a journal as it is told.
-        branch: opens branches of the bot that `load` has loaded; None: there are none here.
-        secrets: what people wrote gets no further than this process, nor what this returns of the bot that is
-            loaded; None: all is told.
+        load: loads a bot by its target.
+        read: reads an exported journal.
+        branch: handles branches of the loaded bot; None: no branches here.
+        secrets: returns the loaded bot's secrets. If given, people's words and these secrets never leave the
+            process; None: nothing is hidden.
     """
 
     def __init__(
@@ -150,7 +151,7 @@ class Twin:
         self._says = trio.Lock()
 
     async def serve(self) -> None:
-        """Answer until the parent is gone."""
+        """Answer requests until the parent is gone."""
         async with trio.open_nursery() as nursery:
             async with aclosing(lines_of(self._line, LONGEST)) as lines:
                 async for line in lines:
@@ -172,8 +173,8 @@ class Twin:
         except (_UntoldError, _NotDoneError) as error:
             answer["error"] = str(error)
             answer["refused"] = isinstance(error, _NotDoneError)
-        except Exception as error:  # whatever an author's module does on import
-            # Of ours none holds what people wrote.
+        except Exception as error:  # any error of an author's module on import
+            # triobot's own errors don't contain people's words.
             told = self._secrets is None or isinstance(error, TriobotError)
             words = f": {error}" if told else ""
             answer["error"] = f"{type(error).__name__}{words}"[:4_000]
@@ -226,14 +227,14 @@ class Twin:
                 return await self._branch(what, asked)
 
     def _load_now(self, bot: str, sources: Sequence[tuple[str, str]] | None) -> JsonValue:
-        """Load the bot, from these sources or as it is now; return the digests of its sources."""
-        # A module that doesn't come to its end takes the process with it.
+        """Load the bot, from `sources` or from the present files; return the digests of its sources."""
+        # SIGALRM ends the process if a module doesn't finish loading.
         signal.alarm(_LOADS)
         try:
             self._loaded = self._load(bot if sources is None else take_modules_from(sources, bot))
         finally:
             signal.alarm(0)
-        # Which reads the files now: a pass shows them as they were when they were loaded.
+        # Reads the files now, so that a pass shows the sources as they were loaded.
         return [*Code(self._loaded[1]).sites.present]
 
     def _find(self, id: str) -> _KeptPass:
@@ -246,7 +247,7 @@ class Twin:
     async def _open(
         self, id: str, lines: Sequence[Mapping[str, object]], part: Mapping[str, Any]
     ) -> JsonValue:
-        """Run a journal again, or the part that is wanted: up to a notch, with sources from a number."""
+        """Replay a journal, or the requested part of it, and return the head of the pass."""
         services, table = self._of_bot
         stored, write = self._read(lines), shown if self._secrets is None else outline
         upto, first = part.get("upto"), part.get("sources_from", 0)
@@ -287,12 +288,12 @@ class Twin:
             told = await self._branches(what, asked, partial(self._origin, asked))
         except (TriobotError, ValueError, KeyError, TypeError) as error:
             raise _NotDoneError(str(error) or type(error).__name__) from error
-        if what == "replacement" and isinstance(told, Mapping):  # its parent's alone
+        if what == "replacement" and isinstance(told, Mapping):  # only for the parent
             return gzip.compress(_json(told), 1)
         return _packed(told) if isinstance(told, Mapping) else told
 
     def _origin(self, asked: dict[str, Any]) -> BranchedFrom:
-        """Return what a branch comes from: a pass, or a journal as it is told."""
+        """Return the origin of a branch: that of a kept pass, or an exported journal."""
         stored = self._find(asked["id"]).stored if "id" in asked else self._read(asked["lines"])
         beside = [self._read(lines) for lines in asked.get("beside", ())]
         return BranchedFrom(
@@ -311,7 +312,7 @@ class Twin:
         return _packed({"from": start, "to": end, "paths": paths, "sources": _sources(kept)})
 
     def _number(self, kept: _KeptPass, file: str) -> int | None:
-        """Return by which number a pass knows a file, which it takes up if that is an author's."""
+        """Return a file's number in a pass; add a new file of the author's; None for other new files."""
         if file not in kept.files and is_authors(file):
             text = "".join(linecache.getlines(file))
             kept.texts.append(covered(text, () if self._secrets is None else self._secrets()))
@@ -335,7 +336,7 @@ def _sources(kept: _KeptPass) -> list[JsonValue]:
 
 
 def packed_window(passed: Passed, start: int, end: int) -> bytes:
-    """Return notches as compressed JSON: as many as an answer may have, and one at least."""
+    """Return notches as compressed JSON: at least one, and as many as fit in an answer."""
     parts: list[bytes] = []
     room = LARGEST
     for notch in passed.window(start, min(end, start + WINDOW)):
@@ -369,8 +370,8 @@ async def serve_twin(
     *,
     secrets: Secrets | None = None,
 ) -> None:
-    """Be a twin, on the line that this descriptor is an end of; see `Twin`."""
-    # Looked up here: Windows has none, and imports this module, too.
+    """Run a twin on the socket with descriptor `fd`; see `Twin`."""
+    # Windows imports this module too, and lacks AF_UNIX.
     family, kind = cast("int", trio.socket.AF_UNIX), cast("int", trio.socket.SOCK_STREAM)
     end = trio.socket.fromfd(fd, family, kind)
     async with trio.SocketStream(end) as line:

@@ -1,8 +1,9 @@
-"""The twins of a bot, seen from their parent: one that has loaded the bot as it is now, and one that waits.
+"""The parent's side of a bot's twins: one has loaded the present code, and one waits for the next code.
 
-A twin that doesn't answer within its time is killed, and its passes are gone: whoever looks at one opens it
-again. When the code changes, the one that waits loads it. The one
-that had loaded it before stays until the next change, for the passes that are open.
+A twin that exceeds its time to answer is killed, and its passes are lost: the page opens them again. When the
+code
+changes, the waiting twin loads the new code. The twin with the code before stays until the next change, for
+the passes that are open.
 """
 
 from __future__ import annotations
@@ -36,28 +37,28 @@ from .told import ending_of
 from .twin import KEPT
 
 SECONDS: Final = 60.0
-"""Within which a twin answers, or is killed."""
+"""Most seconds until a twin's answer; then the twin is killed."""
 _CHUNK: Final = 1 << 16
 _BESIDE: Final = 20
-"""Other conversations of a chat that a branch knows of."""
+"""Most other conversations of a chat that a branch receives."""
 _COMPARED: Final = 200
-"""Conversations whose journals are tried under new code."""
+"""Most conversations that are tried under new code."""
 _BUILDS: Final = 4
-"""Processes of builds that ran before, beside those that an open pass needs."""
+"""Most processes with earlier builds, besides those that open passes need."""
 _LISTED: Final = ("chat_id", "conversation", "route", "kind", "started_at", "updated_at")
-"""Of a conversation's row, what stands in a list."""
+"""Columns of a conversation's row in the list."""
 _SOURCES: Final = 1_000
-"""Numbers for the sources of each process that has a part of a pass."""
+"""Source numbers reserved for each process that has a part of a pass."""
 _FRAME: Final = re.compile(r'^ *File "(.+)", line (\d+), in (\S+)', re.MULTILINE)
 _GONE: Final = "the process in which it was has ended"
 
 
 @final
 class _Process:
-    """One twin's process.
+    """The process of one twin.
 
     Attributes:
-        digests: of the author's sources that it has loaded.
+        digests: digests of the author's sources that the twin has loaded.
     """
 
     def __init__(self, process: trio.Process, line: trio.SocketStream) -> None:
@@ -70,10 +71,10 @@ class _Process:
         self._says = trio.Lock()
 
     async def ask(self, do: str, **asked: Any) -> Any:
-        """Ask, and return the answer: a value, or compressed JSON.
+        """Send a request, and return the answer: a value, or compressed JSON.
 
         Raises:
-            TravelError: it says why not, or is dead by now.
+            TravelError: the twin refused, timed out or has ended.
         """
         number = next(self._numbers)
         answers, answer = trio.open_memory_channel[Any](1)
@@ -101,19 +102,18 @@ class _Process:
         )
 
     def kill(self) -> None:
-        """End it."""
         self.dead = True
         self.process.kill()
 
     async def close(self) -> None:
-        """End it, and return once it has."""
+        """Kill the process, and wait until it has ended."""
         self.kill()
-        with trio.CancelScope(shield=True):  # it was killed: this is short
+        with trio.CancelScope(shield=True):  # short, because the process was killed
             await self._line.aclose()
             await self.process.wait()
 
     async def hear(self) -> None:
-        """Hand on what it says, until it ends."""
+        """Pass on the process's answers until it ends."""
         rest = bytearray()
         try:
             while (line := await self._until_line(rest)) is not None:
@@ -147,11 +147,12 @@ class _Process:
 @final
 @guarded
 class _InTwin:
-    """The notches of a pass that one process has.
+    """The part of a pass that one process has.
 
     Attributes:
-        id: by which that process knows it.
-        first: the number of the first notch; `source` is that of the first source.
+        id: the pass's id in that process.
+        first: number of the first notch.
+        source: number of the first source.
     """
 
     twin: _Process
@@ -163,15 +164,16 @@ class _InTwin:
 @final
 @attrs.define(eq=False)
 class _Open:
-    """A pass that a page has asked for.
+    """A pass that a page has opened.
 
     Attributes:
-        parts: one for each stretch that other sources ran, in their order.
-        now: the whole of it under the present code, or the last build where that can't be loaded.
-        head: once it is ready.
-        failed: why it will never be.
-        beside: the chat's other journals, if it is none of the bot's own store; None for what is there.
-        marks: when the process was killed and started again, where the chat is elsewhere.
+        parts: the parts of the pass, one for each build that ran the conversation, in order.
+        now: the whole pass under the present code, or under the last build if the present code can't be
+            loaded.
+        head: head of the pass; None until it is ready.
+        failed: why the pass failed.
+        beside: the chat's other journals, for a chat outside the bot's store; None reads them from the store.
+        marks: kills and restarts of the process, for a chat outside the bot's store.
     """
 
     id: str
@@ -187,24 +189,23 @@ class _Open:
 
     @property
     def every(self) -> list[_InTwin]:
-        """Return all that processes have of it."""
+        """All parts of the pass in processes."""
         return self.parts if self.now is None else [*self.parts, self.now]
 
 
 @final
 class Twins:
-    """Opens passes, and answers what a page asks of them; `emulator.exchange.Travels` describes it.
+    """Opens passes and branches, and answers the page's requests; see `emulator.exchange.Travels`.
 
     Args:
-        command: starts a twin; the descriptor of its line is added.
-        environ: all of its variables.
+        command: command line of a twin; the descriptor of its socket is appended.
+        environ: complete environment of the twins.
         bot: ``MODULE:BOT``.
-        tell: called when something is new.
+        tell: called after each change.
 
     Attributes:
-        may_take: tells by a conversation's row whether its place may be taken by what new code makes of its
-            answers.
-        why_not_take: tells by a branch why it can't be taken all the same; None if it can.
+        may_take: returns whether the conversation with this row may be replaced by a branch of new code.
+        why_not_take: returns why a branch still can't replace its conversation; None if it can.
     """
 
     def __init__(
@@ -227,24 +228,24 @@ class Twins:
         self._before: _Process | None = None
         self._waiting: _Process | None = None
         self._taken = trio.lowlevel.ParkingLot()
-        # By the digests of their sources, the last used last.
+        # By the digests of their sources, the most recently used last.
         self._builds: OrderedDict[frozenset[str], _Process] = OrderedDict()
         self._loading = trio.Lock()
-        # The twin of each branch, its number there, and when the bot's process was killed before it.
+        # For each branch: its twin, its id there, and the kills of the bot's process before the branch.
         self._branches: dict[str, tuple[_Process, str, list[JsonValue]]] = {}
-        # The journals whose answers were given to the present code, by branch.
+        # Journals whose answers were given to the present code, by branch.
         self._origins: dict[str, Sequence[JsonObject]] = {}
         self.may_take: Callable[[JsonObject], bool] = lambda _: False
         self.why_not_take: Callable[[str], Awaitable[str | None]] = _no_reason
         self._version = 0
 
-    # --- life
+    # --- processes
 
     async def run(self, wait_up: Callable[[], Awaitable[None]]) -> None:
-        """Keep the processes until cancelled.
+        """Keep a waiting twin ready until cancelled.
 
         Args:
-            wait_up: returns once a process may wait for the next load without slowing the bot's start.
+            wait_up: returns when starting a twin no longer slows the bot's start.
         """
         try:
             async with trio.open_nursery() as nursery:
@@ -259,7 +260,7 @@ class Twins:
             self._nursery = None
 
     def changed(self) -> None:
-        """Note that the code is another one: what is opened from now on is run by that."""
+        """Use the new code for everything opened from now on."""
         self._version += 1
         if self._current is not None:
             last, self._before, self._current = self._before, self._current, None
@@ -275,7 +276,7 @@ class Twins:
         return twin
 
     async def _keep(self, twin: _Process) -> None:
-        """Hear a twin until it ends, or this is cancelled, and take it out of the list."""
+        """Read a twin's answers until it ends or this is cancelled; then mark its passes as gone."""
         try:
             await twin.hear()
         finally:
@@ -286,19 +287,19 @@ class Twins:
             self._tell()
 
     async def _loaded(self) -> _Process:
-        """Return the twin that has the present code, which may have to be loaded first."""
+        """Return the twin with the present code; load the code if needed."""
         async with self._loading:
             while self._current is None or self._current.dead:
                 version = self._version
                 twin = await self._load()
                 if version == self._version:
                     self._current = twin
-                else:  # it has loaded what was changed meanwhile
+                else:  # the code changed while the twin loaded it
                     twin.kill()
             return self._current
 
     async def _load(self, **sources: Any) -> _Process:
-        """Have the process that waits load the bot, as it is now or from these sources."""
+        """Load the bot in the waiting twin, from the present files or from `sources`."""
         twin, self._waiting = self._waiting, None
         if twin is None or twin.dead:
             twin = await self._start()
@@ -311,7 +312,7 @@ class Twins:
         return twin
 
     async def _build(self, digests: frozenset[str], code: Sequence[JsonObject], one: _Open) -> _Process:
-        """Return the process that has a build which ran before, for a pass."""
+        """Return the process with an earlier build, for a pass."""
         async with self._loading:
             if (twin := self._builds.get(digests)) is None or twin.dead:
                 sources = [[told["name"], told["text"]] for told in code if told.get("source") in digests]
@@ -326,7 +327,7 @@ class Twins:
     # --- new code
 
     async def journals_now(self) -> list[Sequence[JsonObject]]:
-        """Read the journals of what has not ended, before the bot takes other code."""
+        """Read the journals of the open conversations, before the bot's process loads new code."""
         found: list[Sequence[JsonObject]] = []
         with suppress(TravelError):
             for row in (await self._journals.waiting())[-_COMPARED:]:
@@ -336,14 +337,14 @@ class Twins:
     async def compare(
         self, journals: Sequence[Sequence[JsonObject]]
     ) -> tuple[int, Sequence[str], list[JsonObject]]:
-        """Run these under the present code.
+        """Run these journals under the present code.
 
         Returns:
-            How many conversations go on as they were, which of their lines have other words, and where each
-            of the others parts, see `parting.parting_of`: it would be parked.
+            How many conversations fit the new code; descriptions of lines with changed words; and, for each
+            conversation that the new code would park, where the two differ: see `parting.parting_of`.
 
         Raises:
-            TravelError: the new code can't be loaded, or a process ended meanwhile.
+            TravelError: the new code can't be loaded, or a process has ended.
         """
         fits, texts, parts = 0, dict[str, None](), list[JsonObject]()
         twin = await self._loaded()
@@ -358,10 +359,10 @@ class Twins:
                 parts.append({**{name: lines[0][name] for name in names}, **parting})
         return fits, list(texts), parts
 
-    # --- what a page asks
+    # --- the page's requests
 
     def view(self) -> list[JsonValue]:
-        """Tell of each pass whether it is ready."""
+        """Return for each pass whether it is ready."""
         return [
             {
                 "id": one.id,
@@ -374,28 +375,28 @@ class Twins:
         ]
 
     async def conversations(self, chat_id: int) -> JsonValue:
-        """List a chat's conversations, the newest first."""
+        """Return a chat's conversations, newest first."""
         rows = await self._journals.conversations(chat_id)
         told = [told_row(row) for row in reversed(rows) if row["chat_id"] == chat_id]
         for one in told[:_BESIDE]:
-            with suppress(TriobotError):  # it has just ended
+            with suppress(TriobotError):  # the conversation has just ended
                 lines = await self._journals.journal(cast("int", one["conversation"]))
                 records = read_exported(lines).records
                 one |= {"taken": [*_taken(records)], "state": told_row(lines[0], records)["state"]}
         return {"conversations": list[JsonValue](told)}
 
     async def open(self, chat_id: int, conversation: int) -> JsonValue:
-        """Begin a pass over a conversation under the present code; `view` tells when it is ready."""
+        """Start a pass over a conversation under the present code; `view` shows when it is ready."""
         lines = await self._journals.journal(conversation)
         if not lines or lines[0].get("chat_id") != chat_id:
             raise TravelError("this chat has no such conversation")
         return self._begin(_Open(f"p{next(self._numbers)}", chat_id, conversation), lines)
 
     def open_told(self, journals: Sequence[Sequence[JsonObject]], marks: Sequence[JsonObject]) -> JsonValue:
-        """Begin a pass over the first of these journals, of one chat elsewhere than in the bot's own store.
+        """Start a pass over the first of these journals, of a chat outside the bot's store.
 
         Args:
-            marks: when the process was killed there, and started again.
+            marks: kills and restarts of that bot's process.
         """
         lines, *beside = journals
         chat_id, conversation = (cast("int", lines[0][name]) for name in ("chat_id", "conversation"))
@@ -435,7 +436,7 @@ class Twins:
                 if stretch.digests is not None and not stretch.digests <= present.digests:
                     try:
                         twin = await self._build(stretch.digests, code, one)
-                    except TravelError:  # what it imports is no longer there
+                    except TravelError:  # an imported module is missing by now
                         known = False
                 given = {"upto": upto, "knows": known, "compares": compares and twin is present}
                 part, head = await self._in_twin(one, twin, lines, heads, stretch.first, **given)
@@ -477,24 +478,24 @@ class Twins:
         first: int,
         **part: Any,
     ) -> tuple[_InTwin, JsonObject]:
-        """Run a journal again in a process, up to a notch or whole; return that and its head."""
+        """Replay a journal or a part of it in a process; return the part and its head."""
         found = _InTwin(twin, f"{one.id}.{len(before)}", first, _SOURCES * len(before))
         told = await twin.ask("open", id=found.id, lines=lines, part={"sources_from": found.source, **part})
         return found, told
 
     def passed(self, id: str) -> JsonObject:
-        """Return a pass's head, or its id alone while it is not ready."""
+        """Return a pass's head, or only its id while it is not ready."""
         one = self._find(id)
         if one.failed:
             raise TravelError(one.failed)
         return one.head or {"id": one.id}
 
     async def notches(self, id: str, start: int, end: int) -> bytes:
-        """Return some of its notches, as compressed JSON: as many as one build ran."""
+        """Return some notches of a pass as compressed JSON, up to the next build's part."""
         return await self._window("notches", id, start, end)
 
     async def path(self, id: str, start: int, end: int) -> bytes:
-        """Return the lines that ran in some of its turns, as compressed JSON: as many as one build ran."""
+        """Return the paths of some turns as compressed JSON, up to the next build's part."""
         return await self._window("path", id, start, end)
 
     async def _window(self, what: str, id: str, start: int, end: int) -> bytes:
@@ -502,19 +503,19 @@ class Twins:
         return cast("bytes", await part.twin.ask(what, **{"id": part.id, "from": start, "to": end}))
 
     async def source(self, id: str, source: int) -> bytes:
-        """Return one of its sources, compressed."""
+        """Return one source of a pass, compressed."""
         parts = self._ready(id).every
         part = next((part for part in reversed(parts) if part.source <= source), parts[0])
         return cast("bytes", await part.twin.ask("source", id=part.id, source=source))
 
     async def value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
-        """Return a variable nearly whole."""
+        """Return one variable as a long text."""
         part, _ = self._at(id, notch, notch)
         place = {"notch": notch, "branch": branch, "frame": frame, "name": name}
         return cast("JsonValue", await part.twin.ask("value", id=part.id, **place))
 
     def _at(self, id: str, notch: int, end: int) -> tuple[_InTwin, int]:
-        """Return the part of a pass that has a notch, and this end or that of the part."""
+        """Return the part of a pass that has a notch, and `end` limited to that part."""
         one = self._ready(id)
         part = next((part for part in reversed(one.parts) if part.first <= notch), one.parts[0])
         return part, min([end, *(other.first for other in one.parts if other.first > notch)])
@@ -528,7 +529,7 @@ class Twins:
     # --- branches
 
     async def branch(self, id: str, notch: int, *, group: bool | None, asks: Sequence[str] = ()) -> bytes:
-        """Open a branch at a notch of a pass; return how it looks, as compressed JSON."""
+        """Open a branch at a notch of a pass; return its state as compressed JSON."""
         one, now = self._present(id)
         given = await self._around(one, group)
         asked = {"id": now.id, "notch": notch, "asks": list(asks), "sent": await _sent(one)}
@@ -545,7 +546,7 @@ class Twins:
         asks: Sequence[str] = (),
         said: Sequence[JsonValue] = (),
     ) -> bytes:
-        """Give the present code the answers that were given in a conversation, in a branch."""
+        """Give the present code a conversation's recorded answers, and return the branch's state."""
         lines = await self._journals.journal(conversation)
         if not lines or lines[0].get("chat_id") != chat_id:
             raise TravelError("this chat has no such conversation")
@@ -561,7 +562,7 @@ class Twins:
         kills: list[JsonValue],
         origin: Sequence[JsonObject] | None = None,
     ) -> bytes:
-        """Give a new branch a number that no other twin's branch has."""
+        """Register a new branch under an id that is unique among all twins; return its state."""
         look = json.loads(gzip.decompress(told))
         id = f"b{next(self._numbers)}"
         self._branches[id] = twin, look["id"], kills
@@ -573,17 +574,17 @@ class Twins:
         return await self._looks(id, look)
 
     async def _looks(self, id: str, look: JsonObject) -> bytes:
-        """Return how a branch looks, under the number by which it is known here."""
+        """Return a branch's state under its id here, with whether it can replace its conversation."""
         may = id in self._origins and not look["asked"] and self.may_take(self._origins[id][0])
         why = await self.why_not_take(id) if may else None
         told = {**look, "id": id, "can_take": may and why is None, "cannot_take": why}
         return gzip.compress(json.dumps(told).encode())
 
     def origin(self, id: str) -> Sequence[JsonObject]:
-        """Return the journal whose answers were given to new code in a branch.
+        """Return the journal whose answers a branch gave to new code.
 
         Raises:
-            TravelError: it is gone, or was opened for something else.
+            TravelError: the branch is gone, or was opened at a notch.
         """
         self._find_branch(id)
         if id not in self._origins:
@@ -593,26 +594,26 @@ class Twins:
         return self._origins[id]
 
     async def in_branch(self, id: str, what: str, given: Mapping[str, JsonValue]) -> bytes:
-        """Do something in a branch: ``look``, ``act``, ``wait``, ``step`` or ``answers``."""
+        """Run one command in a branch: ``look``, ``act``, ``wait``, ``step`` or ``answers``."""
         twin, own, _ = self._find_branch(id)
         look = json.loads(gzip.decompress(await twin.ask("in branch", id=own, what=what, given=given)))
         return await self._looks(id, look)
 
     async def replacement(self, id: str) -> JsonObject:
-        """Return what came of the answers that new code was given: see `same_answers.replacement_of`."""
+        """Return the result of the recorded answers under new code: see `same_answers.replacement_of`."""
         twin, own, _ = self._find_branch(id)
         told: JsonObject = json.loads(gzip.decompress(await twin.ask("replacement", id=own)))
         return told
 
     async def close_branch(self, id: str) -> None:
-        """Throw a branch away."""
+        """Discard a branch."""
         twin, own, _ = self._find_branch(id)
         del self._branches[id]
         self._origins.pop(id, None)
         await twin.ask("close branch", id=own)
 
     async def keep(self, id: str, notch: int | None, *, group: bool | None) -> JsonValue:
-        """Write a notch of a pass down as a test, or without one a branch; and run it."""
+        """Write a notch of a pass, or without `notch` a branch, as a test; save the test if it passes."""
         if notch is None:
             twin, own, kills = self._find_branch(id)
             text = await twin.ask("branch test", id=own, kills=kills)
@@ -631,10 +632,10 @@ class Twins:
         return told
 
     async def _around(self, one: _Open, group: bool | None) -> dict[str, Any]:
-        """Return what is known of a pass's chat beside its journal."""
+        """Return the chat's other journals, and whether the chat is a group."""
         if one.beside is None:
             return {"beside": await self._beside(one.chat_id, one.conversation), "group": group}
-        # The bot's own chat of this number is another one.
+        # The bot's own chat with this number is a different chat.
         return {"beside": one.beside[-_BESIDE:], "group": None}
 
     async def _beside(self, chat_id: int, conversation: int) -> list[JsonValue]:
@@ -643,7 +644,7 @@ class Twins:
         others = [row for row in rows if row["chat_id"] == chat_id and row["conversation"] != conversation]
         found: list[JsonValue] = []
         for row in others[-_BESIDE:]:
-            with suppress(TravelError):  # it has just ended
+            with suppress(TravelError):  # the conversation has just ended
                 found.append(list[JsonValue](await self._journals.journal(cast("int", row["conversation"]))))
         return [lines for lines in found if lines]
 
@@ -654,7 +655,7 @@ class Twins:
         return found
 
     async def close(self, id: str) -> None:
-        """Forget a pass."""
+        """Discard a pass."""
         one = self._passes.pop(id, None)
         for part in [] if one is None else one.every:
             if not part.twin.dead:
@@ -663,7 +664,7 @@ class Twins:
         self._tell()
 
     def _present(self, id: str) -> tuple[_Open, _InTwin]:
-        """Return a pass, and how the present code has run it."""
+        """Return a pass, and its part under the present code."""
         one = self._ready(id)
         assert one.now is not None
         return one, one.now
@@ -680,40 +681,40 @@ async def _no_reason(_: str) -> None:
 
 
 async def _sent(one: _Open) -> JsonObject:
-    """Return the words that were sent, by operation, as far as the builds that ran then know them."""
+    """Return the words that were sent, by operation, from the parts of the builds that ran then."""
     sent: JsonObject = {}
     with suppress(TravelError):
-        # Each part has run all that is before it, too, in words of its own.
+        # Each part also ran the turns before it, with its own words; earlier parts override those.
         for part in reversed(one.parts):
             sent |= await part.twin.ask("sent", id=part.id)
     return sent
 
 
 def _kills(one: _Open) -> list[JsonValue]:
-    """Return when the bot's process was killed or started again, as far as a pass knows."""
+    """Return the kills and restarts of the bot's process in a pass, as time and whether it was a restart."""
     marks = [] if one.head is None else cast("list[JsonObject]", one.head["marks"])
     return [[mark["t"], mark["what"] == "restart"] for mark in marks]
 
 
 def _folder_of(bot: str) -> str:
-    """Return the folder in which the module of ``MODULE:BOT`` is found."""
+    """Return the folder that contains the module of ``MODULE:BOT``."""
     place = Path(bot.rpartition(":")[0])
     return str(place.resolve().parent if place.suffix == ".py" else Path.cwd())
 
 
 def _taken(records: Iterable[Record]) -> Iterator[JsonValue]:
-    """Yield when somebody did what a conversation took, by its journal."""
+    """Yield the times of people's acts that a conversation received, from its journal."""
     for record in records:
-        with suppress(TriobotError):  # what an author's own class began
+        with suppress(TriobotError):  # an event of an author's own class
             done = [one for one in events_of(record) if isinstance(one, ByPerson)]
             yield from [time_of(record)] * len(done)
 
 
 def told_row(row: JsonObject, records: Iterable[Record] = ()) -> JsonObject:
-    """Tell of a conversation what stands in a list; nothing that was said in it.
+    """Return a conversation's entry in the list; it contains no texts.
 
     Args:
-        records: of its journal, if they are known: they say what has ended it.
+        records: the journal's records, if available; they show how the conversation ended.
     """
     state = "waits"
     if row.get("ended_at") is not None:

@@ -1,8 +1,9 @@
 """Values as short texts, for people who look at variables.
 
-Nothing large is copied, and nothing that a value's own code does gets out: a text, a collection and the whole
-are cut, what contains itself is shown as dots, and of a `__repr__` that fails only that is said. What has
-fields is written by these, so that what is in it is cut as well.
+Large values aren't copied, and errors in a value's own code don't escape. Texts, collections and the total
+length
+are limited. A value inside itself is shown as dots, and a failing `__repr__` only by the error's class.
+Objects with fields are written field by field, so that the limits apply to nested values too.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from ...conversations.running.lines import is_authors
 DOTS: Final = "\N{HORIZONTAL ELLIPSIS}"
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 _DIGITS: Final = 400
-"""Bits of a whole number that is written out: the time for more is no constant."""
+"""Most bits of an integer that is written out: the time to write more isn't constant."""
 _OURS: Final = "triobot."
 _NAMED: Final = (
     FunctionType,
@@ -45,20 +46,20 @@ _NAMED: Final = (
     GeneratorType,
 )
 PLAIN: Final = frozenset({str, int, float, bool, bytes, NoneType, complex})
-"""Types whose values can't change: the same one has the same text."""
+"""Types with immutable values: the same object always has the same text."""
 
 
 @final
 @guarded
 class Extent:
-    """How much is shown of a value.
+    """Limits of a value's text.
 
     Attributes:
-        letters: of one text.
-        members: of one collection.
-        levels: of what is in one another.
-        values: in all.
-        whole: letters in all.
+        letters: characters of one text.
+        members: members of one collection.
+        levels: nesting depth.
+        values: values in total.
+        whole: characters in total.
     """
 
     letters: int = 200
@@ -70,14 +71,14 @@ class Extent:
 
 USUAL: Final = Extent()
 IN_FULL: Final = Extent(letters=65_536, members=5_000, levels=12, values=20_000, whole=65_536)
-"""For one value that somebody wants to see: 64 kB of it."""
+"""For one requested value: up to 64 kB."""
 
 _Write: TypeAlias = "Callable[[_Page, Any, int], None]"
 _ways: Final[dict[type, _Write]] = {}
 
 
 def shown(value: object, limits: Extent = USUAL) -> str:
-    """Write a value as a text of limited length; never raises what the value's own code does."""
+    """Return a value as a text of limited length; errors in the value's own code are contained."""
     kind = type(value)
     if kind in _SHORT:
         text = repr(value)
@@ -86,7 +87,7 @@ def shown(value: object, limits: Extent = USUAL) -> str:
     writer = _Page(limits)
     try:
         writer.write(value, 0)
-    except BaseException as error:  # whatever its own code does
+    except BaseException as error:  # any error in the value's own code
         writer.add(f"<{_name(kind)}: {kind_of(contained(error))}>")
     return writer.text()
 
@@ -107,18 +108,17 @@ class _Page:
         self._within: set[int] = set()
 
     def add(self, text: str) -> None:
-        """Add some letters, as many as there is room for."""
+        """Append a text, as far as the limit allows."""
         if len(text) > self._room:
             text, self.full = text[: max(self._room, 0)], True
         self._room -= len(text)
         self._parts.append(text)
 
     def text(self) -> str:
-        """Return what was written."""
         return "".join(self._parts) + (DOTS if self.full else "")
 
     def write(self, value: object, level: int) -> None:
-        """Add a value."""
+        """Append a value."""
         self._values -= 1
         if self._values < 0 or self.full:
             self.full = True
@@ -142,7 +142,7 @@ class _Page:
                 self._within.discard(id(value))
 
     def members(self, open: str, members: Iterable[object], close: str, level: int) -> None:
-        """Add the first members of a collection."""
+        """Append the first members of a collection."""
         between, left, deeper = open, self.limits.members, level + 1
         for member in members:
             self.add(between)
@@ -155,7 +155,7 @@ class _Page:
         self.add(close if between is not open else open + close)
 
     def pairs(self, open: str, pairs: Iterator[tuple[str, object]], close: str, level: int) -> None:
-        """Add named members."""
+        """Append named members."""
         self.add(open)
         for number, (name, member) in enumerate(pairs):
             if number:
@@ -177,7 +177,7 @@ def _kind(value: Any) -> Any:
 
 
 def _way_of(kind: Any) -> _Write:
-    """Find out how values of a class are written."""
+    """Return the function that writes values of a class."""
     for base, way in _WAYS.items():
         if issubclass(kind, base):
             return way
@@ -199,7 +199,7 @@ def _way_of(kind: Any) -> _Write:
 
 
 def _is_generated(own: Any, kind: Any) -> bool:
-    # Of the wire's classes, which show nothing in a log, everything is shown.
+    # All fields of triobot's own classes are shown here, though logs hide them.
     return kind.__module__.startswith(_OURS) or not is_authors(_file_of(own))
 
 
@@ -245,7 +245,7 @@ def _write_module(to: _Page, value: ModuleType, level: int) -> None:
 
 
 def _write_closed(to: _Page, value: Closed, level: int) -> None:
-    to.add(f"<{object.__getattribute__(value, '_name')}, closed>")  # its repr is noticed
+    to.add(f"<{object.__getattribute__(value, '_name')}, closed>")  # the placeholder's own repr is tracked
 
 
 def _write_error(to: _Page, value: BaseException, level: int) -> None:
@@ -261,7 +261,7 @@ def _write_fields(to: _Page, value: object, level: int) -> None:
 
 
 def _hidden(kind: type) -> frozenset[str]:
-    """Return the fields that an author leaves out of a value's text."""
+    """Return the fields with ``repr=False``, which the author hides."""
     found: Any = attrs.fields(kind) if attrs.has(kind) else cast("Any", kind).__dataclass_fields__.values()
     return frozenset([one.name for one in found if one.repr is False])
 
@@ -284,7 +284,7 @@ def _write_name(to: _Page, value: object, level: int) -> None:
 
 
 def _write_own(to: _Page, value: object, level: int) -> None:
-    """Add what the value's own code says of it."""
+    """Append the result of the value's own `__repr__`."""
     kind = type(value)
     try:
         text: Any = kind.__repr__(value)
@@ -313,7 +313,7 @@ def _write_set(to: _Page, value: Any, level: int) -> None:
     many: int = base.__len__(value)
     members: Iterable[object] = base.__iter__(value)
     if many <= to.limits.members:
-        # Their order is another one in each process.
+        # Sorted, since the order of a set differs between processes.
         members = sorted(members, key=shown)
     open, close = ("{", "}") if base is set else ("frozenset({", "})")
     if many:
