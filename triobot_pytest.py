@@ -1,13 +1,15 @@
-"""Run tests of bots under pytest, in virtual time, and show of a failed one what its people saw.
+"""pytest plugin: runs tests of bots in virtual time, and shows the chats of a failed test.
 
-An async test function of a module that has something of `triobot.testing`, or that comes to it by what it
-calls and its fixtures, is run without a setting, unless another plugin runs it: pytest-trio in its Trio mode
-or by its mark, anyio, or pytest-asyncio by its mark.
-Each example of Hypothesis is a run of its own. A failed test is told with the bot's own error, and pdb opens
-there.
+An async test function is run without any setting if its module imports from `triobot.testing`, or if it
+reaches
+the test kit through its calls and fixtures. Other plugins have precedence: pytest-trio in its Trio mode
+or by its mark, anyio, and pytest-asyncio by its mark. Each Hypothesis example is a run of its own. A failed
+test
+is reported with the bot's own error, and pdb opens there.
 
-pytest loads this wherever triobot is installed. It imports nothing but pytest: tests without a bot don't pay
-for one. Hence it is no part of the package.
+pytest loads this module wherever triobot is installed. Therefore it imports only pytest, and isn't part of
+the
+package: tests without a bot don't load triobot.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ import pytest
 
 _DRIVING: Final = "triobot.testing.driving"
 _KIT: Final = ("triobot.testing", "triobot.emulator")
-# Up to Python 3.12.3 sqlite3 takes ?1 for a name, and warns of it.
+# Before Python 3.12.4, sqlite3 takes ?1 for a name, and warns about it.
 _NO_NAME: Final = "ignore:Binding [0-9]+ .'[?][0-9]+'. is a named parameter:DeprecationWarning"
 _OTHERS: Final = ("trio", "anyio", "asyncio")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Take tests of bots back from pytest-asyncio, and keep a mistake of Python's out of strict tests."""
+    """Take tests of bots back from pytest-asyncio, and ignore a wrong warning of Python's in strict tests."""
     items[:] = [_taken_back(item) if isinstance(item, pytest.Function) else item for item in items]
     if (3, 12) <= sys.version_info < (3, 12, 4):
         for item in items:
@@ -40,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _taken_back(item: pytest.Function) -> pytest.Function:
-    """Return a plain item for a test that pytest-asyncio took because of its automatic mode, unasked."""
+    """Return a plain item for a bot's test that pytest-asyncio took only because of its automatic mode."""
     given = [
         *getattr(item.obj, "pytestmark", ()),
         *(mark for node in item.listchain()[:-1] for mark in node.own_markers),
@@ -63,12 +65,12 @@ def _taken_back(item: pytest.Function) -> pytest.Function:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Forget the chats of the test before."""
+    """Clear the chats of the test before."""
     _forget_chats()
 
 
 def _forget_chats() -> None:
-    # Not imported for the sake of tests that have nothing to do with a bot.
+    # Only if loaded: tests without a bot must not import triobot.
     if (driving := sys.modules.get(_DRIVING)) is not None:
         driving.recent.clear()
         driving.crashes.clear()
@@ -76,7 +78,7 @@ def _forget_chats() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
-    """Run an async test of a bot in virtual time; by the clock of its fixtures, if there is one."""
+    """Run an async test of a bot in virtual time, with the clock of its fixtures if they provide one."""
     if type(pyfuncitem) is not pytest.Function or not _is_a_bots(pyfuncitem):
         return None
     if any(map(pyfuncitem.get_closest_marker, _OTHERS)):
@@ -106,7 +108,7 @@ def _in_virtual_time(test: Callable[..., Coroutine[Any, Any, object]]) -> Callab
         if not trio.lowlevel.in_trio_run():
             run_it()
             return
-        # An async fixture of anyio's waits in a run of its own, and a thread can have but one.
+        # An async fixture of anyio's waits in its own Trio run, and a thread can only have one.
         with ThreadPoolExecutor(1) as threads:
             threads.submit(run_it).result()
 
@@ -129,7 +131,7 @@ def _is_of_kit(value: object) -> bool:
 
 
 def _reach_kit(uses: list[object], within: Path) -> bool:
-    """Follow the names in these functions through the project's own modules."""
+    """Whether the names in these functions lead to the test kit, through the project's own modules."""
     seen: set[CodeType | type] = set()
     for used in uses:
         if _is_of_kit(used):
@@ -166,7 +168,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the chats of a test that failed, and the failure itself rather than a group with nothing else."""
+    """Show the chats of a failed test, and its error without the groups around it."""
     driving = sys.modules.get(_DRIVING)
     if driving is not None and (driving.recent or driving.crashes) and call.excinfo is not None:
         alone = _alone(call.excinfo.value)
@@ -181,11 +183,11 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_exception_interact(call: pytest.CallInfo[None]) -> None:
-    """Let a debugger open where the bot's own code failed, rather than where its test noticed."""
+    """Make a debugger open where the bot's own code failed, not where the test noticed the failure."""
     if call.excinfo is None or (driving := sys.modules.get(_DRIVING)) is None:
         return
     innermost = _alone(call.excinfo.value)
-    # Those of a failure stand there from the outermost to the innermost; an error may be its own cause.
+    # The crashes of a failure are listed from the outermost to the innermost; an error may be its own cause.
     crashes: list[BaseException] = driving.crashes
     for crash in crashes:
         if innermost.__cause__ is crash:
@@ -195,7 +197,7 @@ def pytest_exception_interact(call: pytest.CallInfo[None]) -> None:
 
 
 def _alone(error: BaseException) -> BaseException:
-    """Return the one exception in groups of one: the nurseries around a test say nothing of it."""
+    """Return the exception inside nested groups of one: such groups come from the nurseries around a test."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     group = cast("BaseExceptionGroup[BaseException]", error)

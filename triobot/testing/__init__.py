@@ -1,4 +1,4 @@
-"""Try a bot against the emulated platform, in one process and in virtual time.
+"""Test a bot against the emulated platform, in one process and in virtual time.
 
 >>> from triobot.testing import drive
 >>> async def test_hello(autojump_clock: object) -> None:
@@ -9,9 +9,10 @@
 ...         await ali.says("Ali")
 ...         await ali.sees("Hello, Ali.")
 
-`drive` runs the bot as production does, on the emulator's own world: its people do what people can do in the
-app, and see what the app would show. Nothing opens a socket, an hour passes in a millisecond, and the bot may
-crash in the middle of anything.
+`drive` runs the bot as in production, on the emulator's platform. The test's people can do what people can do
+in
+the app, and see what the app would show. No socket is opened, an hour passes in a millisecond, and the test
+can crash the bot at any point.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`drive`: a bot, the platform around it, and people, in one process and in virtual time."""
+"""`drive`: a bot, the emulated platform and people, in one process and in virtual time."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ from .virtual import MORNING, VirtualWallClock, virtual_time
 _AUTHORITY: Final = "127.0.0.1:9"
 _TOKEN: Final = "token-of-the-driven-bot"
 _SECRET: Final = "secret-of-the-driven-bot"
-# Of a chat, in a transcript.
+# Most lines of a chat in a transcript.
 _NEWEST: Final = 100
 
 recent: Final[list[str]] = []
-"""The chats of the worlds that ended in a failure since this was cleared; for the report of a failed test."""
+"""Transcripts of the worlds that failed since the last clear, for the report of a failed test."""
 
 crashes: Final[list[BaseException]] = []
-"""The errors of bots that are the causes of failures of tests since this was cleared."""
+"""Errors of bots that caused test failures since the last clear."""
 
 
 @final
 class DrivenWorld:
-    """The platform around one bot; made by `drive`.
+    """The emulated platform around one bot; made by `drive`.
 
     Attributes:
-        alarms: what the operator would have been told; whatever is left at the end fails the test.
-        exchange: the platform itself; through it, the emulator's `world`.
+        alarms: alarms that the operator would have received; any alarm left at the end fails the test.
+        exchange: the platform itself, with the emulator's `world`.
     """
 
     def __init__(self, exchange: Exchange, alarms: list[Alarm], process: DrivenProcess) -> None:
@@ -81,14 +81,14 @@ class DrivenWorld:
         chat_id: int | None = None,
         joined: bool = False,
     ) -> Person:
-        """Make a person who hasn't joined yet.
+        """Create a person, who joins the private chat later.
 
         Args:
-            wallet: rials.
-            coin: the platform's own coin.
-            id: the sender's id, such as the one that a filter `by` knows; None: made up.
-            chat_id: of the private chat; None: made up.
-            joined: they have joined long ago, and no event tells of it.
+            wallet: rials in the wallet.
+            coin: amount of the platform's own coin in the wallet.
+            id: the sender's id, for example for a filter `by`; None for a generated one.
+            chat_id: id of the private chat; None for a generated one.
+            joined: whether the person is a member of the private chat already; no event tells the bot.
 
         Raises:
             AppError: the name or one of the ids is taken.
@@ -112,10 +112,11 @@ class DrivenWorld:
         return person
 
     async def group(self, *members: Person, name: str = "group", id: int | None = None) -> ChatId:
-        """Make a group; its members join one after the other. ``ali.at(chat_id)`` is Ali in it.
+        """Create a group, which its members join one after the other. ``ali.at(chat_id)`` is Ali in the
+        group.
 
         Args:
-            id: of the chat; None: made up.
+            id: id of the chat; None for a generated one.
 
         Raises:
             AppError: the name or the id is taken.
@@ -129,29 +130,30 @@ class DrivenWorld:
     async def waits(
         self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
-        """Let time pass: timeouts end, money that was not captured goes back. It takes no real time."""
+        """Let virtual time pass: timeouts expire, and uncaptured money is refunded. No real time passes."""
         await trio.sleep(seconds + 60 * (minutes + 60 * (hours + 24 * days)))
         self.exchange.pass_time(0)
 
     async def clock_jumps(
         self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
-        """Set the clock of the bot's machine forward, or back if negative; no time passes, nor elsewhere.
+        """Set the clock of the bot's machine forward, or back if negative. No time passes, and no other clock
+        is set.
 
-        Timeouts last as long as before; what waits for a time of day goes by the new one. An alarm,
-        ``clock_jumped``, tells of it, once the bot looks at its clock.
+        Durations keep their length; waits until a time of day follow the new clock. The bot raises the alarm
+        ``clock_jumped`` when it next reads its clock.
         """
         self._process.clock.set_by(round(1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))))
         await trio.lowlevel.checkpoint()
 
     @property
     def faults(self) -> FaultPlan:
-        """Return what goes wrong on the platform's side; add a `Fault` or an `EventFault`."""
+        """Plan of the platform's faults; add a `Fault` or an `EventFault`."""
         return self.exchange.plan
 
     @property
     def switches(self) -> Switches:
-        """Return how the platform behaves where its interface is silent; may be replaced."""
+        """The platform's behaviour where its interface leaves a choice; may be replaced."""
         return self.exchange.world.switches
 
     @switches.setter
@@ -159,34 +161,34 @@ class DrivenWorld:
         self.exchange.world.switches = switches
 
     def refuses(self, *, seconds: float) -> None:
-        """Make the platform unreachable for so long, from now on."""
+        """Make the platform unreachable for `seconds` from now on."""
         self.exchange.outage.begin(seconds)
 
     # --- the bot's process
 
     @property
     def answered(self) -> Mapping[int | None, int]:
-        """Count the bot's answers to events by their status; None: no process was up to answer."""
+        """Number of the bot's answers to events, by HTTP status; None counts events without a process."""
         return self._process.answered
 
     async def crashes(self) -> None:
-        """Kill the bot's process as ``kill -9`` does, and start it again on what the store holds.
+        """Kill the bot's process as ``kill -9`` does, and start it again with the same store.
 
-        As in life, what it had only just sent may come twice.
+        As in production, requests that were sent just before the kill may be sent twice.
         """
         await self._process.kill()
         await self._process.start()
 
     async def restarts(self) -> None:
-        """Stop the bot as a deploy does, and start it again."""
+        """Stop the bot gracefully, as a deploy does, and start it again."""
         await self._process.stop()
         await self._process.start()
 
     def takes_alarm(self, kind: AlarmKind) -> Alarm:
-        """Take the oldest alarm of a kind off the list: the test expected it.
+        """Remove the oldest alarm of this kind from `alarms`, and return it: the test expected this alarm.
 
         Raises:
-            AssertionError: there is none.
+            AssertionError: there is no such alarm.
         """
         for alarm in self.alarms:
             if alarm.kind == kind:
@@ -195,7 +197,7 @@ class DrivenWorld:
         raise AssertionError(f"no alarm {kind} was raised, only {[alarm.kind for alarm in self.alarms]}")
 
     async def transcript(self) -> str:
-        """Return every chat so far, as its people see it: messages, and what was done between them."""
+        """Return every chat so far as its people see it: messages, and other acts in order."""
         await trio.lowlevel.checkpoint()
         world, shown = self.exchange.world, list[str]()
         for person in self._people:
@@ -218,33 +220,39 @@ async def drive(
 ) -> AsyncGenerator[DrivenWorld]:
     """Run a bot on an emulated platform of its own while the block runs, in virtual time.
 
-    The bot runs as in production, but for the network, the time of day and a store in memory. No setting of
-    the environment is read. An alarm that the test doesn't take, such as that of a conversation or a filter
-    that failed, fails the test at the end of the block. What fails the test is raised from the first error of
-    the bot's own code, if there was one: pytest shows its lines, and ``--pdb`` opens there.
+    The bot runs as in production, except for the network, the wall clock and a store in memory. No
+    environment
+    variable is read. An alarm that the test doesn't take fails the test at the end of the block; for example,
+    a
+    failed conversation or filter raises an alarm. A failure of the test has the first error of the bot's own
+    code as
+    its cause, if there was one: pytest shows its lines, and ``--pdb`` opens there.
 
     Args:
         provided: values in place of resources; see `provide`.
-        app: the application that the bot is mounted into; it is served in the same virtual time, and
+        app: application into which the bot is mounted; it runs in the same virtual time, and
             ``app.test_client()`` reaches it.
-        switches: how the platform behaves where its interface is silent.
-        seed: of the platform's chance: the same seed, the same ids.
-        attempts: how often the platform posts an event, a second apart, that the bot doesn't answer.
-        replay_check: run each conversation's journal again after each answer, to see whether a restart would
-            bring it back. What the code does between its operations is done once more by that: a test that
-            counts such things turns it off. The order of a set is the same in both runs.
-        steps: what steps return in place of being run, by the name of their function, one after the other,
-            the last again and again; an exception is raised. A step that isn't named runs. Resources that
-            are not provided stay closed, and no background task runs.
-        start: the aware time at which the block begins; None: Saturday, 2 January 2027, 9:00 UTC.
+        switches: the platform's behaviour where its interface leaves a choice.
+        seed: seed of the platform's random numbers: the same seed gives the same ids.
+        attempts: how often the platform posts an event that the bot doesn't answer, a second apart.
+        replay_check: whether to replay each conversation's journal after each answer, to check that a restart
+            would restore the conversation. The replay repeats the code between operations, so a test that
+            counts
+            effects of that code turns the check off. Sets iterate in the same order in both runs.
+        steps: outcomes of steps by the name of their function, used one after the other, the last repeatedly;
+            an
+            exception is raised. Steps without an entry run. With `steps`, resources that aren't provided stay
+            closed, and no background task runs.
+        start: aware time at which the block begins; None: Saturday, 2 January 2027, 9:00 UTC.
 
     Raises:
-        ConfigError: time isn't virtual; or the bot can't start.
-        NondeterminismError: a conversation doesn't repeat itself: the replay-check; names the line.
-        AssertionError: alarms were left; or what the test waits for can't come: every task waits and nothing
-            is due, or time has jumped a hundred thousand times while the test's own task waited without a
-            deadline, and no request went to or from the platform. Says which task waits where, and for what.
-            A test that polls, or a bot that goes on sending, keeps that from being found out.
+        ConfigError: time isn't virtual, or the bot can't start.
+        NondeterminismError: the replay-check found that a conversation doesn't repeat itself; names the line.
+        AssertionError: alarms were left, or the test waits for ever. A test waits for ever if every task
+            waits and
+            nothing is due. The same applies if time has jumped 100,000 times while the test's own task waited
+            without a deadline, and no request went to or from the platform. The error lists where each task
+            waits, and for what. Tests that poll, and bots that keep sending, hide such a wait.
 
     Examples:
         >>> async def test_hello(autojump_clock: object) -> None:
@@ -267,9 +275,9 @@ async def drive(
             post,
             base_url=f"http://{_AUTHORITY}",
             switches=switches,
-            # Play money and play ids: what matters is that a failing test fails again.
+            # Not secret: with the same seed, a failing test fails again.
             chance=random.Random(seed),
-            # The platform's machine has a clock of its own.
+            # The platform's machine has its own clock, which `clock_jumps` doesn't set.
             clock=ShiftedClock(VirtualWallClock(at)),
             push=PushSettings(attempts=attempts),
         )
@@ -326,18 +334,18 @@ async def drive(
             + "\n".join(f"{alarm.kind}: {alarm.text}" for alarm in alarms)
         )
     if failure is not None:
-        # Outside of all nurseries: a test's author wants to read the assertion, not a tree of groups.
+        # Raised outside all nurseries: authors want to read the assertion, not a tree of groups.
         raise failure from failure.__cause__ or _to_be_shown(failures)
 
 
 def _with_closed(bot: Bot, provided: Sequence[Provided]) -> Sequence[Provided]:
-    """Return a stand-in for each resource that isn't provided."""
+    """Return `provided`, and a placeholder for each resource that isn't provided."""
     given = {one.resource for one in provided}
     return [*provided, *(one for one in apart(bot)[1] if one.resource not in given)]
 
 
 def _to_be_shown(failures: Sequence[Exception]) -> BaseException | None:
-    """Return the first error of the bot, with its author's frames alone; None if it had none."""
+    """Return the bot's first error, cut to the author's frames, and record its causes; None without one."""
     if not failures:
         return None
     cause: BaseException | None = failures[0]

@@ -1,6 +1,6 @@
-"""The bot's process in a test: it starts, is killed, starts again on the same store, and stops.
+"""The bot's process in a test: start, kill, start again on the same store, and stop.
 
-A kill cuts the process off: the store stays as it was, and no request leaves any more.
+A kill disconnects the process: its store no longer changes, and no request is sent.
 """
 
 from __future__ import annotations
@@ -33,32 +33,34 @@ from ..wire.encode import Body
 from ..wire.ids import ChatId
 from .virtual import VirtualWallClock
 
-# The application's own shutdown has a deadline of its own; nothing in a test takes this long.
+# The application's shutdown has its own deadline; nothing in a test takes this long.
 _PATIENCE: Final = 3600.0
 
 
 @final
 class Crashable:
-    """One process's hold on the store and on the network; `die` lets go of both at once.
+    """One process's access to the store and the network, which `die` cuts at once.
 
-    While the process is torn down, it still acts as a killed one could not: its writes are dropped, its
-    requests never leave.
+    During the teardown of a killed process its code still runs: its writes are dropped, and its requests are
+    never
+    sent.
     """
 
     def __init__(self) -> None:
         self.dead = False
 
     def die(self) -> None:
-        """Let no write reach the store, and no request the network, from now on."""
+        """Drop the process's writes and requests from now on."""
         self.dead = True
 
 
 @final
 class InsideTransport(httpx.AsyncBaseTransport):
-    """Carries requests to an ASGI application in the same process.
+    """Sends requests to an ASGI application in the same process.
 
-    An answer that the application does not finish is a connection that broke, and while there is an outage
-    none can be made: the client sees what it would see over a network.
+    The client sees the errors of a real network: an unfinished answer is a broken connection, and during an
+    outage
+    connections are refused.
     """
 
     def __init__(self, app: AsgiApp, outage: Outage) -> None:
@@ -68,14 +70,14 @@ class InsideTransport(httpx.AsyncBaseTransport):
         self._inner = httpx.ASGITransport(self._whole)  # pyright: ignore[reportArgumentType]
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Carry one request."""
+        """Send one request, or raise ConnectError during an outage."""
         if self._refusing:
             await trio.lowlevel.checkpoint()
             raise httpx.ConnectError("nobody listens: the emulator refuses connections", request=request)
         return await self._inner.handle_async_request(request)
 
     async def keep_refusing(self) -> None:
-        """Refuse connections while there is an outage, until cancelled."""
+        """Refuse connections during outages, until cancelled."""
         while True:
             await self._outage.wait_begin()
             self._refusing = True
@@ -98,14 +100,14 @@ class InsideTransport(httpx.AsyncBaseTransport):
 
 @final
 class CrashableTransport(httpx.AsyncBaseTransport):
-    """Requests of a process that may die."""
+    """Transport of a process that can be killed."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport, mortal: Crashable) -> None:
         self._inner = inner
         self._mortal = mortal
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Carry one request, unless it is too late."""
+        """Send one request; wait for ever if the process is dead."""
         if self._mortal.dead:
             await trio.sleep_forever()
         return await self._inner.handle_async_request(request)
@@ -113,9 +115,9 @@ class CrashableTransport(httpx.AsyncBaseTransport):
 
 @final
 class CrashableStore:
-    """The store of a process that may die; the store itself lives on.
+    """Store of a process that can be killed; the stored rows outlive the process.
 
-    Here is what writes; what only reads is passed on.
+    The methods here write. All other attributes are those of `inner`.
     """
 
     def __init__(self, inner: Store, mortal: Crashable) -> None:
@@ -157,7 +159,7 @@ class CrashableStore:
         return self._mortal.dead or self._inner.note_consumed(seqs)
 
     def __setitem__(self, slot: int, number: int, /) -> None:
-        """Note what is at work; see `at_work`."""
+        """Record a conversation as being at work; see `at_work`."""
         if not self._mortal.dead:
             self._inner.at_work[slot] = number
 
@@ -173,20 +175,20 @@ class CrashableStore:
 
 @final
 class DrivenProcess:
-    """Runs the bot, by itself or inside the application that it is mounted into, again and again.
+    """Runs the bot, alone or inside the application that mounts it, in one process after another.
 
     Args:
-        nursery: where it runs.
-        app: the application that the bot is mounted into, or None.
-        rows: what the store holds; each process opens it anew.
-        on_alarm: told of each alarm.
-        on_failure: told of each error of the bot's own code.
+        nursery: nursery for the process's tasks.
+        app: application into which the bot is mounted, or None.
+        rows: contents of the store, which each process opens again.
+        on_alarm: called with each alarm.
+        on_failure: called with each error of the bot's own code.
         replays: checks each conversation while it runs, or None.
-        instead: what runs in place of each step's function, and of background tasks; None: they run.
+        instead: replaces the functions of steps, and suppresses background tasks; None: all of them run.
 
     Attributes:
-        clock: of its machine.
-        answered: how often an event was answered with this status; None while no process runs.
+        clock: wall clock of the process's machine.
+        answered: number of answers to events by HTTP status; None counts events without a running process.
     """
 
     def __init__(
@@ -227,24 +229,24 @@ class DrivenProcess:
         self._starting = trio.Lock()
 
     async def start(self) -> None:
-        """Start, and return once events are accepted; do nothing while a process runs.
+        """Start a process, and return once it accepts events; do nothing while a process runs.
 
-        It runs already where two tasks of a test killed the same process, and the other has started it again.
+        A process runs already if two tasks of a test killed the same process and the other task restarted it.
         """
         async with self._starting:
             if self._stopped.is_set():
                 await self._nursery.start(self._live)
 
     async def stop(self) -> None:
-        """Stop as a deploy does: come to rest within the grace period."""
+        """Stop the process gracefully within its grace period, as a deploy does."""
         self._stop.set()
         with trio.move_on_after(_PATIENCE):
             await self._stopped.wait()
 
     async def kill(self) -> None:
-        """Die as by ``kill -9``: what was not written is forgotten, what was not sent never leaves.
+        """Kill the process as ``kill -9`` does: unwritten data is lost, unsent requests are never sent.
 
-        A process that is being started comes up first.
+        A process that is starting finishes its start first.
         """
         while self._starting.locked():
             async with self._starting:
@@ -255,7 +257,7 @@ class DrivenProcess:
             await self._stopped.wait()
 
     async def take(self, body: Body) -> int | None:
-        """Answer an event as the webhook would; None while no process runs, or when it dies meanwhile."""
+        """Return the webhook's HTTP status for an event; None if no process runs or it dies meanwhile."""
         status = await self._accept(body)
         self.answered[status] += 1
         return status
@@ -268,7 +270,7 @@ class DrivenProcess:
         try:
             outcome = await inbox.accept(body.content_type, body.data)
         except trio.ClosedResourceError:
-            return None  # it came at the very end of a stop
+            return None  # the event came at the very end of a stop
         if mortal.dead:
             return None
         match outcome:
@@ -310,7 +312,7 @@ class DrivenProcess:
         finally:
             if self._mortal.dead:
                 self._rows.crashed()
-            # The next process knows nothing that this one has only met.
+            # The next process must not have classes that only this one has met.
             forget_met()
             self._intake = None
             self._stopped.set()
@@ -319,7 +321,7 @@ class DrivenProcess:
         self._intake = intake
 
     def _alarm(self, alarm: Alarm) -> None:
-        # It is the test that kills it time and again.
+        # The test itself causes the crash loop.
         if not self._mortal.dead and alarm.kind != "crash_loop":
             self._on_alarm(alarm)
 
@@ -329,9 +331,9 @@ async def _served(app: QuartTrio) -> AsyncGenerator[None]:
     """Run an application's lifespan as a server would, without a server.
 
     Raises:
-        ConfigError: it did not start, or came to no good end; with its own words.
+        ConfigError: startup or shutdown failed; the error contains the application's message.
     """
-    # Not by the application's own test_app(): that corrupts Trio's nurseries when it is cancelled or fails.
+    # The application's own test_app() corrupts Trio's nurseries when it is cancelled or fails.
     asked, heard = trio.open_memory_channel[Message](2)
     said, told = trio.open_memory_channel[Message](4)
 

@@ -1,4 +1,4 @@
-"""The promises that a simulation checks: what broke one, and where that can be looked at."""
+"""The promises that a simulation checks, and where a broken one can be inspected."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .driving import DrivenWorld
 
 _LIVES: Final = 1_000_000
 _ROWS: Final = 1_000
-# The platform's longest delays and our retries, in milliseconds.
+# Longest delay of the platform plus the bot's retries, in milliseconds.
 _LATE: Final = 60_000
-# What goes wrong on the platform's side may ring these; they are not the bot's fault. Those about money are
-# the promise kept: an operator is told in time of what the bot could not find out, or was not to take.
+# Alarms that faults of the platform may cause without a fault of the bot. The alarms about money keep a
+# promise: they inform an operator in time about payments that the bot could not check or must not take.
 _OF_FAULTS: Final[frozenset[AlarmKind]] = frozenset(
     {
         "outbox_held",
@@ -36,8 +36,8 @@ _OF_FAULTS: Final[frozenset[AlarmKind]] = frozenset(
         "maybe_paid_again",
     }
 )
-# And these what people do: they pay for what is over, the platform declines a payment, they leave with a
-# button on their screen.
+# Alarms that people's acts may cause: a payment for something that is over, a declined payment, or leaving
+# with a button on the screen.
 _OF_PEOPLE: Final[frozenset[AlarmKind]] = frozenset(
     {"inbox_half_full", "paid_will_lapse", "declined_by_code", "button_still_live"}
 )
@@ -49,20 +49,20 @@ PROMISES: Final = {
     "captured": "no money was captured twice",
     "alarms": "no alarm was rung without reason",
 }
-"""What is looked at in the end, in words."""
+"""The checked promises, in words."""
 
 
 @final
 @guarded
 class BrokenPromise:
-    """What broke a promise.
+    """A violation of a promise.
 
     Attributes:
-        name: of the promise, in `PROMISES`.
-        text: what broke it, in words.
-        chat_id: where; None where that isn't known.
-        at: when, in wall milliseconds; None for where the conversation stands.
-        alarm: which alarm tells of it.
+        name: name of the promise, a key of `PROMISES`.
+        text: description of the violation.
+        chat_id: chat of the violation; None if unknown.
+        at: wall milliseconds of the violation; None for the conversation's present state.
+        alarm: the alarm that reported the violation, if one did.
     """
 
     name: str
@@ -75,12 +75,12 @@ class BrokenPromise:
 @final
 @guarded(kw_only=True)
 class Circumstances:
-    """What people did and the platform failed at, which explains some of what would else be a broken promise.
+    """People's acts and the platform's faults, which may explain an apparent violation.
 
     Attributes:
-        outages: from when until when, in wall milliseconds.
-        left: when people left their chats.
-        faults: whether anything went wrong on the platform's side.
+        outages: begin and end of each outage, in wall milliseconds.
+        left: times at which people left, by chat, in wall milliseconds.
+        faults: whether any fault of the platform was planned.
     """
 
     outages: Sequence[tuple[int, int]]
@@ -89,7 +89,7 @@ class Circumstances:
 
 
 def broken_so_far(world: DrivenWorld, around: Circumstances) -> Iterator[BrokenPromise]:
-    """Yield what is broken whatever comes: money that was taken twice, and alarms."""
+    """Yield the violations that later events can't repair: money captured twice, and unexplained alarms."""
     for bill in world.exchange.world.bills:
         captures = sorted(taking.captured_at for taking in bill.takings if taking.captured_at is not None)
         if len(captures) > 1:
@@ -102,7 +102,7 @@ def broken_so_far(world: DrivenWorld, around: Circumstances) -> Iterator[BrokenP
 
 
 async def broken_in_the_end(bot: Bot, world: DrivenWorld, around: Circumstances) -> Sequence[BrokenPromise]:
-    """Return what is broken when all has been well for a while; the same as often as it was."""
+    """Return all violations after a quiet period; one entry for each occurrence."""
     return [*await _unhandled(bot), *_unanswered(world, around), *broken_so_far(world, around)]
 
 
@@ -126,28 +126,29 @@ def _unanswered(world: DrivenWorld, around: Circumstances) -> Iterator[BrokenPro
             and now - one.at > 60_000
             and not _of_form(chat, one)
             and not any(begin <= one.at <= end for begin, end in around.outages)
-            # Its event was late, or the answer: by then the platform refused it.
+            # The event or the answer may have been late: the platform refuses answers to people who have
+            # left.
             and not any(one.at <= at <= one.at + _LATE for at in around.left.get(chat.id, ()))
         ]
-        # A person who has left hears nothing any more.
+        # A person who has left gets no answers.
         if silent and chat.members:
             what = f"{len(silent)} presses in chat {chat.id} were never answered"
             yield BrokenPromise("answered", what, chat.id, silent[0])
 
 
 def in_words(broken: Sequence[BrokenPromise]) -> list[str]:
-    """Return what broke promises, each once and how often; in the order of the promises."""
+    """Return the descriptions of violations with their counts, in the order of the promises."""
     found = Counter(one.text for one in sorted(broken, key=lambda one: [*PROMISES].index(one.name)))
     return [what if times == 1 else f"{what} ({times} times)" for what, times in found.items()]
 
 
 def kept_by(broken: Sequence[BrokenPromise]) -> list[str]:
-    """Return the promises that held, in words."""
+    """Return the descriptions of the promises that held."""
     return [words for name, words in PROMISES.items() if name not in {one.name for one in broken}]
 
 
 def _waits_in_rooms(bot: Bot) -> int:
-    """Count the signals that rooms which run have not asked for yet."""
+    """Return the number of signals in the mailboxes of running rooms."""
     work = bot._work  # pyright: ignore[reportPrivateUsage]
     lives = list[Mapping[str, object]]() if work is None else work.dispatcher.portraits(_LIVES)
     rooms = [life for life in lives if not is_chat(ChatId(cast("int", life["chat_id"])))]
@@ -155,29 +156,31 @@ def _waits_in_rooms(bot: Bot) -> int:
 
 
 def _explained(alarm: Alarm, around: Circumstances) -> bool:
-    """Return whether the faults or the people account for this alarm, so that it breaks no promise."""
+    """Whether faults of the platform or people's acts explain the alarm, so that it breaks no promise."""
     if alarm.kind == "token_refused":
-        # When several have left, and no other chat is written to, it looks just like a refused token.
+        # If several people have left and the bot writes to no other chat, the refusals look like a refused
+        # token.
         return len(around.left) > 1
-    # Nothing that the bot's author could have done would have made the platform take it.
+    # The author could not have prevented the platform's decline.
     declined = alarm.kind == "conversation_crashed" and PaymentDeclinedError.__name__ in alarm.text
     return declined or alarm.kind in _OF_PEOPLE or (around.faults and alarm.kind in _OF_FAULTS)
 
 
 def _of_form(chat: PlatformChat, pressed: Pressed) -> bool:
-    """Return whether a form was sent: it has an id, too, but no bot answers it (interface section 4.1)."""
+    """Whether a form was sent: it has an id too, but no bot answers it (interface section 4.1)."""
     entry = chat.entries.get(pressed.message_id)
     return entry is not None and entry.form is not None
 
 
-# --- where it broke
+# --- the place of a violation
 
 
 async def journals_of(bot: Bot, broken: BrokenPromise) -> list[list[Mapping[str, object]]]:
-    """Return the journals of the chat in which it broke, as an operator is told them.
+    """Return the journals of the chat of a violation, in the operator's format.
 
-    The first is that of the conversation that broke it. There are none where no conversation did, or where it
-    has ended well since.
+    The first journal is that of the conversation which broke the promise. The result is empty if no
+    conversation broke
+    it, or if that conversation has ended without an error since.
     """
     work = bot._work  # pyright: ignore[reportPrivateUsage]
     if work is None:
@@ -201,7 +204,7 @@ def _conversation_of(broken: BrokenPromise, rows: Sequence[ConversationRow]) -> 
     if (alarm := broken.alarm) is not None:
         words = f"{alarm.key} {alarm.text}".split()
         ill = (row for row in rows if (row.error or row.parked_because) and row.route in words)
-        # Whichever came first rang it.
+        # The first failure raised the alarm.
         return min(ill, key=lambda row: row.updated_at, default=None)
     of_chat = [row for row in rows if row.chat_id == broken.chat_id]
     before = [row for row in of_chat if broken.at is None or row.started_at <= broken.at]

@@ -1,15 +1,15 @@
-"""`simulate`: a crowd of random people, a platform that fails, a process that is killed, in virtual time.
+"""`simulate`: a crowd of random people, a failing platform and kills of the process, in virtual time.
 
-What they do follows from the seed, so a run that breaks a promise can be had again. What is checked at the
-end, when everything has been well for an hour:
+The seed determines all acts, so a run that breaks a promise can be repeated. At the end, after an hour
+without
+faults, these promises are checked:
 
-* each event that was answered 200 has been handled: nothing is left in the inbox but signals that wait;
+* each event that was answered 200 has been handled: the inbox contains only signals that wait;
 * each press has been answered, so that no button shows its waiting mark for ever;
-* no alarm was rung but those that the platform's own failures, or what people do, explain;
+* all alarms are explained by the platform's faults or by people's acts;
 * no money was captured more than once.
 
-Chance repeats itself: what a seed decides must not be decided again by Trio's scheduler, nor by how fast a
-thread is.
+For a repeatable run, Trio's scheduler and the speed of threads must not add randomness to the seed's.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ from .promises import (
     kept_by,
 )
 
-# An hour in which all goes well: retries, backoff and what people are told come to their end.
+# Hours without faults at the end, in which retries, backoff and messages to people are completed.
 _QUIET_HOURS: Final = 1.5
 _WALLET: Final = 1_000_000
-# The platform's own losses would look like the bot's: it tries until the process is there again.
+# Events that the platform gives up would look like events that the bot lost, so the platform keeps trying.
 _ATTEMPTS: Final = 10_000
-# Not the answer to a press: it is never tried again, since it is worth nothing when it is late.
+# Answers to presses are left out: they are never retried, since a late answer is useless.
 _FAILING: Final = tuple(kind.path for kind in OPERATIONS if kind.traits.lane != "answer")
 _WORDS: Final = (
     "hi",
@@ -83,24 +83,24 @@ _WORDS: Final = (
     "می‌خواهم",
     "😀",
 )
-# A picture of one pixel.
+# An image of one pixel.
 _PIXEL: Final = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
     "0000000d49444154789c6360f8cfc000000301010018dd8db00000000049454e44ae426082"
 )
-# Most people get through; the rest meet one of the interface's codes (section 2.4).
+# Most payments succeed; the others get one of the interface's error codes (section 2.4).
 _CODES: Final = (*(None for _ in range(10)), 1000, 1001, 1002, 1003, 1004)
 _LOOKS_BACK: Final = 3
 _NUMBERS: Final = ("2", "17")
 _GIVES_UP: Final = 0.01
-"""How often who is asked something writes a command: at one half, no order was ever paid."""
+"""Probability that an asked person writes a command. At one half, no order was ever paid."""
 _WANTED: Final = {
     getattr(texts, field.name): field.name
     for texts in (Texts.english(), Texts.persian())
     for field in attrs.fields(Texts)
     if field.name.startswith("want_")
 }
-"""What people are told who have answered with something else, and what they send then."""
+"""The bot's reply to a wrong kind of answer, and the kind of content that people send then."""
 _PRESSED: Final = ("want_choice", "want_form", "want_payment")
 _CONTENTS: Final[Mapping[str, Sequence[Content]]] = {
     "want_text": _WORDS,
@@ -112,7 +112,7 @@ _CONTENTS: Final[Mapping[str, Sequence[Content]]] = {
 _USUAL: Final = {"want_text": 70, "want_location": 15, "want_contact": 10, "want_image": 5}
 
 Impulse: TypeAlias = Callable[[Person], Awaitable[None]]
-"""What a random person does next."""
+"""The next act of a random person."""
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -121,15 +121,15 @@ Ts = TypeVarTuple("Ts")
 @final
 @guarded(kw_only=True)
 class Plan:
-    """How to simulate: for how long, with how many people, and what goes wrong.
+    """Parameters of a simulation: duration, people and faults.
 
     Attributes:
-        seed: the same seed, the same run.
-        chats: people with a chat each.
-        groups: groups besides, in each of which some of them are members.
-        hours: of virtual time.
-        crashes: how often the process is killed.
-        faults: about how many of the platform's answers and deliveries go wrong, of each hundred.
+        seed: seed of all random numbers: the same seed gives the same run.
+        chats: number of people, each with a private chat.
+        groups: number of groups; each person is a member of at most two.
+        hours: virtual hours.
+        crashes: number of kills of the process.
+        faults: approximate percentage of the platform's answers and deliveries that go wrong.
     """
 
     seed: int = 0
@@ -143,17 +143,17 @@ class Plan:
 @final
 @guarded(kw_only=True)
 class SimulationResult:
-    """How a simulation ended.
+    """Result of a simulation.
 
     Attributes:
-        acts: what people did.
-        events: what was posted to the bot and answered 200.
-        messages: what the bot sent.
-        faults: what went wrong on the platform's side, by what it was.
-        routes: how many conversations of each route began, for all routes of the bot.
-        kept: the promises that held, in words.
-        broken: the promises that were broken, in words; empty when all is well.
-        digest: of all that people saw, so that two runs can be compared.
+        acts: number of people's acts.
+        events: number of events that the bot answered 200.
+        messages: number of messages that the bot sent.
+        faults: number of the platform's faults, by kind.
+        routes: number of conversations that began, for each route of the bot.
+        kept: descriptions of the promises that held.
+        broken: descriptions of the broken promises; empty if all held.
+        digest: digest of everything that people saw, for comparing two runs.
     """
 
     plan: Plan
@@ -174,13 +174,14 @@ async def simulate(
     app: QuartTrio | None = None,
     progress: Callable[[float], None] = lambda part: None,
 ) -> SimulationResult:
-    """Let a crowd use the bot, and see whether it keeps its promises.
+    """Run a crowd of random people against the bot, and check the bot's promises.
 
-    Needs virtual time, as `drive` does. Trio's scheduler and the global `random` are seeded for it, and what
-    the bot hands to `trio.to_thread` is done at once, in the loop's own thread.
+    Needs virtual time, as `drive` does. During the simulation, Trio's scheduler and the global `random` are
+    seeded, and
+    functions that the bot passes to `trio.to_thread` run at once in the loop's own thread.
 
     Args:
-        progress: told what part of the time is over, from 0 to 1.
+        progress: called with the part of the time that has passed, from 0 to 1.
     """
     return await _simulate(bot, plan, provided, app, progress, None)
 
@@ -188,14 +189,14 @@ async def simulate(
 @final
 @attrs.define(kw_only=True)
 class FirstBroken:
-    """The first promise that a crowd found broken; see `simulate_until_broken`.
+    """The first broken promise of a simulation; see `simulate_until_broken`.
 
     Attributes:
-        promise: None as long as there is none.
-        journals: of the chat where it broke, as an operator is told them; that of the conversation first.
-        person: whose chat that is; "" for nobody's.
-        events: when the newest events happened, in wall milliseconds, and who did what they tell.
-        kills: when the process was killed before that, in wall milliseconds.
+        promise: the violation; None as long as there is none.
+        journals: journals of its chat in the operator's format, that of the conversation first.
+        person: name of the chat's person; "" for a chat without one.
+        events: newest events: wall milliseconds, and the person who acted.
+        kills: kills of the process before the violation, in wall milliseconds.
     """
 
     promise: BrokenPromise | None = None
@@ -208,12 +209,12 @@ class FirstBroken:
 async def simulate_until_broken(
     bot: Bot, plan: Plan, found: FirstBroken, *, progress: Callable[[float], None] = lambda part: None
 ) -> SimulationResult:
-    """Simulate as `simulate` does, and end soon after a promise is broken that nothing can mend.
+    """Simulate as `simulate` does, and end soon after a violation that can't be repaired.
 
-    What happens up to there is the same: nothing is done that would change a later draw.
+    Until then the run equals that of `simulate`: the checks draw no random numbers.
 
     Args:
-        found: is told which one it was, or which one was broken in the end.
+        found: receives the violation, or the first one found at the end.
     """
     return await _simulate(bot, plan, (), None, progress, found)
 
@@ -272,7 +273,7 @@ async def _lived(
             messages=sum(entry.author is None for chat in chats for entry in chat.entries.values()),
             faults=dict(faults.most_common()),
             routes={route.name: begun[route.name] for route in table_of(bot).routes},
-            # Of what can be known in the end only, nothing is said before.
+            # Promises that are only checked at the end aren't listed after an early end.
             kept=kept_by(broken) if whole else [],
             broken=in_words(broken),
             digest=sha256((await _shown(world, groups)).encode()).hexdigest()[:12],
@@ -281,7 +282,7 @@ async def _lived(
 
 @contextmanager
 def _hooked(bot: Bot, hook: Hook) -> Generator[None]:
-    """Have a hook around all routes of a bot while the block runs."""
+    """Add a hook around all routes of a bot while the block runs."""
     hooks = bot._hooks  # pyright: ignore[reportPrivateUsage]
     hooks.append(hook)
     try:
@@ -291,14 +292,14 @@ def _hooked(bot: Bot, hook: Hook) -> Generator[None]:
 
 
 def words_of(bot: Bot) -> Sequence[str]:
-    """Return what the bot's routes wait for: commands and texts; always in the same order."""
+    """Return the commands and texts that the bot's routes wait for, in a fixed order."""
     table = table_of(bot)
     routes = (*table.interrupts, *table.asides, *table.conversations)
     return sorted({word for route in routes for word in route.filter.words})
 
 
 async def _shown(world: DrivenWorld, groups: Sequence[ChatId]) -> str:
-    """Write down every chat, as its people see it."""
+    """Return every chat's transcript, as its people see it."""
     platform = world.exchange.world
     lines = (line for group in groups for line in told_chat(platform, platform.chat(group)))
     return "\n".join((await world.transcript(), *lines))
@@ -319,8 +320,8 @@ async def _tell(
 async def _look_at(
     bot: Bot, world: DrivenWorld, crowd: _Crowd, promise: BrokenPromise, found: FirstBroken
 ) -> None:
-    """Note what was where a promise was broken."""
-    # The end may have come between a kill and the next start.
+    """Record the circumstances of a violation in `found`."""
+    # The run may have ended between a kill and the next start.
     await world._process.start()  # pyright: ignore[reportPrivateUsage]
     found.promise, found.kills = promise, list(crowd.kills)
     found.journals = await journals_of(bot, promise)
@@ -335,7 +336,7 @@ async def _look_at(
 
 @final
 class _Crowd:
-    """The people, and what goes wrong around them."""
+    """The simulated people, and the faults around them."""
 
     def __init__(
         self, world: DrivenWorld, plan: Plan, groups: Sequence[ChatId], words: Sequence[str]
@@ -352,7 +353,7 @@ class _Crowd:
         self.kills: list[int] = []
 
     def circumstances(self) -> Circumstances:
-        """Return what they did, and what went wrong, so far."""
+        """Return people's acts and the faults so far."""
         return Circumstances(outages=self.outages, left=self.left, faults=self.faults > 0)
 
     @property
@@ -360,12 +361,12 @@ class _Crowd:
         return self._world.exchange
 
     async def live(self, number: int, seed: str) -> None:
-        """Act as one person for the whole time: now and then a burst of acts, some seconds apart."""
+        """Act as one person for the whole time: bursts of acts, some seconds apart."""
         chance = random.Random(seed)
         person = self._world.user(
             f"Person {number}", wallet=chance.choice((0, _WALLET, _WALLET, _WALLET)), coin=100
         )
-        # Nobody is in more than two, so that some of them know each other and most don't.
+        # Each person is in two groups at most, so that some people share a group and most don't.
         mine = chance.sample(self._groups, min(len(self._groups), 2)) if self._groups else []
         places = [person, *(person.at(group) for group in mine)]
         inside = set[ChatId]()
@@ -374,7 +375,7 @@ class _Crowd:
             for _ in range(chance.randint(1, 32)):
                 if trio.current_time() >= self._until:
                     return
-                # The screen may have changed under the finger.
+                # The screen may have changed since the person chose.
                 place = places[0] if len(places) == 1 else chance.choice(places)
                 with suppress(AppError, ImpossibleActError):
                     await self._act(place, chance, inside)
@@ -382,7 +383,7 @@ class _Crowd:
                 await trio.sleep(chance.choice((0.1, 1, 3, 10, 60)) * chance.random())
 
     async def _act(self, person: Person, chance: random.Random, inside: set[ChatId]) -> None:
-        """Perform one act of a person in one chat; `inside` are the chats that they have joined."""
+        """Do one act of a person in one chat; `inside` contains the chats that the person has joined."""
         if person.chat_id not in inside:
             await person.joins()
             inside.add(person.chat_id)
@@ -398,12 +399,12 @@ class _Crowd:
         await wanted(person)
 
     async def break_things(self, chance: random.Random) -> None:
-        """Plan faults, so many of each hundred."""
+        """Plan the percentage of faults that the plan asks for."""
         if not self._plan.faults:
             return
         while trio.current_time() < self._until:
             await trio.sleep(chance.expovariate(1 / 30))
-            # Unused faults are replaced, or faults of rare operations would be all that is left.
+            # Unused faults are replaced; otherwise only faults of rare operations would remain.
             self._world.faults.clear()
             for _ in range(math.ceil(self._plan.faults)):
                 self._world.faults.add(_fault(chance))
@@ -414,7 +415,7 @@ class _Crowd:
                 self._world.refuses(seconds=seconds)
 
     async def kill(self, chance: random.Random) -> None:
-        """Kill the process at random moments."""
+        """Kill the process at random times."""
         moments = sorted(chance.uniform(0, self._plan.hours * 3600) for _ in range(self._plan.crashes))
         began = self._until - self._plan.hours * 3600
         for moment in moments:
@@ -425,15 +426,15 @@ class _Crowd:
             await self._world.crashes()
 
 
-# --- what a random person does, from what is on the screen
+# --- people's acts, chosen from the screen
 
 
 def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: Sequence[str]) -> Impulse:
-    """Choose what a person does who looks at this chat.
+    """Choose the next act of a person who looks at this chat.
 
     Args:
-        invoice: there is one that could be paid.
-        words: what the bot waits for, such as its commands: half of what is said unasked is one of them.
+        invoice: whether there is an invoice that could be paid.
+        words: words that the bot waits for, such as its commands; half of the unasked texts are one of these.
     """
     if invoice and chance.random() < 0.5:
         return _paying(None, chance)
@@ -442,10 +443,10 @@ def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: 
     offered = [entry for entry in told if entry.form is not None or any(entry.buttons())]
     newest = entries[-1] if entries else None
     wanted = _WANTED.get(str(newest.content), "") if newest is not None and newest in told else ""
-    # Who is asked for a text seldom presses what was asked before; who is asked anything seldom gives up.
+    # A person asked for a text seldom presses older buttons; an asked person seldom gives up.
     at_hand = newest not in told or wanted in _PRESSED or newest in offered[-1:]
     if offered and chance.random() < (0.8 if at_hand else 0.2):
-        # Mostly the newest; sometimes a button that ought to be gone.
+        # Mostly the newest message; sometimes an older one, with buttons that should be gone.
         entry = offered[-1] if chance.random() < 0.9 else chance.choice(offered[-_LOOKS_BACK:])
         if (answer := _answer(entry, chance)) is not None:
             return answer
@@ -453,7 +454,7 @@ def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: 
         keys = [key.label for row in chat.reply_keyboard.rows for key in row]
         if keys:
             return _pressing(chance.choice(keys))
-    # What was said a moment ago may be answered yet.
+    # The bot may still answer a text of a moment ago.
     is_asked = any(entry in told for entry in entries[-_LOOKS_BACK:])
     if words and chance.random() < (_GIVES_UP if is_asked else 0.5):
         return _saying(chance.choice(words))
@@ -485,7 +486,7 @@ def _pressing(label: str, times: int = 1) -> Impulse:
 
 def _paying(label: str | None, chance: random.Random) -> Impulse:
     code = chance.choice(_CODES)
-    # After these codes nobody knows, not even the person, whether the money went.
+    # After these codes not even the person can know whether the money was taken.
     taken = code in (1001, 1004) and chance.random() < 0.3
     return lambda person: person.pays(label, code=code, taken=taken, invoice=label is None, within=0)
 
@@ -502,7 +503,7 @@ def _filled(form: Form, chance: random.Random) -> Mapping[str, str]:
             case Checkbox():
                 values[field.name] = chance.choice(("", "true"))
             case _:
-                # A form with a number in it would be sent in vain nearly always.
+                # With random words alone, a form with a number field would nearly always be refused.
                 values[field.name] = chance.choice(_NUMBERS if chance.random() < 0.5 else _WORDS)
     return values
 
@@ -513,7 +514,7 @@ def _content(chance: random.Random, wanted: str) -> Content:
     return chance.choice(_CONTENTS[wanted])
 
 
-# --- what goes wrong
+# --- faults
 
 
 def _fault(chance: random.Random) -> Fault | EventFault:
@@ -539,12 +540,13 @@ def _fault(chance: random.Random) -> Fault | EventFault:
 
 @contextmanager
 def seeded(seed: int | str) -> Generator[None]:
-    """Seed Trio's scheduler and the global `random` while the block runs; then both go on as before.
+    """Seed Trio's scheduler and the global `random` while the block runs; restore both states afterwards.
 
     May be entered around `trio.run`, or within it.
     """
-    # Outbox pauses draw from the global generator; Trio shuffles what is ready by one of its own, which it
-    # keeps for exactly this use (pytest-trio and hypothesis do the same) but has no public name for.
+    # Outbox pauses use the global generator. Trio shuffles ready tasks with its own generator, which is kept
+    # for
+    # exactly this use (pytest-trio and hypothesis use it too) but has no public name.
     run = vars(import_module("trio._core._run"))
     shuffler: random.Random = run["_r"]
     before, shuffling, allowed = (
@@ -565,9 +567,9 @@ def seeded(seed: int | str) -> Generator[None]:
 
 @contextmanager
 def without_threads() -> Generator[None]:
-    """Do at once what would be done in a thread, while the block runs: which of two ends first is chance.
+    """Run functions for threads in place while the block runs: the order in which threads end is random.
 
-    Virtual time stands still for a thread anyway, so nothing is late that wasn't before.
+    Virtual time stands still for a thread anyway, so running in place delays nothing.
     """
     with patch.object(trio.to_thread, "run_sync", _run_here):
         yield

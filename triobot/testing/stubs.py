@@ -1,4 +1,4 @@
-"""Results of steps, in place of running them: what a test says, or what was recorded once."""
+"""Results of steps that replace their execution: chosen by a test, or recorded."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from ..seams.values import decode_value
 
 
 def recorded(text: str) -> object:
-    """Return a value that was written down, as a kept test has it.
+    """Return the value that a generated test contains in serialised form.
 
     Raises:
-        UnreadableRecordError: this program knows no such value.
+        UnreadableRecordError: this program can't read the value.
     """
     return decode_value(text)
 
 
 @final
 class StepResults:
-    """Gives each step the next of its results, the last again and again; an error is raised.
+    """Returns each step's next result, the last repeatedly; an exception is raised.
 
-    A step that has none runs itself.
+    A step without results runs itself.
 
     Args:
-        results: by the name of the step's function, with or without what it is defined in.
+        results: results by the name of the step's function, with or without its class or outer function.
     """
 
     def __init__(self, results: Mapping[str, Sequence[object]]) -> None:
         self._left = {name: list(given) for name, given in results.items()}
 
     async def __call__(self, call: StepCall) -> object:
-        """Give a step its result."""
+        """Return or raise the step's next result."""
         if not (left := self._results(name_of(call))):
             return await call.fn(*call.args)
         await trio.lowlevel.checkpoint()
@@ -51,12 +51,12 @@ class StepResults:
 
 
 def name_of(call: StepCall) -> str:
-    """Return the name of a step's function, as an author would write it down."""
+    """Return the qualified name of a step's function."""
     if isinstance(call.fn, Closed):
         return closed_name(call.fn)
     return str(getattr(call.fn, "__qualname__", type(call.fn).__name__))
 
 
 def closed_name(closed: Closed) -> str:
-    """Return the name of a resource that isn't open, with what is meant of it."""
+    """Return the name of a resource that isn't open, with the attribute that is meant."""
     return closed._name  # pyright: ignore[reportPrivateUsage]

@@ -1,8 +1,9 @@
-"""Virtual time: Trio's own mock clock, a time of day that goes with it, and threads that it waits for.
+"""Virtual time: Trio's mock clock, a wall clock that follows it, and a clock that waits for threads.
 
-Where every task waits and nothing is due, time has nowhere to jump to, and Trio turns on the spot for ever:
-that is found out, and is an error. A heartbeat, of the bot or of its test, is always due; so where the test's
-own task waits without a deadline, time that jumps very often and brings it nothing is the same error.
+If every task waits and nothing is due, virtual time can't jump, and Trio would loop for ever. That is
+detected, and
+is an error. A heartbeat of the bot or of the test is always due, however. So it is an error too if
+time jumps very often while the test's own task waits without a deadline and nothing reaches it.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from ..errors import ConfigError
 
 T = TypeVar("T")
 
-# A Saturday morning, when people order pizza; any fixed moment does.
+# A Saturday morning, when people order pizza; any fixed time would do.
 MORNING: Final = int(datetime(2027, 1, 2, 9, 0, tzinfo=UTC).timestamp() * 1000)
 
 
 def run(async_fn: Callable[[], Awaitable[T]]) -> T:
-    """Run ``async_fn()`` in virtual time: for tests without pytest-trio.
+    """Run ``async_fn()`` in virtual time, in tests without pytest-trio.
 
     Examples:
         >>> def test_hello() -> None:
@@ -39,10 +40,10 @@ def run(async_fn: Callable[[], Awaitable[T]]) -> T:
 
 @final
 class VirtualWallClock:
-    """The time of day, as Trio's clock goes; it says when it is set: a month has 43,200 minutes.
+    """Wall clock that advances exactly as Trio's clock does, and reports when it is set.
 
     Args:
-        at: the wall milliseconds at which it begins.
+        at: wall milliseconds at the start.
     """
 
     def __init__(self, at: int = MORNING) -> None:
@@ -56,45 +57,49 @@ class VirtualWallClock:
         return self._at + self.steady() + self._set
 
     def steady(self) -> int:
-        """Return milliseconds since it began, whatever it was set to."""
+        """Return milliseconds since creation; `set_by` does not change them."""
         return math.floor((trio.current_time() - self._began) * 1000)
 
     def set_by(self, milliseconds: int) -> None:
-        """Set it forward, or back: no time passes."""
+        """Set the clock forward, or back if negative; no time passes."""
         self._set += milliseconds
         for told in self._told:
             told()
 
     def when_set(self, told: Callable[[], None]) -> None:
-        """Have this called whenever it is set."""
+        """Register a function to call after each setting of the clock."""
         self._told.append(told)
 
 
 STUCK_AFTER: Final = 2.0
-"""Real seconds in which no task goes on and none is due: a foreign thread may still end."""
+"""Real seconds until a test in which no task runs or is due counts as stuck: a thread may end meanwhile."""
 
 
 WAKE_UPS: Final = 100_000
-"""How often time may jump while a test waits without a deadline: a heartbeat each second takes a day."""
+"""Time jumps until a test that waits without a deadline counts as stuck: a day of heartbeats each second."""
 
 
 @contextmanager
 def virtual_time() -> Generator[Callable[[Callable[[], int]], Awaitable[None]]]:
-    """Make sure that time is virtual, and let it stand still while a thread works.
+    """Require virtual time, and stop it while a thread works.
 
-    Trio's mock clock jumps as soon as every task waits, even for a thread: a question's timeout would be
-    over before a file was read.
+    Trio's mock clock jumps as soon as every task waits, even for a thread: a question's timeout would expire
+    before
+    a file was read.
 
-    Yields what is to run as a task of a nursery that stands between the bot and its test: it raises
-    AssertionError once what the test waits for can't come. It is told by what number to see that a request
-    went to the platform or came from there.
+    Yields an async function to run in a nursery between the bot and its test. The function raises
+    AssertionError once
+    the test can only wait for ever. Its argument returns a number that grows with each request to or from the
+    platform.
 
-    What it doesn't find out: a bot or a test that asks the platform for something again and again; a task of
-    the test that waits for a deadline of its own, such as ``world.waits(days=10_000)``; one that never lets
-    time pass, as ``while not done: await trio.lowlevel.checkpoint()``; what waits for a real socket.
+    Not detected: a bot or a test that keeps sending requests to the platform; a test's task with a deadline
+    of its
+    own, such as ``world.waits(days=10_000)``; a task that never lets time pass, such as ``while not done:
+    await
+    trio.lowlevel.checkpoint()``; a wait for a real socket.
 
     Raises:
-        ConfigError: it isn't Trio that runs this; or the clock is a real one.
+        ConfigError: the caller doesn't run under Trio, or the clock is a real one.
     """
     clock = trio.lowlevel.current_clock() if trio.lowlevel.in_trio_run() else None
     if not isinstance(clock, MockClock):
@@ -116,7 +121,7 @@ def virtual_time() -> Generator[Callable[[Callable[[], int]], Awaitable[None]]]:
 
 @final
 class _StuckDetector(trio.abc.Instrument):
-    """Finds out that a test waits for what can't come: nothing is due, or only what wakes again and again."""
+    """Detects a test that waits for ever: nothing is due, or only heartbeats are."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -124,7 +129,7 @@ class _StuckDetector(trio.abc.Instrument):
         self._what = ""
         self._own: trio.Nursery | None = None
         self._traffic: Callable[[], int] = int
-        # Since it was looked last: the test's tasks, those of them that did something, how often time jumped.
+        # Since the last check: the test's tasks, those of them that ran, and the number of time jumps.
         self._tests: set[trio.lowlevel.Task] = set()
         self._moved: set[trio.lowlevel.Task] = set()
         self._jumps = 0
@@ -133,7 +138,7 @@ class _StuckDetector(trio.abc.Instrument):
         self._requests = 0
 
     async def watch(self, traffic: Callable[[], int]) -> None:
-        """Wait until the test waits for what can't come; then raise, with what each task waits for."""
+        """Wait until the test is stuck; then raise AssertionError with each task's wait."""
         self._own, self._traffic = trio.lowlevel.current_task().parent_nursery, traffic
         self._look_anew()
         await self._found.wait()
@@ -174,7 +179,7 @@ class _StuckDetector(trio.abc.Instrument):
         self._jumps, self._looked_at, self._requests = 0, time.monotonic(), self._traffic()
 
     def _is_in_vain(self) -> bool:
-        """Return whether the test's own task waits without a deadline, and all that happened was wake-ups."""
+        """Whether the test's own task waits without a deadline, and only heartbeats have happened."""
         own = self._own
         assert own is not None
         if self._tests != set(_of_the_test(own)) or own.parent_task in self._moved:
@@ -185,7 +190,7 @@ class _StuckDetector(trio.abc.Instrument):
 
 
 def _of_the_test(own: trio.Nursery) -> Iterator[trio.lowlevel.Task]:
-    """Yield the task that drives the bot, and those below it that aren't the bot's or the platform's."""
+    """Yield the task that drives the bot, and its descendants other than the bot's and the platform's."""
     tasks = [own.parent_task]
     while tasks:
         task = tasks.pop()
@@ -196,26 +201,26 @@ def _of_the_test(own: trio.Nursery) -> Iterator[trio.lowlevel.Task]:
 
 
 def _deadline(task: trio.lowlevel.Task) -> float:
-    """Return the moment at which a task is woken at the latest."""
-    return float(innermost(task).effective_deadline())  # Trio tells it of the current task only
+    """Return the task's effective deadline."""
+    return float(innermost(task).effective_deadline())  # Trio's own function covers only the current task
 
 
 def _nothing_comes(*, due: bool) -> bool:
-    """Return whether neither a thread nor a socket can wake a task, nor time unless something is `due`."""
+    """Whether nothing can wake a task: no thread, no socket, and, unless `due`, no deadline."""
     found = trio.lowlevel.current_statistics()
     io = found.io_statistics
     if io.backend == "epoll":
         reading, writing = io.tasks_waiting_read, io.tasks_waiting_write
     else:
         reading, writing = getattr(io, "tasks_waiting", 1), 0
-    alone = reading <= 1 and not writing  # one is Trio's own, which hears of threads
+    alone = reading <= 1 and not writing  # one is Trio's own, for results of threads
     comes = found.seconds_to_next_deadline < math.inf or found.tasks_runnable
     thread = found.run_sync_soon_queue_size or active_thread_count()
     return alone and (due or not comes) and not thread
 
 
 def _waiting(root: trio.lowlevel.Task | None) -> Iterator[str]:
-    """Yield a line for each task that has an author's code: where it is, and what it awaits there."""
+    """Yield a line for each task that runs author's code: the line of code, and the awaited function."""
     tasks = [] if root is None else [root]
     while tasks:
         task = tasks.pop()
@@ -237,7 +242,7 @@ class _ThreadsFirst(trio.abc.Instrument):
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         busy = active_thread_count() > 0
-        # Beside another driven bot one of the two holds it: what the other would put back is "never".
+        # If several driven bots run, only one holds the threshold: the other would restore "never".
         if busy and not self._held and self._clock.autojump_threshold != math.inf:
             self._held, self._threshold = True, self._clock.autojump_threshold
             self._clock.autojump_threshold = math.inf
@@ -245,7 +250,7 @@ class _ThreadsFirst(trio.abc.Instrument):
             self.release()
 
     def release(self) -> None:
-        """Let time go on."""
+        """Let time pass again."""
         if self._held:
             self._held = False
             self._clock.autojump_threshold = self._threshold

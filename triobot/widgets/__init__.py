@@ -1,4 +1,4 @@
-"""Questions of several presses in one message: a page of a list, a day, a tree of choices.
+"""Questions that take several presses in one message: a paged list, a calendar, a tree of choices.
 
 >>> from triobot.widgets import calendar, confirm
 >>> async def book(chat: Chat) -> None:
@@ -7,14 +7,16 @@
 ...     if await confirm(chat, f"{day:%d %B}, then?"):
 ...         await chat.send("Booked.")
 
-Each is an ordinary sub-conversation, a loop around `Board.choose`, and uses nothing that bots can't: where
-one doesn't fit, copy its function and change it. So they survive what any question survives: after a restart
-the same page is open. Every tap counts, as what stood on the screen.
+Each widget is an ordinary sub-conversation, a loop around `Board.choose`, and uses only the public API. To
+change
+a widget, copy its function. Widgets survive a restart as any question does: the same page is open
+afterwards. Each tap counts as the button that the person saw.
 
-Raises, from each, as `Chat.choose`; what makes no question, such as pages without rows, is a
-``LocalProtocolError``, and the calling program's fault.
+Each widget raises the errors of `Chat.choose`. Arguments that make no question, such as a list without
+options,
+raise ``LocalProtocolError``: an error of the calling program.
 
-Cancellation, of each: as a question's. A block or an interrupt around it ends it, and its buttons go.
+*Cancellation:* as for a question. A block or an interrupt around the widget ends it and removes its buttons.
 
 Read in this order: `lists`, then `calendars`.
 """

@@ -1,6 +1,6 @@
-"""Widgets that ask for a day, or for a day and a time, by the calendar that people use.
+"""Widgets that ask for a day, or for a day and a time, in the person's calendar system.
 
-A calendar system says how a day is written, and nothing else: what comes back is a `datetime.date`.
+A calendar system only determines how a day is written: the result is always a `datetime.date` or `datetime`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _DAY: Final = timedelta(days=1)
 @final
 @guarded
 class CalendarSystem:
-    """How days are counted and named.
+    """Names and numbering of days, months and years.
 
     Attributes:
         months: the names of the months.
         weekdays: short names of the days of the week, from Monday.
-        first_weekday: with which of them a week begins; 0 is Monday.
-        numbers: gives a day's year, month and day of the month.
-        starts: gives the first day of a month, by its year and its number from 1.
-        digits: how the numbers from 0 to 9 are written.
+        first_weekday: first day of the week; 0 is Monday.
+        numbers: returns a day's year, month and day of the month.
+        starts: returns the first day of a month, from the year and the month's number from 1.
+        digits: the ten digits, from 0 to 9.
 
     Examples:
         >>> german = attrs.evolve(GREGORIAN, weekdays=("Mo", "Di", "Mi", "Do", "Fr", "Sa", "So"))
@@ -44,17 +44,17 @@ class CalendarSystem:
     digits: str = "0123456789"
 
     def write(self, text: str) -> str:
-        """Return a text with its digits as they are written here."""
+        """Return `text` with its digits replaced by this system's digits."""
         return text.translate(str.maketrans("0123456789", self.digits))
 
     def month_after(self, year: int, month: int, by: int) -> tuple[int, int]:
-        """Return the year and the number of the month that comes so many months later."""
+        """Return the year and the number of the month that comes `by` months after the given one."""
         count = len(self.months)
         return year + (month - 1 + by) // count, (month - 1 + by) % count + 1
 
 
 def _jalali() -> Any:
-    # Not by its name: type checkers would miss it where the extra isn't installed.
+    # Imported dynamically: type checkers would report a missing module without the extra.
     with needing("jalali", "the Jalali calendar"):
         return import_module("persiantools.jdatetime").JalaliDate
 
@@ -97,7 +97,7 @@ JALALI: Final = CalendarSystem(
 @recorded(name="triobot.widgets.month")
 @guarded
 class OtherMonth:
-    """The key of a button that turns so many months; none of them: that leads back to the days."""
+    """Key of a button that turns `by` months; 0 leads back from the times to the days."""
 
     by: int
 
@@ -106,7 +106,7 @@ class OtherMonth:
 @recorded(name="triobot.widgets.no-day")
 @guarded
 class NoDay:
-    """The key of a button that does nothing: a heading, or a day that can't be had."""
+    """Key of a button without effect: a heading, or a day that isn't offered."""
 
     place: int
 
@@ -126,17 +126,18 @@ async def calendar(
     into: Sent | None = None,
     by: int | None = None,
 ) -> date:
-    """Ask for a day, a month at a time; it begins with the month of the first day that is free.
+    """Ask for a day, one month at a time, beginning with the month of the first free day.
 
     Args:
-        first, last: the first and the last day that can be had; today is ``chat.now(zone).date()``.
-        free: whether a day can be had; it says the same again after a restart, so it looks at nothing that
-            changes, but at what a step or a key has told before.
-        system: how days are written: `GREGORIAN`, `JALALI`, or one of your own.
+        first, last: the first and the last day offered; today is ``chat.now(zone).date()``.
+        free: whether a day is offered. The result must be the same after a restart, so `free` may only depend
+            on
+            recorded values, such as those of a step or a key.
+        system: how days are written: `GREGORIAN`, `JALALI`, or your own.
         into, by: as for `Chat.choose`.
 
     Raises:
-        LocalProtocolError: no day is free. Your program's fault: it looks before it asks.
+        LocalProtocolError: no day is free; the calling program must check this before it asks.
         ConfigError: `JALALI` without its package.
 
     Examples:
@@ -159,7 +160,7 @@ async def calendar(
 
 @final
 class _Months:
-    """The months that have days from `first` to `last`, and which of them is shown."""
+    """The months with days from `first` to `last`, and the month that is shown."""
 
     def __init__(self, first: date, last: date, free: Callable[[date], bool], system: CalendarSystem) -> None:
         self._first, self._last, self._free, self._system = first, last, free, system
@@ -171,13 +172,13 @@ class _Months:
         self._year, self._month, _ = system.numbers(begin)
 
     def turn(self, by: int) -> None:
-        """Show the month so many months later; two quick taps may ask for one beyond the end."""
+        """Show the month `by` months later; ignore taps beyond the end, which two quick taps can cause."""
         start, after = self._span(by)
         if start <= self._last and self._first < after:
             self._year, self._month = self._system.month_after(self._year, self._month, by)
 
     def shown(self) -> Buttons[date | OtherMonth | NoDay]:
-        """Return the buttons of the month that is shown."""
+        """Return the buttons of the shown month."""
         system, (start, after) = self._system, self._span()
         turns: dict[OtherMonth | NoDay, str] = {OtherMonth(-1): "«"} if self._first < start else {}
         turns[NoDay(-1)] = system.write(f"{system.months[self._month - 1]} {self._year}")
@@ -187,7 +188,7 @@ class _Months:
         return Buttons(turns, columns=3) + _weeks(system, start, after, had)
 
     def _span(self, by: int = 0) -> tuple[date, date]:
-        """Return the first day of a month, and that of the next one."""
+        """Return the first day of a month, and that of the month after."""
         system = self._system
         year, month = system.month_after(self._year, self._month, by)
         return system.starts(year, month), system.starts(*system.month_after(year, month, 1))
@@ -198,7 +199,7 @@ def _days(start: date, after: date) -> Sequence[date]:
 
 
 def _weeks(system: CalendarSystem, start: date, after: date, had: Collection[date]) -> Buttons[date | NoDay]:
-    """Return the rows of a month: the names of its weekdays, and its days; only those in `had` can be had."""
+    """Return the rows of a month: the weekdays' names, then its days; only days in `had` are offered."""
     week, first = len(system.weekdays), system.first_weekday
     cells: dict[date | NoDay, str] = {
         NoDay(number): system.weekdays[(first + number) % week] for number in range(week)
@@ -233,13 +234,15 @@ async def date_time(
     """Ask for a day, then for one of its times; a button leads back to the days.
 
     Args:
-        times: those that can be had on a day; none: the day can't be had. As `free` of `calendar`, it says
-            the same again after a restart.
+        times: returns the times offered on a day; a day without times isn't offered. Like `free` of
+            `calendar`,
+            `times` must return the same after a restart.
         first, last: as for `calendar`.
-        tz: the zone in which the times are meant. A time that a day doesn't have, since its clocks are set
-            forward then, isn't offered; of one that it has twice, the first is meant.
-        columns: how many times stand in a row.
-        back: the label of the button to the days.
+        tz: time zone of the times. A time that a day lacks, because clocks are set forward, isn't offered; a
+            time
+            that occurs twice means its first occurrence.
+        columns: number of times in a row.
+        back: label of the button to the days.
         system, into, by: as for `calendar`.
 
     Raises: as `calendar`.
@@ -254,7 +257,7 @@ async def date_time(
     """
 
     def offered(day: date) -> Sequence[datetime]:
-        # A time in the gap comes back from UTC as another one.
+        # A time that the day lacks is converted to UTC and back to a different time.
         instants = [datetime.combine(day, one, tzinfo=tz) for one in times(day)]
         return [one for one in instants if one.astimezone(UTC).astimezone(tz).time() == one.time()]
 

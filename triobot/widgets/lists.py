@@ -1,4 +1,4 @@
-"""Widgets of choices that are known before: yes or no, stars, a long list, several of a list, a tree."""
+"""Widgets for fixed choices: yes or no, stars, a long list, several of a list, a tree."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def confirm(
     into: Sent | None = None,
     by: int | None = None,
 ) -> bool:
-    """Ask for a yes or a no, side by side.
+    """Ask for yes or no, with two buttons side by side.
 
     Args:
         into, by: as for `Chat.choose`.
@@ -67,7 +67,7 @@ async def rating(
 @recorded(name="triobot.widgets.page")
 @guarded
 class OtherPage:
-    """The key of a button that turns so many pages."""
+    """Key of a button that turns `by` pages."""
 
     by: int
 
@@ -82,11 +82,12 @@ async def pager(
     into: Sent | None = None,
     by: int | None = None,
 ) -> K:
-    """Ask for one of many: `size` of them at a time, and buttons to turn the page.
+    """Ask for one of many options: `size` options at a time, with buttons to turn the page.
 
     Args:
-        options: labels by key, in order; the same after a restart, as everything between two operations.
-        columns: how many of them stand in a row.
+        options: labels by key, in order; must be the same after a restart, like all values between
+            operations.
+        columns: number of options in a row.
         into, by: as for `Chat.choose`.
 
     Examples:
@@ -108,7 +109,7 @@ async def pager(
             rows = page + Buttons(turns, columns=2)
             match await board.choose(question, rows):
                 case OtherPage(by=pages):
-                    # Two quick taps may go beyond the end.
+                    # Two quick taps may lead beyond the last page.
                     first = max(0, min(first + pages * size, (len(keys) - 1) // size * size))
                 case key:
                     return key
@@ -118,7 +119,7 @@ async def pager(
 @recorded(name="triobot.widgets.done")
 @guarded
 class Done:
-    """The key of the button that says that this is all."""
+    """Key of the button that ends the selection."""
 
 
 async def multi_select(
@@ -134,19 +135,20 @@ async def multi_select(
     into: Sent | None = None,
     by: int | None = None,
 ) -> Sequence[K]:
-    """Ask for any number of options: a press ticks one, or clears it, until the last button is pressed.
+    """Ask for any number of options: a press ticks an option or clears it, until the last button is pressed.
 
-    With fewer than `least` ticked the last button answers ``≥ 2``, and the question goes on; one more than
-    `most` isn't ticked: its button answers ``≤ 3``.
+    With fewer than `least` options ticked, the last button answers ``≥ 2``, and the question stays open. An
+    option
+    beyond `most` isn't ticked: its button answers ``≤ 3``.
 
     Args:
         options: labels by key.
-        chosen: what is ticked at first.
-        done: the last button's label.
-        columns: how many options stand in a row.
+        chosen: options that are ticked at first.
+        done: label of the last button.
+        columns: number of options in a row.
         into, by: as for `Chat.choose`.
 
-    Returns: what is ticked in the end, in the order of the options.
+    Returns: the ticked options, in the order of `options`.
 
     Examples:
         >>> async def ask_toppings(chat: Chat) -> None:
@@ -178,9 +180,9 @@ class Menu(Generic[K_co]):
     """A node of a tree of choices, for `menu`.
 
     Attributes:
-        title: the message's text while it is open, and the label of the button that opens it.
-        options: what can be chosen here: labels by key, each key once in the whole tree.
-        menus: what can be opened from here, each title once.
+        title: text of the message while the menu is open, and label of the button that opens it.
+        options: options of this menu: labels by key, each key once in the whole tree.
+        menus: menus below this one, with different titles.
 
     Raises:
         ConfigError: two of the menus have the same title.
@@ -203,7 +205,7 @@ class Menu(Generic[K_co]):
 @recorded(name="triobot.widgets.menu")
 @guarded
 class OtherMenu:
-    """The key of a button that opens the menu of these titles, from the top; without any, the menu above."""
+    """Key of a button that opens a menu by its titles from the root, or, without `path`, the menu above."""
 
     path: tuple[str, ...] = ()
 
@@ -214,8 +216,8 @@ async def menu(
     """Ask for one option of a tree of menus, all in one message.
 
     Args:
-        root: where it begins; the menus under it come first, then its options.
-        back: the label of the button to the menu above.
+        root: the menu that is open first; the buttons of its menus come before those of its options.
+        back: label of the button to the menu above.
         into, by: as for `Chat.choose`.
 
     Examples:
