@@ -1,15 +1,12 @@
 """pytest plugin: runs tests of bots in virtual time, and shows the chats of a failed test.
 
 An async test function is run without any setting if its module imports from `triobot.testing`, or if it
-reaches
-the test kit through its calls and fixtures. Other plugins have precedence: pytest-trio in its Trio mode
-or by its mark, anyio, and pytest-asyncio by its mark. Each Hypothesis example is a run of its own. A failed
-test
-is reported with the bot's own error, and pdb opens there.
+reaches the test kit through its calls and fixtures. Other plugins have precedence: pytest-trio in its Trio
+mode or by its mark, anyio, and pytest-asyncio by its mark. Each Hypothesis example is a run of its own. A
+failed test is reported with the bot's own error, and pdb opens there.
 
 pytest loads this module wherever triobot is installed. Therefore it imports only pytest, and isn't part of
-the
-package: tests without a bot don't load triobot.
+the package: tests without a bot don't load triobot.
 """
 
 from __future__ import annotations

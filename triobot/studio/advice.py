@@ -1,8 +1,7 @@
 """Warnings for developers: code that works in development and causes trouble in production.
 
 The setting `development` turns the warnings on. Each line of the author's code gets each warning once, from
-the
-logger ``triobot.development``. The warnings never change a conversation's behaviour.
+the logger ``triobot.development``. The warnings never change a conversation's behaviour.
 """
 
 from __future__ import annotations
@@ -171,7 +170,7 @@ class Advice(trio.abc.Instrument):
 
 
 def _untaken(notice: Untaken) -> str:
-    """Word the warning for an event that no route took: the event, the filters tried, the nearest filter."""
+    """Return the warning for an event that no route took: event, filters tried, and nearest filter."""
     event = notice.event
     said = event.content if isinstance(event, Message) and isinstance(event.content, str) else ""
     what = _came(event, said)
@@ -197,9 +196,8 @@ def _untaken(notice: Untaken) -> str:
 def foreign_line(frames: Sequence[tuple[FrameType, int]]) -> str | None:
     """Return the author's line that waits for something other than a chat operation, or None.
 
-    The outermost frames are triobot's, up to the call of the author's function. A triobot frame further in
-    means
-    that the task waits for a chat operation.
+    The outermost frames are triobot's, up to the call of the author's function. If the author's code in turn
+    calls triobot's code, the task waits for a chat operation.
     """
     files = [(frame.f_code.co_filename, number) for frame, number in frames]
     entry = next((place for place, (file, _) in enumerate(files) if not file.startswith(_OURS)), 0)

@@ -129,7 +129,7 @@ class _SourceReader(ast.NodeVisitor):
     def _tell(self, node: ast.expr | ast.excepthandler, what: str, wrong: str) -> None:
         self.found.append((f"{self._file}:{node.lineno}", what, wrong))
 
-    # Nested functions may be steps, and steps may do all of this: only missing awaits are reported there.
+    # Nested functions may be steps, in which only a missing await is a problem.
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """Skip the nested function."""

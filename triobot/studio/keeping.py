@@ -1,8 +1,7 @@
 """Saves the emulated platform to a file between runs: people, chats, money, uploaded files and keys.
 
 A lock file gives one run at a time exclusive use of the saved platform, from before the first read until
-after
-the last write.
+after the last write.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ class SavedPlatform:
     Args:
         path: file for the saved state; None saves nothing.
         store: store of the platform's bot. If the store is missing, the saved platform is deleted, unless it
-            was
-            saved before the store was created.
+            was saved before the store was created.
 
     Attributes:
         folder: folder of the uploaded files; None if nothing is saved.
@@ -91,7 +89,7 @@ class SavedPlatform:
                 raise TypeError("a JSON object is kept there")
             found = cast("dict[str, Any]", kept)
             if not self._store_is_there() and found.get(_BEFORE) is not True:
-                # The store was deleted, and with it the bot's data about these people.
+                # The store was deleted, and with it the bot's data about the platform's people.
                 self._throw_away(path, folder)
                 return
             self._world = found["world"]

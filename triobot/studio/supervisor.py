@@ -66,10 +66,10 @@ class BotSupervisor:
         write: called with each line of the process's output.
         ahead: lead of the process's clocks over real time at the start, in milliseconds.
         keep_ahead: called with the new lead whenever the clocks are put forward.
-        marks: marks of earlier runs, as `marks` returns them.
-        keep_mark: called with each new mark.
-        opening: semaphore of one that guards opening the store: a starting process holds it until it takes
-            events.
+        marks: kills, restarts and failures of earlier runs, as `marks` returns them.
+        keep_mark: called with each new kill, restart or failure.
+        opening: semaphore of one that guards the store: a starting process holds the semaphore until the
+            process takes events.
     """
 
     def __init__(

@@ -10,9 +10,8 @@
 ...         await ali.sees("Hello, Ali.")
 
 `drive` runs the bot as in production, on the emulator's platform. The test's people can do what people can do
-in
-the app, and see what the app would show. No socket is opened, an hour passes in a millisecond, and the test
-can crash the bot at any point.
+in the app, and see what the app would show. No socket is opened, an hour passes in a millisecond, and the
+test can crash the bot at any point.
 """
 
 from __future__ import annotations

@@ -221,12 +221,9 @@ async def drive(
     """Run a bot on an emulated platform of its own while the block runs, in virtual time.
 
     The bot runs as in production, except for the network, the wall clock and a store in memory. No
-    environment
-    variable is read. An alarm that the test doesn't take fails the test at the end of the block; for example,
-    a
-    failed conversation or filter raises an alarm. A failure of the test has the first error of the bot's own
-    code as
-    its cause, if there was one: pytest shows its lines, and ``--pdb`` opens there.
+    environment variable is read. An alarm that the test doesn't take fails the test at the end of the block;
+    for example, a failed conversation or filter raises an alarm. A failure of the test has the first error of
+    the bot's own code as its cause, if there was one: pytest shows its lines, and ``--pdb`` opens there.
 
     Args:
         provided: values in place of resources; see `provide`.
@@ -237,22 +234,19 @@ async def drive(
         attempts: how often the platform posts an event that the bot doesn't answer, a second apart.
         replay_check: whether to replay each conversation's journal after each answer, to check that a restart
             would restore the conversation. The replay repeats the code between operations, so a test that
-            counts
-            effects of that code turns the check off. Sets iterate in the same order in both runs.
+            counts effects of that code turns the check off. Sets iterate in the same order in both runs.
         steps: outcomes of steps by the name of their function, used one after the other, the last repeatedly;
-            an
-            exception is raised. Steps without an entry run. With `steps`, resources that aren't provided stay
-            closed, and no background task runs.
+            an exception is raised. Steps without an entry run. With `steps`, resources that aren't provided
+            stay closed, and no background task runs.
         start: aware time at which the block begins; None: Saturday, 2 January 2027, 9:00 UTC.
 
     Raises:
         ConfigError: time isn't virtual, or the bot can't start.
         NondeterminismError: the replay-check found that a conversation doesn't repeat itself; names the line.
         AssertionError: alarms were left, or the test waits for ever. A test waits for ever if every task
-            waits and
-            nothing is due. The same applies if time has jumped 100,000 times while the test's own task waited
-            without a deadline, and no request went to or from the platform. The error lists where each task
-            waits, and for what. Tests that poll, and bots that keep sending, hide such a wait.
+            waits and nothing is due. The same applies if time has jumped 100,000 times while the test's own
+            task waited without a deadline, and no request went to or from the platform. The error lists where
+            each task waits, and for what. Tests that poll, and bots that keep sending, hide such a wait.
 
     Examples:
         >>> async def test_hello(autojump_clock: object) -> None:

@@ -39,11 +39,10 @@ _PATIENCE: Final = 3600.0
 
 @final
 class Crashable:
-    """One process's access to the store and the network, which `die` cuts at once.
+    """Access of one process to the store and the network; `die` ends both at once.
 
-    During the teardown of a killed process its code still runs: its writes are dropped, and its requests are
-    never
-    sent.
+    The code of a killed process still runs during the teardown: its writes are dropped, and its requests
+    never sent.
     """
 
     def __init__(self) -> None:
@@ -59,8 +58,7 @@ class InsideTransport(httpx.AsyncBaseTransport):
     """Sends requests to an ASGI application in the same process.
 
     The client sees the errors of a real network: an unfinished answer is a broken connection, and during an
-    outage
-    connections are refused.
+    outage connections are refused.
     """
 
     def __init__(self, app: AsgiApp, outage: Outage) -> None:

@@ -179,8 +179,7 @@ async def journals_of(bot: Bot, broken: BrokenPromise) -> list[list[Mapping[str,
     """Return the journals of the chat of a violation, in the operator's format.
 
     The first journal is that of the conversation which broke the promise. The result is empty if no
-    conversation broke
-    it, or if that conversation has ended without an error since.
+    conversation broke it, or if that conversation has ended without an error since.
     """
     work = bot._work  # pyright: ignore[reportPrivateUsage]
     if work is None:

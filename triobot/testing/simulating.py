@@ -1,8 +1,7 @@
 """`simulate`: a crowd of random people, a failing platform and kills of the process, in virtual time.
 
 The seed determines all acts, so a run that breaks a promise can be repeated. At the end, after an hour
-without
-faults, these promises are checked:
+without faults, these promises are checked:
 
 * each event that was answered 200 has been handled: the inbox contains only signals that wait;
 * each press has been answered, so that no button shows its waiting mark for ever;
@@ -177,8 +176,7 @@ async def simulate(
     """Run a crowd of random people against the bot, and check the bot's promises.
 
     Needs virtual time, as `drive` does. During the simulation, Trio's scheduler and the global `random` are
-    seeded, and
-    functions that the bot passes to `trio.to_thread` run at once in the loop's own thread.
+    seeded, and functions that the bot passes to `trio.to_thread` run at once in the loop's own thread.
 
     Args:
         progress: called with the part of the time that has passed, from 0 to 1.
@@ -273,7 +271,7 @@ async def _lived(
             messages=sum(entry.author is None for chat in chats for entry in chat.entries.values()),
             faults=dict(faults.most_common()),
             routes={route.name: begun[route.name] for route in table_of(bot).routes},
-            # Promises that are only checked at the end aren't listed after an early end.
+            # After an early end, nothing is known about the promises that are checked at the end only.
             kept=kept_by(broken) if whole else [],
             broken=in_words(broken),
             digest=sha256((await _shown(world, groups)).encode()).hexdigest()[:12],
@@ -545,8 +543,7 @@ def seeded(seed: int | str) -> Generator[None]:
     May be entered around `trio.run`, or within it.
     """
     # Outbox pauses use the global generator. Trio shuffles ready tasks with its own generator, which is kept
-    # for
-    # exactly this use (pytest-trio and hypothesis use it too) but has no public name.
+    # for exactly this use (pytest-trio and hypothesis use it too) but has no public name.
     run = vars(import_module("trio._core._run"))
     shuffler: random.Random = run["_r"]
     before, shuffling, allowed = (

@@ -1,9 +1,9 @@
 """Virtual time: Trio's mock clock, a wall clock that follows it, and a clock that waits for threads.
 
-If every task waits and nothing is due, virtual time can't jump, and Trio would loop for ever. That is
-detected, and
-is an error. A heartbeat of the bot or of the test is always due, however. So it is an error too if
-time jumps very often while the test's own task waits without a deadline and nothing reaches it.
+If every task waits and nothing is due, virtual time can't jump, and Trio would loop for ever. Such a loop is
+detected and raises an error. A heartbeat of the bot or of the test is always due, however. So the same error
+is raised if time jumps very often while the test's own task waits without a deadline and nothing reaches that
+task.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class VirtualWallClock:
         return self._at + self.steady() + self._set
 
     def steady(self) -> int:
-        """Return milliseconds since creation; `set_by` does not change them."""
+        """Milliseconds since creation; `set_by` has no effect."""
         return math.floor((trio.current_time() - self._began) * 1000)
 
     def set_by(self, milliseconds: int) -> None:
@@ -84,19 +84,15 @@ def virtual_time() -> Generator[Callable[[Callable[[], int]], Awaitable[None]]]:
     """Require virtual time, and stop it while a thread works.
 
     Trio's mock clock jumps as soon as every task waits, even for a thread: a question's timeout would expire
-    before
-    a file was read.
+    before a file was read.
 
     Yields an async function to run in a nursery between the bot and its test. The function raises
-    AssertionError once
-    the test can only wait for ever. Its argument returns a number that grows with each request to or from the
-    platform.
+    AssertionError once the test can only wait for ever. The function's argument returns a number that grows
+    with each request to or from the platform.
 
     Not detected: a bot or a test that keeps sending requests to the platform; a test's task with a deadline
-    of its
-    own, such as ``world.waits(days=10_000)``; a task that never lets time pass, such as ``while not done:
-    await
-    trio.lowlevel.checkpoint()``; a wait for a real socket.
+    of its own, such as ``world.waits(days=10_000)``; a task that never lets time pass, such as ``while not
+    done: await trio.lowlevel.checkpoint()``; a wait for a real socket.
 
     Raises:
         ConfigError: the caller doesn't run under Trio, or the clock is a real one.

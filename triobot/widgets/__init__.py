@@ -8,15 +8,14 @@
 ...         await chat.send("Booked.")
 
 Each widget is an ordinary sub-conversation, a loop around `Board.choose`, and uses only the public API. To
-change
-a widget, copy its function. Widgets survive a restart as any question does: the same page is open
+change a widget, copy its function. Widgets survive a restart as any question does: the same page is open
 afterwards. Each tap counts as the button that the person saw.
 
 Each widget raises the errors of `Chat.choose`. Arguments that make no question, such as a list without
-options,
-raise ``LocalProtocolError``: an error of the calling program.
+options, raise ``LocalProtocolError``: an error of the calling program.
 
-*Cancellation:* as for a question. A block or an interrupt around the widget ends it and removes its buttons.
+*Cancellation:* as for a question. A block or an interrupt around the widget ends the widget and removes its
+buttons.
 
 Read in this order: `lists`, then `calendars`.
 """

@@ -131,8 +131,7 @@ async def calendar(
     Args:
         first, last: the first and the last day offered; today is ``chat.now(zone).date()``.
         free: whether a day is offered. The result must be the same after a restart, so `free` may only depend
-            on
-            recorded values, such as those of a step or a key.
+            on recorded values, such as those of a step or a key.
         system: how days are written: `GREGORIAN`, `JALALI`, or your own.
         into, by: as for `Chat.choose`.
 
@@ -235,12 +234,10 @@ async def date_time(
 
     Args:
         times: returns the times offered on a day; a day without times isn't offered. Like `free` of
-            `calendar`,
-            `times` must return the same after a restart.
+            `calendar`, `times` must return the same after a restart.
         first, last: as for `calendar`.
         tz: time zone of the times. A time that a day lacks, because clocks are set forward, isn't offered; a
-            time
-            that occurs twice means its first occurrence.
+            time that occurs twice means its first occurrence.
         columns: number of times in a row.
         back: label of the button to the days.
         system, into, by: as for `calendar`.

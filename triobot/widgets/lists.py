@@ -138,8 +138,7 @@ async def multi_select(
     """Ask for any number of options: a press ticks an option or clears it, until the last button is pressed.
 
     With fewer than `least` options ticked, the last button answers ``≥ 2``, and the question stays open. An
-    option
-    beyond `most` isn't ticked: its button answers ``≤ 3``.
+    option beyond `most` isn't ticked: its button answers ``≤ 3``.
 
     Args:
         options: labels by key.

@@ -2,8 +2,7 @@
 users.
 
 With ``--store`` the platform is kept between runs as well: people, chats, money and files. A new platform
-would
-refuse all chats in the bot's store, and reuse their numbers for others.
+would refuse all chats in the bot's store, and reuse their numbers for others.
 """
 
 from __future__ import annotations
@@ -182,9 +181,7 @@ def _module(name: str) -> list[str]:
 def child_environment(
     environ: Mapping[str, str], *, token: str, base_url: str, secret: str, store: str
 ) -> dict[str, str]:
-    """Return the environment of the bot's process: `environ` without its triobot settings, plus the given
-    ones.
-    """
+    """Return `environ` with all settings of triobot replaced by the given ones, for the bot's process."""
     kept = {name: value for name, value in environ.items() if not name.startswith(("TRIOBOT_", "LISTEN_"))}
     return {
         **kept,

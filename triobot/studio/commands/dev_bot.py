@@ -1,18 +1,15 @@
 """The bot's process under ``triobot dev``: ``python -m`` this module, then ``MODULE:BOT PLACE SAID AHEAD``.
 
 PLACE is the descriptor of the listening socket, SAID the descriptor of a pipe to the parent. On Windows,
-where
-descriptors can't be inherited, PLACE is ``:PORT``, which the process binds, and SAID is ``out``, its standard
-output; the bot's own output then goes to the error output.
+where descriptors can't be inherited, PLACE is ``:PORT``, which the process binds, and SAID is ``out``, its
+standard output; the bot's own output then goes to the error output.
 
 The environment that the parent built is the only source of settings: token, platform and store in the bot's
 file are for production, and are ignored. The process ends when its standard input ends, and so never outlives
-a
-killed parent.
+a killed parent.
 
 The parent sends lines with a number to the standard input: the new lead of the clocks, in milliseconds. AHEAD
-is
-the lead at the start. The process sends lines to SAID: ``ready`` when it takes events, each number back
+is the lead at the start. The process sends lines to SAID: ``ready`` when it takes events, each number back
 when the work due by then is done, and a JSON object for each failed conversation or step.
 """
 
@@ -57,7 +54,7 @@ _LONGEST_WORDS: Final = 20_000
 HANDS_ON: Final = hasattr(socket, "AF_UNIX")
 """Whether descriptors can be inherited by a process on this system."""
 _OUTPUT, _ERROR_OUTPUT = 1, 2
-# Seconds for work that is due to begin; and the number of such moments for requests under way to end.
+# Seconds for due work to begin, called a moment; and the number of moments for requests in flight to end.
 _MOMENT: Final = 0.01
 _MOMENTS: Final = 200
 # Days for which the newest conversations that ended without an error are kept for inspection.

@@ -1,9 +1,8 @@
 """Reload of ``triobot dev``: saved code is tried on the open conversations before the bot's process loads it.
 
 A conversation that doesn't fit the new code holds the reload: the process keeps the old code and takes events
-as
-before, until a person decides about each such conversation. Code that is saved meanwhile is tried in turn. A
-restart of the process loads the newest code without these decisions.
+as before, until a person decides about each such conversation. Code that is saved meanwhile is tried in turn.
+A restart of the process loads the newest code without these decisions.
 """
 
 from __future__ import annotations
@@ -91,7 +90,8 @@ class HeldReload:
         self._starts = 0
         # Whether the loop runs only to replace a parked conversation, with no newly saved code.
         self._at_once = False
-        # Why the newest code can't be loaded; the conversations in `_held` are held by the code before it.
+        # Why the newest code can't be loaded. The conversations in `_held` were tried under the code saved
+        # before.
         self._broken = ""
         self._saved = trio.Event()
         self._trying = trio.CancelScope()
@@ -99,7 +99,7 @@ class HeldReload:
     # --- the page's view and commands
 
     def view(self) -> Sequence[JsonValue]:
-        """Return each conversation that holds the reload, with its parting and its ``way``."""
+        """Return each conversation that holds the reload: where it differs, and the decision as ``way``."""
         if self._at_once or self._bot.view()["starts"] != self._starts:  # a restart loaded the new code
             return []
         now: JsonObject = {"can_wait": self._runs, "broken": self._broken}
@@ -133,8 +133,7 @@ class HeldReload:
         code.
 
         The replacement waits until the other conversations that hold the reload are decided on. A parked
-        conversation
-        doesn't hold the reload, and is replaced at once.
+        conversation doesn't hold the reload, and is replaced at once.
 
         Raises:
             TravelError: the branch is gone, or can't replace the conversation.
@@ -236,7 +235,7 @@ class HeldReload:
         self._exchange.tell()
 
     async def _put_instead(self) -> bool:
-        """Write all replacements while the process is down; False if one was refused or failed."""
+        """Write all replacements while the process is down, and return whether all were written."""
         if not self._held:
             return True
         await self._bot.wait_down()

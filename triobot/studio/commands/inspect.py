@@ -185,7 +185,7 @@ async def _ask_export(lines: Sequence[Told], request: Request, tell: Tell) -> No
 
 
 def _noted(ask: Ask) -> Ask:
-    """Wrap `ask`: log whose conversations are shown with their texts."""
+    """Wrap `ask` so that the log names each chat that is shown with its texts."""
 
     async def noting(request: Request, tell: Tell) -> None:
         async def note(fields: Told) -> None:
@@ -255,7 +255,7 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
 
 
 async def _meant_in(journals: StoredJournals, which: int | Path | None) -> tuple[int | None, int | None]:
-    """Return the chat and the conversation that a number names; None for each that isn't named."""
+    """Return the numbers of the chat and the conversation to show; None for either if all are shown."""
     if not isinstance(which, int):
         return None, None
     if await journals.conversations(which):

@@ -1,8 +1,9 @@
 """The twin, a process that replays journals: ``python -m triobot.studio.commands.twin WHOSE FD``.
 
-See `travel.twin`. WHOSE is ``dev`` under ``triobot dev``. Under ``triobot inspect`` it is ``shown`` or
-``hidden``: whether the bot's secrets are shown. The environment is that of the bot's process. The output of
-the author's modules on import is dropped: under ``triobot dev`` the bot's process has already printed it.
+See `travel.twin`. WHOSE is ``dev`` under ``triobot dev``. Under ``triobot inspect``, WHOSE is ``shown`` or
+``hidden``: whether people's words and the bot's secrets are shown. The twin has the environment of the bot's
+process. The output of the author's modules on import is dropped: under ``triobot dev`` the bot's process has
+already printed the same output.
 """
 
 from __future__ import annotations

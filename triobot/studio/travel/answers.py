@@ -1,9 +1,8 @@
 """People's recorded answers, repeated in a branch: to the same code from a notch, or to new code from the
 start.
 
-A press is matched to a button by its key, and a submission to a form by its fields. A text is given to the
-open
-question if that is the question the text answered, as far as can be determined. An answer without a match is
+A press is matched to a button by its key, and a submission to a form by its fields. A text is given if the
+open question is, as far as can be determined, the question that was answered. An answer without a match is
 not repeated: the developer must decide.
 """
 
@@ -59,7 +58,7 @@ class PastAnswer:
         at: wall milliseconds of the act.
         what: the event, or a payment.
         asked: journal record of the message that the act answered.
-        is_late: whether the act came when no question of the conversation could take it any more.
+        is_late: whether the act came after the last question that could receive it.
     """
 
     at: int
@@ -97,8 +96,7 @@ def late_answers(stored: Stored, beside: Sequence[Stored], said: Sequence[Said])
     """Return people's acts after the conversation's first time-out or end, which the conversation didn't
     take.
 
-    An act was taken by a later conversation of the chat, or by none; the text of an act that none took comes
-    from
+    Later conversations of the chat may have taken such an act. A text that no conversation took comes from
     the platform, as `said`.
     """
     ends = (r for r in stored.records if r[0] == ENDED or (r[0] == FIRED and r[4] is None))
@@ -127,7 +125,7 @@ def is_sending(record: Record) -> bool:
 
 
 def _is_hint(stored: Stored, place: int) -> bool:
-    """Whether this message is the bot's reply to an answer that didn't fit; its question is still open."""
+    """Whether the message at `place` replies to an answer that didn't fit, with the question still open."""
     before = next((r for r in reversed(stored.records[:place]) if r[0] in TURNS), None)
     if before is None or before[0] != DONE or event_of(before) is None or before[3] != "receive":
         return False

@@ -1,13 +1,12 @@
 """A branch: a conversation continues from a notch in another way, on the real runtime, in virtual time.
 
-A branch starts the bot as after a restart, at the time of the notch. The journal up to the notch is in a
-store
-in memory, the chat as of the notch on an emulated platform, and the payments open then in a ledger. A branch
-sends nothing to the outside and changes nothing outside; it is discarded when its block ends.
+A branch starts the bot as after a restart, at the time of the notch. The store in memory contains the journal
+up to the notch, the emulated platform contains the chat, and the ledger contains the payments that were open.
+A branch sends nothing to the outside and changes nothing outside. The branch is discarded when its block
+ends.
 
-No time passes between two calls. That needs help from the surrounding program, whose clock jumps when all
-tasks
-wait: the program must wait for the branch in a thread (`triobot.testing.virtual`).
+No time passes between two calls. The clock of the surrounding program jumps when all tasks wait, so the
+program must wait for the branch in a thread (`triobot.testing.virtual`).
 """
 
 from __future__ import annotations
@@ -181,11 +180,10 @@ class LiveBranch:
     def chat(self) -> list[JsonObject]:
         """Return the chat as its people see it, oldest first: messages, and lines for other changes.
 
-        ``kind`` is ``message``, in the control API's format with its versions as ``said``; or ``press``,
-        ``form``,
-        ``money``, ``answer`` (to a press), ``join``, ``leave``, or ``time`` (the developer let ``seconds``,
-        at least 1,
-        pass). ``new`` is whether the line comes from the branch.
+        ``kind`` is one of ``message``, ``press``, ``form``, ``money``, ``answer`` (to a press), ``join``,
+        ``leave`` and ``time``. A message has the control API's format, with all its versions as ``said``.
+        ``time`` means that the developer let ``seconds`` pass, at least 1. ``new`` is whether the line comes
+        from the branch.
         """
         found: list[tuple[int, JsonObject]] = []
         said: dict[int, list[JsonValue]] = {}
@@ -506,7 +504,7 @@ async def open_branch(
 
 
 def _settings_of(settings: Settings, exchange: Exchange) -> Settings:
-    """Return settings that isolate the branch; those that the bot's code can read are the bot's own."""
+    """Return the branch's settings: no access to the outside, but the bot's own values for its code."""
     return Settings(
         development=True,
         token=Secret(_TOKEN),

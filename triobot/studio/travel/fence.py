@@ -52,7 +52,7 @@ class WouldLeave:
 
 @final
 class Fence:
-    """Separates what belongs to the branch from what would have left, and lists the latter.
+    """Detects effects that would have left the branch, and lists them.
 
     Args:
         own: the conversation's chat or room.
@@ -130,7 +130,7 @@ class Fence:
         """Create the recipient on the branch's platform, and the message that a request changes, if either is
         missing.
 
-        Both may be older than everything in the journals.
+        Recipient and message may be older than everything in the journals.
         """
         try:
             chat = self._chat(

@@ -1,9 +1,8 @@
 """Removes people's words from a pass, for operators of a bot in production. Pure.
 
 Lines, kinds, times and deadlines stay, and so do names of variables, functions and classes, which come from
-the
-code. A text is replaced by its length, a variable by its type. Only listed fields are shown: a new field of a
-notch is hidden until it is added to the list.
+the code. A text is replaced by its length, a variable by its type. Only listed fields are shown: a new field
+of a notch is hidden until it is added to the list.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def outline(value: object) -> str:
 
 
 def hidden(passed: Passed, secrets: Collection[str]) -> Passed:
-    """Return a pass without people's words; its variables must have been written by `outline`.
+    """Return a pass without people's words. Its variables must already have been written by `outline`.
 
     Args:
         secrets: secrets to remove from the sources, such as the bot's token.
@@ -112,7 +111,7 @@ def hidden_notch(notch: Mapping[str, JsonValue]) -> JsonObject:
 def _hidden_came(came: JsonObject) -> JsonObject:
     told: JsonObject = {name: came[name] for name in _CAME if name in came}
     told["text"] = ""
-    if came["what"] in ("error", "interrupt"):  # up to the colon: the code's class, or triobot's word
+    if came["what"] in ("error", "interrupt"):  # the error's class, or triobot's own word
         told["text"] = str(came["text"]).partition(": ")[0]
     elif came["what"] in ("message", "press"):
         told["letters"] = len(_said(came))

@@ -1,10 +1,8 @@
 """Writes a notch or a branch as a pytest file that uses the test kit.
 
 The file repeats people's acts, the bot's messages, the passing of time, kills, payments and the results of
-steps.
-All user-written text goes through `repr`, so that a text can't become code. Before the file counts as saved,
-a
-process of its own runs it in an empty folder (`outside.run_test`).
+steps. All user-written text goes through `repr`, so that a text can't become code. Before the file counts as
+saved, a process of its own runs it in an empty folder (`outside.run_test`).
 """
 
 from __future__ import annotations

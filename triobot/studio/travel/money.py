@@ -1,9 +1,8 @@
-"""The ledger of a branch, rebuilt from journals: these lack the ledger's rows, but record each charge's
+"""The ledger of a branch, rebuilt from journals, which lack the ledger's rows but record each charge's
 operations.
 
 A charge that waits at the notch gets the state it had then: shown to the user, paid and not verified,
-declined
-and under inquiry, or captured and on its way to the aside that delivers the goods.
+declined and under inquiry, or captured and on its way to the aside that delivers the goods.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _DECLINED: Final = 1001
 
 
 def ledger_of(past: Past, stage: ChatStage, beside: Sequence[Stored] = ()) -> list[PutPayment]:
-    """Return the writes that restore the payments as of the notch, and restore them on the platform too.
+    """Return the writes that restore the payments as of the notch; restore the bills on the platform too.
 
     Args:
         beside: the chat's other conversations as of the notch; some may be asides that deliver goods.

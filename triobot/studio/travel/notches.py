@@ -1,9 +1,8 @@
 """Notches: a conversation's state at each of its turns, recorded while its journal is replayed.
 
-A notch contains only the differences from the notch before. It is recorded when all tasks are blocked, before
-the
-replay gives the journal's next turn. It contains the operations in which the branches wait, the lines of the
-author's code and their variables, the open blocks, the chat's data, and the messages sent in the turn.
+A notch contains only the differences from the notch before. A notch is recorded when all tasks are blocked,
+before the replay gives the journal's next turn. A notch contains the operations in which the branches wait,
+the author's lines with their variables, the open blocks, the chat's data, and the messages sent in the turn.
 """
 
 from __future__ import annotations
@@ -105,8 +104,7 @@ class Notches(Onlooker):
         at: number of a notch, and a function that is called once at that notch with the running frames.
         sources_from: number of the first source.
         knows: whether the code is the journal's own build. With other code, only words whose digest matches
-            the
-            journal are shown.
+            the journal are shown.
 
     Attributes:
         notches: the notches; the first is complete.
@@ -181,7 +179,7 @@ class Notches(Onlooker):
         given = run.cursor
         if self._over or given < len(self.notches):
             return
-        # Variables' own code may draw numbers while it is written; the conversation's counts are restored.
+        # Writing a variable may run its own code and draw numbers, so the conversation's counts are restored.
         branches = run.branches
         counts = [branch.count for branch in branches]
         while len(self.notches) < given:

@@ -61,8 +61,7 @@ def save_test(folder: Path, text: str) -> Path:
     """Save a test with the bot's own tests, under its route's name and a free number; return its path.
 
     Tests are in ``tests``, or beside the bot if some are there. A new ``tests`` folder becomes a package,
-    from
-    which pytest finds the bot.
+    from which pytest finds the bot.
     """
     place = folder / "tests"
     if not place.is_dir() and any(folder.glob("test_*.py")):

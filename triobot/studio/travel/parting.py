@@ -15,8 +15,7 @@ def parting_of(head: JsonObject, texts: Sequence[str], parting: Parting | None) 
     """Return where the replayed code diverges from the journal; None if it doesn't.
 
     ``notch`` is the notch of the divergence; ``was`` and ``now`` are the lines of the old and new source, if
-    known;
-    ``what`` describes the divergence.
+    known; ``what`` describes the divergence.
 
     Args:
         head: head of the pass.

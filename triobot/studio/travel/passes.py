@@ -1,8 +1,7 @@
 """Passes: a journal is replayed from its first record to its last, with a notch at each turn.
 
 The result is a `Passed`: a head that describes the whole pass, and the notches. A pass has a limit in real
-time.
-Code that exceeds the limit is interrupted, even in a loop without awaits, and the pass names the line.
+time. Code that exceeds the limit is interrupted, even in a loop without awaits, and the pass names the line.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The state at a notch: the journal up to the notch, and the chat as its people saw it.
 
-A notch is a turn: the start, or a record that begins a turn, with the records that belong to it. A journal
-has
-the events and the outcomes of operations. The operations' contents come from the code itself, in a dry replay
-(`Onlooker`). Acts of other conversations in the chat are not included.
+A notch is a turn: the start, or a record that begins a turn, with the other records of the same turn. A
+journal has the events and the outcomes of operations. The operations' contents come from the code itself, in
+a dry replay (`Onlooker`). Acts of other conversations in the chat are not included.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def up_to(stored: Stored, notch: int, *, noted: bool = True) -> Stored:
         return stored
     end = begins[notch + 1]
     kept = [record for record in stored.records[:end] if record[0] not in EFFECTS]
-    # Newer code records its questions about an old turn later, but they belong to the old turn.
+    # Newer code records its questions about an old turn later; such records belong to the old turn.
     turns = {record[2] for record in kept if record[0] in TURNS} | {0}
     later = [one for one in stored.records[end:] if noted and _is_beside(one) and one[2] in turns]
     return Stored(stored.row, [*kept, *later])
@@ -91,8 +90,7 @@ async def before_failure(bot: Bot, stored: Stored, notch: int, *, settings: Sett
     failure.
 
     The journal contains the error of a failed step, and would replay that error to code that is fixed by now.
-    The
-    code may also differ from the journal before the failure, so the notch is the last one at which both
+    The code may also differ from the journal before the failure, so the notch is the last one at which both
     agree.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The path of each turn: the author's lines that ran in it, found by a traced replay.
+"""The path of each turn: the author's lines that ran in the turn, found by a traced replay.
 
 A traced replay takes a few times as long as a pass. It runs only when a path is requested, outside the bot's
 process. Recorded steps don't run again, so no path contains their lines.
@@ -119,7 +119,7 @@ class _LineTracer(Onlooker):
         if run.cursor <= self._turn:
             return
         self._rests(run.cursor)
-        # Code that gets its next result at once continues in its present line.
+        # The running code continues within its present lines, so these lines belong to the next turn too.
         for frame, line in reversed([*traceback.walk_stack(None)]):
             source = self._sources.get(frame.f_code)
             if source is not None:

@@ -1,8 +1,7 @@
 """The time line of a journal that was exported with its contents redacted; no code can be replayed.
 
-The time line has the people's acts with their times, and the operations with outcomes. It lacks texts, lines
-and
-variables.
+The time line has the people's acts with their times, and the operations with outcomes. It has no texts, no
+lines of code and no variables.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ _ID: Final = "p1"
 
 @final
 class RedactedJournal:
-    """View of one redacted journal, as `emulator.exchange.Looks` defines it.
+    """The view of one redacted journal, with the methods of `emulator.exchange.Looks`.
 
     Args:
         lines: lines of the export.

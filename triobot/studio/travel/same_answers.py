@@ -1,9 +1,8 @@
 """Replays people's recorded answers against new code, in a branch.
 
 Every answer comes at its recorded time, and steps return their recorded results. If the code asks something
-other
-than the recorded question, the replay stops: the developer answers in the branch, or skips an answer, and
-the rest follows. The result can replace the conversation in the bot's store.
+other than the recorded question, the replay stops: the developer answers in the branch, or skips an answer,
+and the rest follows. The result can replace the conversation in the bot's store.
 """
 
 from __future__ import annotations
@@ -190,8 +189,7 @@ class SameAnswers:
         """Whether the branch's last question is the one that was answered: the same words, or the same line.
 
         Other words in another line may be another question. The result can replace a real conversation, so
-        the developer
-        must confirm such an answer, with one press.
+        the developer must confirm such an answer, with one press.
         """
         journal, then = await self.branch.journal(), answer.asked
         records = [] if journal is None else [decode_record(line) for line in journal.records]
@@ -208,8 +206,7 @@ class SameAnswers:
 
         Raises:
             ConfigError: a step waits for the developer, or another conversation that began in the branch is
-                still
-                running.
+                still running.
         """
         branch, past = self.branch, self.branch.past
         if branch.asked:
@@ -250,8 +247,7 @@ async def open_same_answers(
         bot: bot with the new code.
         stored: journal of the old code.
         code: recorded builds and sources, as `ReadCode` returns them; with these, a question is recognised
-            even if
-            its words have changed.
+            even if its words have changed.
         beside, group, settings, asks: as for `open_branch`.
         numbers: the branch's messages get numbers above this one.
         said: people's texts in the chat that the platform still has.

@@ -1,9 +1,9 @@
 """Steps in a branch: results come from the journal, else from the developer, who may also run the step.
 
 A step may call an outside service, so no step runs by itself. A step gets its recorded result if the journal
-after
-the notch has the same function with the same arguments. In all other cases the branch stops and asks. It
-also asks after a recorded error, since the cause may be fixed, and about functions that the developer chose.
+after the notch has the same function with the same arguments. In all other cases the branch stops and asks.
+The branch also asks after a recorded error, since the cause may be fixed, and about functions that the
+developer chose.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Steps:
 
     Args:
         records: records after the notch, with the recorded results.
-        resources: resources that a really run step may use.
+        resources: resources for steps that the developer runs.
         asks: functions whose recorded results aren't used.
 
     Attributes:
@@ -205,7 +205,7 @@ class Steps:
         self._answer(asked, do)
 
     async def _opened(self, closed: Closed, stack: AsyncExitStack, opened: dict[str, object]) -> object:
-        """Open the placeholder's resource, and return the resource or the attribute that is named."""
+        """Open the placeholder's resource; return the resource, or the attribute that is named."""
         path = closed_name(closed)
         fits = [one for one in self._resources if f"{path}.".startswith(f"{one.name}.")]
         if not fits:

@@ -15,8 +15,7 @@ def show_instead(world: World, before: Stored, instead: Replacement, now: int) -
     """Replace a conversation's messages in its chat by those of its replacement.
 
     The messages that the conversation sent, and those that people sent since its start, are removed. Earlier
-    messages
-    stay, and so do messages of others. A line in the chat marks the replacement.
+    messages stay, and so do messages of others. A line in the chat marks the replacement.
 
     Args:
         before: the replaced conversation.

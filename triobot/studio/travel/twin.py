@@ -1,13 +1,12 @@
 """The twin: a process beside the bot's own that replays journals.
 
-The author's code between operations runs here. If it hangs, exhausts memory or ends the process, the bot's
-process and the page's process are unaffected. A twin first waits with everything loaded but the bot. It loads
-the
-bot once: new code needs a new twin. A twin ends when its connection to the parent is closed.
+The author's code between operations runs here. If that code hangs, exhausts memory or ends the process, the
+bot's process and the page's process are unaffected. A twin first waits with everything loaded but the bot. A
+twin loads the bot once: new code needs a new twin. A twin ends when its connection to the parent is closed.
 
 Both ends send lines of JSON. A request has a number ``n``, a command ``do`` and its arguments. The answer has
-the
-same number, and ``value``, or ``error`` with a text, or ``size``: that many bytes of compressed JSON follow.
+the same number, and ``value``, or ``error`` with a text, or ``size``: that many bytes of compressed JSON
+follow.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The parent's side of a bot's twins: one has loaded the present code, and one waits for the next code.
 
 A twin that exceeds its time to answer is killed, and its passes are lost: the page opens them again. When the
-code
-changes, the waiting twin loads the new code. The twin with the code before stays until the next change, for
-the passes that are open.
+code changes, the waiting twin loads the new code. The twin with the code before stays until the next change,
+for the passes that are open.
 """
 
 from __future__ import annotations
@@ -574,7 +573,7 @@ class Twins:
         return await self._looks(id, look)
 
     async def _looks(self, id: str, look: JsonObject) -> bytes:
-        """Return a branch's state under its id here, with whether it can replace its conversation."""
+        """Return a branch's state, with its id in this process, and whether it can replace the original."""
         may = id in self._origins and not look["asked"] and self.may_take(self._origins[id][0])
         why = await self.why_not_take(id) if may else None
         told = {**look, "id": id, "can_take": may and why is None, "cannot_take": why}

@@ -1,9 +1,8 @@
 """Values as short texts, for people who look at variables.
 
 Large values aren't copied, and errors in a value's own code don't escape. Texts, collections and the total
-length
-are limited. A value inside itself is shown as dots, and a failing `__repr__` only by the error's class.
-Objects with fields are written field by field, so that the limits apply to nested values too.
+length are limited. A value inside itself is shown as dots, and a failing `__repr__` only by the error's
+class. Objects with fields are written field by field, so that the limits apply to nested values too.
 """
 
 from __future__ import annotations
