@@ -105,9 +105,7 @@ class _SourceReader(ast.NodeVisitor):
     def of(
         cls, function: Callable[..., object], place: int, operations: Collection[str]
     ) -> _SourceReader | None:
-        """Check a function whose argument at index `place` is a chat; None if its source isn't the author's
-        or can't be read.
-        """
+        """Check a function whose argument `place` is a chat; None without readable source of the author's."""
         code = cast("Any", function).__code__
         if not is_authors(code.co_filename):
             return None
@@ -192,9 +190,7 @@ class _SourceReader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Report missing awaits, blocking calls and unrepeatable calls; collect functions that receive the
-        chat.
-        """
+        """Report missing awaits, blocking and unrepeatable calls; collect functions that receive the chat."""
         called = self._hashed(node.func)
         what = f"{ast.unparse(node.func)}()"
         if inspect.isfunction(called) and is_authors(called.__code__.co_filename):
@@ -251,7 +247,7 @@ class _SourceReader(ast.NodeVisitor):
         return value
 
     def _value(self, node: ast.expr) -> object:
-        """Object that a dotted name is bound to in the module; None if unknown."""
+        """Return the object that a dotted name is bound to in the module; None if unknown."""
         if isinstance(node, ast.Name):
             return self._names.get(node.id)
         if isinstance(node, ast.Attribute):

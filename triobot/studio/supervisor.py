@@ -218,9 +218,7 @@ class BotSupervisor:
         self._wake()
 
     async def wait_taking(self) -> None:
-        """Wait until events may be posted: the process takes events, and none are held back for the next
-        process.
-        """
+        """Wait until the process takes events, and none are held back for the next process."""
         await self.wait_up()
         while self._keeps or self._phase != "running":
             await self._changed.wait()

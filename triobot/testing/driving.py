@@ -112,8 +112,7 @@ class DrivenWorld:
         return person
 
     async def group(self, *members: Person, name: str = "group", id: int | None = None) -> ChatId:
-        """Create a group, which its members join one after the other. ``ali.at(chat_id)`` is Ali in the
-        group.
+        """Create a group; its members join one after the other. ``ali.at(chat_id)`` is Ali in the group.
 
         Args:
             id: id of the chat; None for a generated one.
@@ -137,11 +136,10 @@ class DrivenWorld:
     async def clock_jumps(
         self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
-        """Set the clock of the bot's machine forward, or back if negative. No time passes, and no other clock
-        is set.
+        """Set the clock of the bot's machine forward, or back if negative. No other clock changes.
 
-        Durations keep their length; waits until a time of day follow the new clock. The bot raises the alarm
-        ``clock_jumped`` when it next reads its clock.
+        No time passes. Durations keep their length; waits until a time of day follow the new clock. The bot
+        raises the alarm ``clock_jumped`` when it next reads its clock.
         """
         self._process.clock.set_by(round(1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))))
         await trio.lowlevel.checkpoint()

@@ -1,5 +1,4 @@
-"""``triobot dev``: the platform, the bot on it, and a page in the browser on which the developer plays all
-users.
+"""``triobot dev``: the platform, the bot, and a page in the browser for playing all users.
 
 With ``--store`` the platform is kept between runs as well: people, chats, money and files. A new platform
 would refuse all chats in the bot's store, and reuse their numbers for others.

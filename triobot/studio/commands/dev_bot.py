@@ -148,9 +148,7 @@ def _show_source(error: ConfigError) -> None:
 
 
 def _tell_failure(said: int, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
-    """Send the parent the cause of each error, with frames and variables: a journal contains only a step's
-    message.
-    """
+    """Send the parent each error's cause, with frames and variables: a journal contains only its message."""
     causes = [one.__cause__ for one in leaves(error)]
     if reference and any(causes):
         words = [one and authors_words(one, variables=True)[:_LONGEST_WORDS] for one in causes]

@@ -129,8 +129,7 @@ class HeldReload:
         self._chosen()
 
     async def take(self, branch: str) -> None:
-        """Replace a conversation by a branch of the new code, which got the same answers; then load the new
-        code.
+        """Replace a conversation by a branch in which the new code got the same answers; load the new code.
 
         The replacement waits until the other conversations that hold the reload are decided on. A parked
         conversation doesn't hold the reload, and is replaced at once.
@@ -319,9 +318,7 @@ class HeldReload:
         self._exchange.tell()
 
     async def _decided(self) -> bool:
-        """Wait until each held conversation has ended or has a replacement. False: a restart loaded the new
-        code.
-        """
+        """Wait until no held conversation needs a decision; False if a restart loaded the new code."""
         heard = 0
         while any(held.taking is None for held in self._held):
             with trio.move_on_after(_LOOKS):

@@ -1,6 +1,4 @@
-"""Options and announcements of commands with a page: ``--ready-fd`` tells a script, ``--open`` opens a
-browser.
-"""
+"""Options of commands with a page: ``--ready-fd`` informs a script, ``--open`` opens a browser."""
 
 from __future__ import annotations
 
@@ -118,9 +116,7 @@ def _tell_liberty(platform: Emulator, operation: str, liberty: Liberty) -> None:
 
 
 def tell_ready(fd: int, told: Mapping[str, object]) -> None:
-    """Write `told` and this process's id as a line of JSON to `fd`, and close `fd` unless it is a standard
-    stream.
-    """
+    """Write `told` and this process's id to `fd` as JSON; close `fd` unless it is a standard stream."""
     # The reader may be gone already.
     with suppress(BrokenPipeError):
         os.write(fd, json.dumps({**told, "pid": os.getpid()}).encode() + b"\n")

@@ -179,9 +179,7 @@ async def _read(prompt: str) -> str | None:
 
 
 async def _answered(platform: Emulator) -> None:
-    """Wait until the bot has taken all posted events, and all tasks are blocked; bot and platform share this
-    loop.
-    """
+    """Wait until the bot has taken all posted events and all tasks of this loop are blocked."""
     await trio.sleep(_UNHURRIED)
     if is_terminal(sys.stdin):
         return

@@ -1,5 +1,4 @@
-"""People's recorded answers, repeated in a branch: to the same code from a notch, or to new code from the
-start.
+"""People's recorded answers, repeated in a branch: from a notch, or from the start to new code.
 
 A press is matched to a button by its key, and a submission to a form by its fields. A text is given if the
 open question is, as far as can be determined, the question that was answered. An answer without a match is
@@ -93,8 +92,7 @@ def answers_in(stored: Stored, beside: Sequence[Stored] = ()) -> list[PastAnswer
 
 
 def late_answers(stored: Stored, beside: Sequence[Stored], said: Sequence[Said]) -> list[PastAnswer]:
-    """Return people's acts after the conversation's first time-out or end, which the conversation didn't
-    take.
+    """Return people's acts after a conversation's first time-out or end: acts that it didn't take.
 
     Later conversations of the chat may have taken such an act. A text that no conversation took comes from
     the platform, as `said`.

@@ -142,8 +142,7 @@ class Branching:
                 return None
 
     async def open(self, origin: BranchedFrom, notch: int | None, given: Mapping[str, Any]) -> JsonObject:
-        """Open a branch at `notch`; without a notch, from the conversation's start, with the recorded
-        answers.
+        """Open a branch at `notch`; without one, from the conversation's start, with the recorded answers.
 
         Args:
             given: further arguments for `open_branch` or `open_same_answers`.

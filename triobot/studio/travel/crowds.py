@@ -74,8 +74,7 @@ class CrowdProcess:
         self._scope.cancel()
 
     def failing(self) -> tuple[Sequence[Sequence[JsonObject]], Sequence[JsonObject]]:
-        """Return the journals of the chat in which a promise was broken, and the kills and restarts of the
-        process.
+        """Return the journals of the chat with the broken promise, and the kills and restarts of the process.
 
         Raises:
             TravelError: no promise was broken, or its journals were not kept.

@@ -127,8 +127,7 @@ class Fence:
                     pass
 
     def welcome(self, recipient: object, message_id: object = None) -> None:
-        """Create the recipient on the branch's platform, and the message that a request changes, if either is
-        missing.
+        """Create a request's recipient, and the message that it changes, on the platform if they are missing.
 
         Recipient and message may be older than everything in the journals.
         """

@@ -1,5 +1,4 @@
-"""The ledger of a branch, rebuilt from journals, which lack the ledger's rows but record each charge's
-operations.
+"""The ledger of a branch, rebuilt from the charges' operations: journals lack the ledger's rows.
 
 A charge that waits at the notch gets the state it had then: shown to the user, paid and not verified,
 declined and under inquiry, or captured and on its way to the aside that delivers the goods.

@@ -241,8 +241,7 @@ class Notches(Onlooker):
             self.notches.append(self._turn(len(self.notches)))
 
     def marks(self, changed: Collection[str]) -> JsonObject:
-        """Mark the sent messages whose words differ from the recorded ones; return their new words by
-        operation.
+        """Mark sent messages whose words differ from the recorded ones; return their words by operation.
 
         Args:
             changed: operations whose recorded digest differs.

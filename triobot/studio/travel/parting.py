@@ -48,7 +48,7 @@ def _line_of(head: JsonObject, texts: Sequence[str], place: JsonValue) -> JsonOb
 
 
 def reworded(was: SourceLine, now: SourceLine) -> str:
-    """Describe the words of a line that have changed."""
+    """Describe the changed words of a line."""
     pairs = zip(was.words, now.words, strict=False)
     changes = [f"{_quoted(old)} is now {_quoted(new)}" for old, new in pairs if old != new]
     return f"{was.file}:{was.line} {', '.join(changes) or 'says other words'}"

@@ -86,8 +86,7 @@ def _is_beside(record: Record) -> bool:
 
 
 async def before_failure(bot: Bot, stored: Stored, notch: int, *, settings: Settings, group: bool) -> int:
-    """Return the notch from which the present code can run a failure again; `notch` itself if there is no
-    failure.
+    """Return the notch from which the present code can repeat a failure; `notch` if nothing failed.
 
     The journal contains the error of a failed step, and would replay that error to code that is fixed by now.
     The code may also differ from the journal before the failure, so the notch is the last one at which both

@@ -158,8 +158,7 @@ class Steps:
         self._answer(asked, do)
 
     def raises(self, number: int, kind: str, text: str = "") -> None:
-        """Make a step raise an error: of a class that the step declares, a builtin class, or else a
-        StepError.
+        """Make a step raise an error: of a class that the step declares, a builtin class, or StepError.
 
         Raises:
             LocalProtocolError: no such step waits.
