@@ -5,8 +5,8 @@ reaches the test kit through its calls and fixtures. Other plugins have preceden
 mode or by its mark, anyio, and pytest-asyncio by its mark. Each Hypothesis example is a run of its own. A
 failed test is reported with the bot's own error, and pdb opens there.
 
-pytest loads this module wherever triobot is installed. Therefore it imports only pytest, and isn't part of
-the package: tests without a bot don't load triobot.
+pytest loads this module wherever triobot is installed. Therefore this module imports only pytest, and isn't
+part of the package: tests without a bot don't load triobot.
 """
 
 from __future__ import annotations

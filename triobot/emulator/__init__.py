@@ -1,14 +1,14 @@
-"""The platform in a box, both directions, for people, for clients in any language, and for tests.
+"""An emulated platform, with both directions of its interface: for people, for any client, and for tests.
 
-Read it in this order: `chats`, `bills` (what there is), `world` (where it is, with its people), `performing`
-(what a bot does to it), `acts` (what people do); all of that is pure. Then `exchange` joins it to time,
-files and the network, `api` and `control` are its two HTTP faces behind one `door`, `pusher` posts events,
-and `server` runs it all. `person` is a client of the control API.
+Read the modules in this order: `chats` and `bills` (the data), `world` (holds the data, and the people),
+`performing` (the bot's operations), `acts` (people's acts). All of these are pure. Then `exchange` connects
+them to time, files and the network; `api` and `control` are the two HTTP interfaces behind one `door`;
+`pusher` posts events; and `server` runs everything. `person` is a client of the control API.
 
-The page is the platform's app in a browser, with the machine room beside it. The server hands out the files
-in `page/assets`, which hold no secret; `follower` says what there is to see and what has changed, and sends
-that to a page that has shown the control token. How the scripts belong together is told at the top of
-``page/assets/main.js``.
+The page is the platform's app in a browser, with a view of the requests, the faults and the bot's process.
+The server serves the files in `page/assets` to everyone, since they contain no secret. `follower` collects
+the present state and its changes, and sends both to a page that has shown the control token. The comment at
+the top of ``page/assets/main.js`` describes how the scripts depend on one another.
 
-Nothing here is imported by a bot that runs in production.
+A bot in production imports nothing of this package.
 """

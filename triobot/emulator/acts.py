@@ -1,8 +1,9 @@
-"""What people do in the app. Each act changes the world and returns the events to post, in their order.
+"""People's acts in the app. Each act changes the world and returns the events to post, in order.
 
-An act that the app doesn't offer raises `ImpossibleActError` and changes nothing. Pure, as `World` is.
+An act that the app doesn't offer raises `ImpossibleActError` and changes nothing. Pure, like `World`.
 
-How people pay is at the end: a button in place, an invoice in the wallet page (interface sections 4.1, 4.2).
+Payments are at the end: by a button in the chat, or by an invoice in the wallet page (interface sections 4.1,
+4.2).
 """
 
 from __future__ import annotations
@@ -61,12 +62,12 @@ CODES: Final = range(1000, 1007)
 
 
 def sender_of(world: World, user: User) -> Sender | None:
-    """Return what events say of the person who acts; None while the platform names no senders."""
+    """Return the sender for the events of a person's act; None while the platform names no senders."""
     return user.sender() if world.switches.senders else None
 
 
 def chat_of(world: World, user: User, chat_id: ChatId | None) -> PlatformChat:
-    """Return the chat in which an act happens, the person's private one by default.
+    """Return the chat of an act, by default the person's private chat.
 
     Raises:
         ImpossibleActError: the person is not a member.
@@ -112,8 +113,8 @@ def say(
     """Write text, or send media, a contact or a location.
 
     Args:
-        more: the optional fields of the message.
-        shown: the message in the chat, where that is not what is sent.
+        more: optional fields of the message.
+        shown: content to show in the chat, if it differs from the sent content.
     """
     world.catch_up(now)
     in_chat = chat_of(world, user, chat)
@@ -129,10 +130,10 @@ def say(
 def tap(
     world: World, user: User, key: Key, now: int, *, chat: ChatId | None = None, place: Location = HOME
 ) -> tuple[Event, ...]:
-    """Tap a key of the reply keyboard: its label is seen in the chat, its value is sent.
+    """Tap a key of the reply keyboard: the chat shows the key's label, and the key's value is sent.
 
     Args:
-        place: what a key that asks for a location shares.
+        place: the location that a key for sharing a location sends.
     """
     world.catch_up(now)
     in_chat = chat_of(world, user, chat)
@@ -157,7 +158,7 @@ def press(
     *,
     chat: ChatId | None = None,
 ) -> tuple[Event, ...]:
-    """Click an inline button with data. It waits for an answer from here on."""
+    """Click an inline button with data. From then on the press waits for an answer."""
     world.catch_up(now)
     in_chat = chat_of(world, user, chat)
     under(in_chat, message_id, button)
@@ -170,7 +171,7 @@ def press(
 
 
 def under(chat: PlatformChat, message_id: MessageId, button: InlineButton) -> ChatMessage:
-    """Return the message under which this button hangs.
+    """Return the message that has this button.
 
     Raises:
         ImpossibleActError: the message or the button is gone.
@@ -190,9 +191,10 @@ def submit(
     message_id: MessageId | None = None,
     chat: ChatId | None = None,
 ) -> tuple[Event, ...]:
-    """Fill in a form, the newest one by default, and send it.
+    """Fill in a form, by default the newest one, and send it.
 
-    Text that isn't given stays as it was filled in before, or empty; a tick is ``true``, none is empty.
+    A text field without a value keeps its former text, or stays empty. A ticked box is ``true``; an unticked
+    one is empty.
     """
     world.catch_up(now)
     in_chat = chat_of(world, user, chat)
@@ -219,10 +221,11 @@ def _with_form(chat: PlatformChat, message_id: MessageId | None) -> ChatMessage:
 
 
 def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return the pairs that the app sends for these values: by name in alphabetical order, as was seen live.
+    """Return the pairs that the app sends for these values, sorted by name as the real app was seen to do.
 
     Raises:
-        ImpossibleActError: a value for no field, an option that isn't offered, or neither a tick nor none.
+        ImpossibleActError: a value has no field, an option isn't offered, or a box's value is neither
+            ``true`` nor empty.
     """
     pairs: list[tuple[str, str]] = []
     names: set[str] = set()
@@ -258,7 +261,7 @@ def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]
 
 
 def top_up(world: World, user: User, now: int, *, irr: int = 0, coin: int = 0) -> tuple[Event, ...]:
-    """Put money into one's wallet. The bot isn't told."""
+    """Put money into the person's wallet. No event tells the bot."""
     world.catch_up(now)
     if min(irr, coin) < 0:
         raise ImpossibleActError("a wallet is topped up, never emptied")
@@ -285,13 +288,13 @@ def pay(
 ) -> tuple[Event, ...]:
     """Click a payment button and confirm.
 
-    Without a `code` the world decides: 1000 when the wallet holds too little, 1003 when the ``ref_id`` was
-    paid before, else it is paid.
+    Without `code` the world decides: 1000 if the wallet has too little money, 1003 if the ``ref_id`` was paid
+    before, else the payment succeeds.
 
     Args:
-        code: fail with this code, 1000 to 1006, whatever the wallet holds.
-        taken: with a code: the money leaves the wallet all the same, as with a mislaid callback.
-        amount: take another amount than the button says.
+        code: fail with this code, 1000 to 1006, regardless of the wallet.
+        taken: with `code`: the money still leaves the wallet, as when the success is reported as a failure.
+        amount: take this amount instead of the button's.
     """
     world.catch_up(now)
     in_chat = chat_of(world, user, chat)
@@ -334,7 +337,7 @@ def pay_invoice(
     taken: bool = False,
     amount: int | None = None,
 ) -> tuple[Event, ...]:
-    """Pay an invoice in the wallet page. A failure posts the very same callback (interface section 6)."""
+    """Pay an invoice in the wallet page. Success and failure post the same callback (interface section 6)."""
     world.catch_up(now)
     bill = world.bills.invoice(invoice_id)
     if bill is None:
@@ -377,7 +380,7 @@ def newest_invoice(world: World, user: User, now: int) -> InvoiceId:
 def newest_pay_button(
     world: World, user: User, *, chat: ChatId | None = None, message_id: MessageId | None = None
 ) -> tuple[MessageId, PayButton]:
-    """Find the newest payment button in sight, or that of one message.
+    """Return the newest visible payment button, or that of one message.
 
     Raises:
         ImpossibleActError: there is none.

@@ -1,7 +1,7 @@
-"""The platform's HTTP face: the operations of interface section 4, and the files that were uploaded.
+"""The platform's HTTP interface: the operations of interface section 4, and the uploaded files.
 
-The order of the checks: the token, then the size, then the path, then the fields. Errors are
-``{"error": words, "trace_id": reference}``.
+The checks come in this order: the token, the size, the path, the fields. Errors are ``{"error": text,
+"trace_id": reference}``.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from .requests import decode_keyboards, decode_operation
 from .strictness import Liberty, liberties
 from .traffic import RecordedCall
 
-# A form of keyboards and text is far smaller; uploads have a limit of their own.
+# A form with keyboards and text is far smaller. Uploads have a limit of their own.
 LONGEST_FORM: Final = 1024 * 1024
 _JSON: Final = "application/json"
 _FORM: Final = "application/x-www-form-urlencoded"
 
-# Seen live: an upload that is too big, or of the wrong kind, is answered 500.
+# The real platform answered 500 to an upload that is too big or of the wrong kind.
 _TOO_LARGE: Final = Refusal(500, "the file is too large")
 _STRANGER: Final = Refusal(403, "token is not valid")
 
 Fields = list[tuple[str, str]]
 Answer = tuple[int, bytes]
-"""The status, and the body, which is JSON."""
+"""HTTP status and JSON body."""
 
 
 def operations_app(exchange: Exchange, token: str) -> AsgiApp:
-    """Return an ASGI application that performs operations but for uploads, for one bot's token.
+    """Return an ASGI application for all operations except uploads, for one bot's token.
 
-    Beside the routes of `platform_blueprint`: a test's turn has several operations, and no need for a router.
+    Separate from the routes of `platform_blueprint`: a turn of a test sends several operations, which need no
+    router.
     """
     expected = token.encode()
 
@@ -70,7 +71,7 @@ def operations_app(exchange: Exchange, token: str) -> AsgiApp:
 
 
 def platform_blueprint(exchange: Exchange, token: str) -> Blueprint:
-    """Return the platform's routes besides `operations_app`; uploads are for one bot's token."""
+    """Return the platform's routes besides `operations_app`. Uploads need `token`."""
     blueprint = Blueprint("platform", __name__)
     expected = token.encode()
 
@@ -98,12 +99,12 @@ def platform_blueprint(exchange: Exchange, token: str) -> Blueprint:
 
 @final
 class _Serving:
-    """A request that is being served.
+    """A request in progress.
 
     Attributes:
-        path: as it was asked for.
-        fields: what was read of it.
-        liberties: what of it the interface doesn't promise.
+        path: path of the request.
+        fields: fields that were read from the request.
+        liberties: properties of the request that the interface doesn't promise to accept.
     """
 
     def __init__(self, exchange: Exchange, path: str, call: RecordedCall | None) -> None:
@@ -114,7 +115,7 @@ class _Serving:
         self._call = call
 
     def look(self, *, as_json: bool = False) -> Refusal | None:
-        """Note its liberties; return why it is refused, where the platform is strict."""
+        """Record the request's liberties; return the refusal if there are some and the platform is strict."""
         world = self.exchange.world
         self.liberties = liberties(self.path, self.fields, world.uploads, as_json=as_json)
         if not (self.liberties and world.switches.strict):
@@ -123,12 +124,12 @@ class _Serving:
         return Refusal(400, f"{first.field} is not valid: {first.rule}")
 
     def take(self, body: bytes) -> Answer:
-        """Answer that it was done."""
+        """Log and return a successful answer."""
         self._log(200)
         return 200, body
 
     def refuse(self, refusal: Refusal) -> Answer:
-        """Answer that it was not."""
+        """Log and return a refusal."""
         self._log(refusal.status)
         return refusal.status, encode_error(refusal.reason, self.exchange.world.letters())
 
@@ -207,7 +208,7 @@ async def _upload(asked: _Serving) -> Answer:
     texts += [(other, "") for other in files if other != name]
     asked.fields = [(name, part.filename or ""), *texts]
     try:
-        # A chat sees nothing of the keyboards, since an upload names none (gap 38).
+        # The chat doesn't change, since an upload names no chat (gap 38); the keyboards are only checked.
         decode_keyboards(texts)
         if (refusal := asked.look()) is not None:
             return asked.refuse(refusal)
@@ -247,7 +248,7 @@ def _file(exchange: Exchange, file_id: str) -> Response:
 
 
 def _span(asked: str, size: int) -> tuple[int, int] | None:
-    """Parse a `Range` header of one span, as players send it to jump in a film; None: send the whole file."""
+    """Parse a `Range` header with one span, as media players send it; None: send the whole file."""
     found = re.fullmatch(r"bytes=([0-9]{1,18})-([0-9]{0,18})", asked)
     if found is None:
         return None

@@ -1,7 +1,7 @@
-"""Money that a bot asked for: payment buttons by ``ref_id``, invoices by id (interface sections 2.3, 2.4, 3).
+"""Requested money: payment buttons by ``ref_id``, invoices by id (interface sections 2.3, 2.4, 3).
 
-A bill is open until somebody pays. Paid money is the bot's only once it was captured by a verify; what is
-not captured within the hour goes back to the payer. Pure: the moment comes in as `now`.
+A bill is open until a person pays. Paid money belongs to the bot only after a verify has captured it. Money
+that isn't captured within an hour is refunded. Pure: `now` is an argument.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Taking:
 
     @property
     def waits(self) -> bool:
-        """Return whether it is neither captured nor given back."""
+        """Whether the money is neither captured nor refunded."""
         return self.captured_at is None and self.refunded_at is None
 
 
 @final
 @attrs.define(eq=False)
 class Bill:
-    """What was asked for, and what was paid for it.
+    """A request for money, and its payments.
 
     Attributes:
         kind: a payment button, or an invoice.
         id: the button's ``ref_id``, or the invoice's id.
-        expires_at: it can't be paid from here on; None for never.
+        expires_at: wall milliseconds from which the bill can't be paid; None for never.
     """
 
     kind: Literal["payment", "invoice"]
@@ -59,7 +59,7 @@ class Bill:
     takings: list[Taking] = attrs.field(factory=list[Taking])
 
     def state(self, now: int) -> BillState:
-        """Compute the state: a captured taking decides it, else the newest one."""
+        """Return the state: ``captured`` if any payment was captured, else that of the newest payment."""
         if any(taking.captured_at is not None for taking in self.takings):
             return "captured"
         if self.takings:
@@ -67,11 +67,10 @@ class Bill:
         return "expired" if self.is_expired(now) else "open"
 
     def is_expired(self, now: int) -> bool:
-        """Return whether it is too late to pay."""
         return self.expires_at is not None and now >= self.expires_at
 
     def verify(self, now: int, switches: Switches) -> tuple[PaymentState, Taking | None]:
-        """Capture what was paid; the second value is what was captured by this call."""
+        """Capture the paid money. The second value is the payment captured by this call, if any."""
         for taking in self.takings:
             if taking.waits:
                 taking.captured_at = now
@@ -82,7 +81,7 @@ class Bill:
         return PaymentState(False, self.amount), None
 
     def inquire(self, switches: Switches) -> PaymentState:
-        """Say where it stands; capture nothing."""
+        """Return the payment state without capturing anything."""
         if (captured := self._captured()) is not None:
             return PaymentState(True, captured.amount)
         paid = next((taking for taking in self.takings if taking.waits), None)
@@ -96,12 +95,12 @@ class Bill:
 
 @final
 class Bills:
-    """All bills, with the refunds that fall due."""
+    """All bills, and the refunds that fall due."""
 
     def __init__(self) -> None:
         self._payments: dict[str, Bill] = {}
         self._invoices: dict[str, Bill] = {}
-        # In the order of payment, so that a look at what is due costs nothing when nothing is.
+        # In the order of payment, so that checking for due refunds is cheap.
         self._paid: deque[tuple[Bill, Taking]] = deque()
 
     def __iter__(self) -> Iterator[Bill]:
@@ -109,7 +108,7 @@ class Bills:
         yield from self._invoices.values()
 
     def payment(self, ref_id: str) -> Bill | None:
-        """Return the payment button of this ``ref_id``, or None if it was never shown."""
+        """Return the bill of the payment button with this ``ref_id``; None if no such button was shown."""
         return self._payments.get(ref_id)
 
     def invoice(self, invoice_id: str) -> Bill | None:
@@ -117,25 +116,25 @@ class Bills:
         return self._invoices.get(invoice_id)
 
     def add(self, bill: Bill) -> None:
-        """Remember a bill; a ``ref_id`` that was shown before keeps its first one."""
+        """Add a bill. If the ``ref_id`` exists, its first bill stays."""
         kept = self._payments if bill.kind == "payment" else self._invoices
         kept.setdefault(bill.id, bill)
 
     def restore(self, bill: Bill) -> None:
-        """Put back a bill of another run; what was not captured goes on waiting for its hour to end."""
+        """Restore a bill of another run. The hour of its uncaptured payments continues."""
         self.add(bill)
         self._paid.extend((bill, taking) for taking in bill.takings if taking.waits)
         self._paid = deque(sorted(self._paid, key=lambda paid: paid[1].paid_at))
 
     def take(self, bill: Bill, payer: SenderId, amount: int, currency: Currency, now: int) -> Taking:
-        """Add a payment of this bill. Its money goes back unless a verify captures it within the hour."""
+        """Add a payment to the bill. The money is refunded unless a verify captures it within the hour."""
         taking = Taking(payer, amount, currency, now)
         bill.takings.append(taking)
         self._paid.append((bill, taking))
         return taking
 
     def lapse(self, now: int, window: int) -> Iterator[tuple[Bill, Taking, int]]:
-        """Give back what was not captured in time; yields each with the moment at which it went back."""
+        """Refund money that wasn't captured in time; yield each payment with the time of its refund."""
         while self._paid:
             bill, taking = self._paid[0]
             due = taking.paid_at + window

@@ -1,6 +1,6 @@
-"""The bytes of uploaded files: in a temporary folder, under the id that their descriptor names.
+"""The bytes of uploaded files, in a temporary folder, under the ids in their descriptors.
 
-Images get sizes and resized copies by Pillow where it is installed (the extra ``dev``); without it, none.
+With Pillow (the extra ``dev``) images get their sizes and resized copies; without Pillow they get neither.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ..wire.rules import JsonValue
 
 _CHUNK: Final = 64 * 1024
 
-# By the first bytes, never by the name. Raster images only: a drawing or a page could carry a script that
-# runs as ours.
+# The type follows from the first bytes, never from the name. Only raster images: drawings and pages may
+# contain scripts, which would run with the page's rights.
 _RASTER: Final = {
     rb"\x89PNG\r\n\x1a\n": "image/png",
     rb"\xff\xd8\xff": "image/jpeg",
     rb"GIF8[79]a": "image/gif",
     rb"RIFF....WEBP": "image/webp",
 }
-# What plays can't carry a script either; without its type no browser would play it.
+# Sound and video files can't contain scripts either; browsers play them only with their type.
 PLAYED: Final = {
     rb"\x1aE\xdf\xa3": "video/webm",
     rb"OggS": "audio/ogg",
@@ -39,9 +39,9 @@ PLAYED: Final = {
     rb"....ftyp": "video/mp4",
 }
 
-# About what a large camera makes. A small file can claim to be far larger, and eat the machine's memory.
+# About the size of a large camera's image. A small file can declare far more pixels and exhaust the memory.
 _MOST_PIXELS: Final = 60_000_000
-# A name with a line end in it would make an address that no route leads to.
+# A name with a line end would make an address that no route matches.
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
 SIZES: Final = (64, 128, 256, 512)
 
@@ -49,11 +49,11 @@ SIZES: Final = (64, 128, 256, 512)
 @final
 @guarded
 class StoredFile:
-    """A file that has come.
+    """An uploaded file.
 
     Attributes:
-        raster: the media type when its first bytes are those of a raster image, else None.
-        played: the media type when they are those of a sound or a film, else None.
+        raster: media type of a raster image, from the first bytes; None for other files.
+        played: media type of a sound or video, from the first bytes; None for other files.
     """
 
     path: Path = attrs.field(repr=False)
@@ -64,17 +64,17 @@ class StoredFile:
 
 @final
 class FileTooLargeError(Exception):
-    """The file is larger than the platform takes."""
+    """The file is larger than the platform accepts."""
 
 
 def type_of(head: bytes, types: Mapping[bytes, str]) -> str | None:
-    """Return which of these media types a file is of that begins with these bytes; None for none of them."""
+    """Return the media type of a file that begins with `head`; None if none of `types` matches."""
     return next((kind for begin, kind in types.items() if re.match(begin, head, re.DOTALL)), None)
 
 
 @final
 class Blobs:
-    """Files by id, with those that an earlier run has left. Nothing is deleted before the folder is."""
+    """Files by id, with those that an earlier run left. No file is deleted before the folder is."""
 
     def __init__(self, folder: Path, *, limit: int) -> None:
         self._folder = folder
@@ -82,18 +82,17 @@ class Blobs:
         self._stored = {path.name: self._look(path) for path in folder.iterdir()}
 
     def get(self, file_id: str) -> StoredFile | None:
-        """Return the file of this id, or None."""
         return self._stored.get(file_id)
 
     async def keep(
         self, file_id: str, source: BinaryIO, *, shrink: bool
     ) -> tuple[StoredFile, Measured | None]:
-        """Copy a file in, piece by piece, in a thread; with `shrink`, make its resized images too.
+        """Copy a file in a thread, piece by piece; with `shrink`, also make resized images.
 
         Raises:
-            FileTooLargeError: nothing was kept.
+            FileTooLargeError: the file was too large; nothing was kept.
 
-        Cancellation: *ambiguous*: the copy goes on in its thread, and is lost.
+        Cancellation: *ambiguous*: the copy continues in its thread, and its result is lost.
         """
         return await trio.to_thread.run_sync(self._keep, file_id, source, shrink)
 
@@ -117,7 +116,7 @@ class Blobs:
         return StoredFile(path, path.stat().st_size, type_of(head, _RASTER), type_of(head, PLAYED))
 
     async def read(self, stored: StoredFile, first: int = 0, last: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the bytes in pieces: all, or those from the `first` to the `last`."""
+        """Yield the file's bytes in pieces: all, or those from `first` to `last`."""
         left = stored.size - first if last is None else last - first + 1
         async with await trio.open_file(stored.path, "rb") as file:
             await file.seek(first)
@@ -129,11 +128,11 @@ class Blobs:
 @final
 @guarded
 class Measured:
-    """What Pillow made of an image.
+    """Pillow's results for an image.
 
     Attributes:
-        size: width and height in pixels, the way up that the camera meant.
-        previews: by the length of their longer edge, the names of the resized images' files.
+        size: width and height in pixels, after the rotation that the camera recorded.
+        previews: file names of the resized images, by the length of their longer edge.
     """
 
     size: tuple[int, int]
@@ -141,9 +140,9 @@ class Measured:
 
 
 def measure(path: Path, folder: Path) -> Measured | None:
-    """Read an image's size and write its resized copies beside it; None without Pillow, or if it can't.
+    """Return an image's size, and write its resized copies beside it; None without Pillow, or on failure.
 
-    Blocks: call it in a thread. A copy is never larger than its original.
+    Blocks, so call it in a thread. A copy is never larger than its original.
     """
     try:
         from PIL import Image, ImageOps
@@ -165,16 +164,16 @@ def measure(path: Path, folder: Path) -> Measured | None:
                 small.save(folder / previews[edge], kind)
             return Measured(upright.size, previews)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning):
-        # A broken image is an image all the same: its sender sees it as it came.
+        # A broken image is still accepted: its sender sees it as it was sent.
         return None
 
 
 @final
 class UploadedFiles:
-    """Which files the platform has.
+    """The files that the platform has.
 
     Attributes:
-        base_url: what descriptors' addresses begin with.
+        base_url: beginning of the addresses in descriptors.
     """
 
     def __init__(self, base_url: str) -> None:
@@ -192,12 +191,12 @@ class UploadedFiles:
         previews: Mapping[int, str] | None = None,
         duration: float = 0,
     ) -> Descriptor:
-        """Describe a file that has come.
+        """Add an uploaded file, and return its descriptor.
 
         Args:
-            size: width and height in pixels, where they could be read.
-            previews: the ids of the resized images by their size; without them, the original stands in.
-            duration: seconds, for what plays.
+            size: width and height in pixels, if known.
+            previews: ids of the resized images by size; for missing ones the descriptor names the original.
+            duration: seconds, for sounds and videos.
         """
         path = self.url(file_id, filename)
         fields: dict[str, JsonValue] = {
@@ -226,9 +225,10 @@ class UploadedFiles:
         return f"{self.base_url}/files/{file_id}/{quote(_UNPRINTABLE.sub('_', filename), safe='')}"
 
     def knows(self, source: Source) -> bool:
-        """Return whether a media value can be shown: a descriptor of ours that is forgotten can't.
+        """Whether media with this source can be shown: the platform must not have forgotten its descriptor.
 
-        Descriptors that point elsewhere pass: what the platform says to them was never seen.
+        Descriptors of other servers are accepted, since the platform's answer to those has never been
+        observed.
         """
         if not isinstance(source, Descriptor):
             return False
@@ -236,19 +236,19 @@ class UploadedFiles:
         return bool(head) or not ours or rest.partition("/")[0] in self._known
 
     def describes(self, descriptor: Descriptor) -> bool:
-        """Return whether this is a file of ours, described as it was at its upload."""
+        """Whether the descriptor is the one that the platform returned for one of its files."""
         _, ours, rest = str(descriptor.fields["path"]).partition(f"{self.base_url}/files/")
         known = self._known.get(rest.partition("/")[0]) if ours else None
         return known is not None and known.fields == descriptor.fields
 
     def known(self) -> dict[str, Descriptor]:
-        """Return every file's descriptor, by its id."""
+        """Return the descriptors of all files, by id."""
         return dict(self._known)
 
     def restore(self, file_id: str, descriptor: Descriptor) -> None:
-        """Put back a file of another run."""
+        """Restore a file of another run."""
         self._known[file_id] = descriptor
 
     def forget(self) -> None:
-        """Lose every file, as after a retention period: sending one again is refused."""
+        """Forget all files, as after a retention period: sending such a file again is refused."""
         self._known.clear()

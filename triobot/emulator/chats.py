@@ -1,4 +1,4 @@
-"""Chats as the app shows them: messages, keyboards, forms, typing; and what changes in them."""
+"""Chats as the app shows them: messages, keyboards, forms, typing; and the changes in them."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ ButtonT = TypeVar("ButtonT")
 _TEXT: Final[Callable[[InlineButton], str]] = attrgetter("text")
 _LABEL: Final[Callable[[Key], str]] = attrgetter("label")
 
-# A chat keeps this many of its newest messages and answers: an emulator left running for a week of load
-# tests stays small. What has scrolled out is treated like a message that never was.
+# A chat keeps this many of its newest messages and answers, so that an emulator under a week of load tests
+# stays small. A message that was dropped counts as one that never existed.
 HISTORY: Final = 5_000
 
 
 @final
 @guarded
 class ChatMessage:
-    """One message of a chat; edits make a new entry under the same id.
+    """One message of a chat. An edit makes a new entry under the same id.
 
     Attributes:
-        author: the person who wrote it, or None for the bot.
-        edited_at: when its content was last changed; a keyboard that comes or goes is no edit to people.
+        author: the person who wrote the message, or None for the bot.
+        edited_at: time of the last change of content; a change of the keyboard is no edit.
         submitted: how often its form was sent.
-        filled: what each person sent last with its form.
+        filled: each person's last values of its form.
     """
 
     id: MessageId
@@ -51,11 +51,10 @@ class ChatMessage:
     filled: tuple[tuple[SenderId, Pairs], ...] = attrs.field(default=(), repr=False)
 
     def rows(self) -> Sequence[Sequence[InlineButton]]:
-        """Return the rows of inline buttons in sight."""
         return () if self.inline_keyboard is None or self.deleted else self.inline_keyboard.rows
 
     def buttons(self) -> Iterator[InlineButton]:
-        """Yield the inline buttons in sight, row by row."""
+        """Yield the visible inline buttons, row by row."""
         for row in self.rows():
             yield from row
 
@@ -63,11 +62,11 @@ class ChatMessage:
 @final
 @guarded
 class Pick:
-    """Which button or key is meant: by its label, and where several have it by their place.
+    """Selects a button or key by its label, and by its position if several have the label.
 
     Attributes:
-        row, column: where it stands in its keyboard, from 0; None: anywhere.
-        nth: which of those that are left, from 0, row by row.
+        row, column: position in the keyboard, from 0; None: any.
+        nth: index among the matching ones, from 0, row by row.
     """
 
     label: str = attrs.field(repr=False)
@@ -76,7 +75,7 @@ class Pick:
     nth: int = 0
 
     def of(self, rows: Sequence[Sequence[ButtonT]], label_of: Callable[[ButtonT], str]) -> ButtonT | None:
-        """Return what is meant of these rows."""
+        """Return the selected button or key of these rows; None if none matches."""
         meant = [
             button
             for row, buttons in enumerate(rows)
@@ -100,7 +99,7 @@ class PressReply:
 @final
 @attrs.define
 class Pressed:
-    """A press whose button shows a waiting mark until `reply` is there."""
+    """A press. Its button shows a waiting mark until `reply` is set."""
 
     callback_id: CallbackId
     by: SenderId
@@ -112,14 +111,14 @@ class Pressed:
 @final
 @attrs.define(eq=False)
 class PlatformChat:
-    """A private chat with the bot, or a group that the bot is in.
+    """A private chat with the bot, or a group with the bot.
 
     Attributes:
         name: a group's name with its at sign; None for a private chat.
-        members: who is in it; a private chat has one or none.
-        reply_keyboard: the keys shown now.
-        typing_until: the typing indicator shows before this moment.
-        lines: what stands between its messages: see `Change.after`.
+        members: people in the chat; a private chat has one or none.
+        reply_keyboard: the keyboard shown now.
+        typing_until: time until which the typing indicator shows.
+        lines: lines between the messages: see `Change.after`.
     """
 
     id: ChatId
@@ -132,13 +131,13 @@ class PlatformChat:
     lines: deque[Change] = attrs.field(factory=lambda: deque["Change"](maxlen=HISTORY), repr=False)
 
     def put(self, entry: ChatMessage) -> None:
-        """Show a new or a changed message."""
+        """Add or replace a message."""
         self.entries[entry.id] = entry
         if len(self.entries) > HISTORY:
             del self.entries[next(iter(self.entries))]
 
     def press(self, pressed: Pressed) -> None:
-        """Remember a press that waits for its answer."""
+        """Add a press that waits for its answer."""
         self.pressed[pressed.callback_id] = pressed
         if len(self.pressed) > HISTORY:
             del self.pressed[next(iter(self.pressed))]
@@ -148,36 +147,35 @@ class PlatformChat:
         return (entry for entry in reversed(self.entries.values()) if not entry.deleted)
 
     def is_typing(self, now: int) -> bool:
-        """Return whether the typing indicator shows at this moment."""
         return now < self.typing_until
 
     def button(
         self, pick: Pick, message_id: MessageId | None = None
     ) -> tuple[ChatMessage, InlineButton] | None:
-        """Find the button that is meant under the newest message that has it, or under one message."""
+        """Return the newest visible button that `pick` selects, with its message; None if there is none."""
         for entry in self.in_sight():
             if message_id in (None, entry.id) and (button := pick.of(entry.rows(), _TEXT)) is not None:
                 return entry, button
         return None
 
     def labels(self) -> Iterator[str]:
-        """Yield the labels that can be pressed: the keys, then the inline buttons in sight, newest first."""
+        """Yield the labels that can be pressed: the keys', then those of inline buttons, newest first."""
         rows = self.reply_keyboard.rows if self.reply_keyboard is not None else ()
         yield from (key.label for row in rows for key in row)
         yield from (button.text for entry in self.in_sight() for button in entry.buttons())
 
     def key(self, pick: Pick) -> Key | None:
-        """Find the key that is meant on the reply keyboard that is shown."""
+        """Return the key of the present reply keyboard that `pick` selects."""
         return None if self.reply_keyboard is None else pick.of(self.reply_keyboard.rows, _LABEL)
 
 
-# --- what changed, as people can see it: a closed union, kept as a log with growing numbers
+# --- changes as people see them: a closed union, kept as a log with growing numbers
 
 
 @final
 @guarded
 class Shown:
-    """A new message, the bot's or a person's."""
+    """A new message of the bot or of a person."""
 
     kind: ClassVar[str] = "message"
     chat_id: ChatId
@@ -187,7 +185,7 @@ class Shown:
 @final
 @guarded
 class Edited:
-    """A message changed; `anew` when its content did, not its keyboard alone."""
+    """A message changed; `anew` is whether its content did, and not only its keyboard."""
 
     kind: ClassVar[str] = "edit"
     chat_id: ChatId
@@ -198,7 +196,7 @@ class Edited:
 @final
 @guarded
 class Deleted:
-    """A message is gone."""
+    """A message was deleted."""
 
     kind: ClassVar[str] = "delete"
     chat_id: ChatId
@@ -208,7 +206,7 @@ class Deleted:
 @final
 @guarded
 class TypingSeen:
-    """The typing indicator shows until this moment."""
+    """The typing indicator shows until this time."""
 
     kind: ClassVar[str] = "typing"
     chat_id: ChatId
@@ -218,7 +216,7 @@ class TypingSeen:
 @final
 @guarded
 class Clicked:
-    """This person pressed a button with data, which waits for its answer from here on."""
+    """The person pressed a button with data; the press waits for its answer."""
 
     kind: ClassVar[str] = "press"
     chat_id: ChatId
@@ -231,7 +229,7 @@ class Clicked:
 @final
 @guarded
 class Submitted:
-    """This person filled in a form, and sent it."""
+    """The person filled in and sent a form."""
 
     kind: ClassVar[str] = "form"
     chat_id: ChatId
@@ -255,7 +253,7 @@ class PressAnswered:
 @final
 @guarded
 class MembersChanged:
-    """This person joined or left."""
+    """The person joined or left."""
 
     chat_id: ChatId
     user_id: SenderId
@@ -263,14 +261,13 @@ class MembersChanged:
 
     @property
     def kind(self) -> str:
-        """Return what the person did."""
         return "join" if self.joined else "leave"
 
 
 @final
 @guarded
 class MoneyMoved:
-    """Money of this person: `paid` left the wallet, `captured` is the bot's, `refunded` came back."""
+    """Money of this person: `paid` left the wallet, `captured` went to the bot, `refunded` returned."""
 
     kind: ClassVar[str] = "money"
     chat_id: ChatId
@@ -284,7 +281,7 @@ class MoneyMoved:
 @final
 @guarded
 class PaymentFailed:
-    """This person tried to pay; `code` is the platform's reason."""
+    """The person failed to pay; `code` is the platform's reason."""
 
     kind: ClassVar[str] = "payment_failed"
     chat_id: ChatId
@@ -306,7 +303,7 @@ class InvoiceShown:
 @final
 @guarded
 class ChargeRequested:
-    """The bot asked the person to top up (outside the interface)."""
+    """The bot asked the person to top up the wallet (outside the interface)."""
 
     kind: ClassVar[str] = "charge_request"
     chat_id: ChatId
@@ -316,7 +313,7 @@ class ChargeRequested:
 @final
 @guarded
 class Replayed:
-    """New code was given the answers of this chat, and goes on in it."""
+    """New code received the answers of this chat, and continues the conversation."""
 
     kind: ClassVar[str] = "replayed"
     chat_id: ChatId
@@ -342,10 +339,11 @@ Consequence: TypeAlias = (
 @final
 @guarded
 class Change:
-    """A consequence with its place in the world's log and its moment.
+    """A consequence with its number in the world's log, and its time.
 
     Attributes:
-        after: of one that stands in its chat as a line between messages: behind which it stands; else None.
+        after: id of the message after which the chat shows the change as a line; None if the chat shows no
+            line.
     """
 
     seq: int
@@ -355,7 +353,7 @@ class Change:
 
 
 def is_line(what: Consequence) -> bool:
-    """Return whether this stands in its chat as a line, as no message shows it."""
+    """Whether the chat shows this as a line of its own, since no message shows it."""
     match what:
         case PressAnswered(reply=reply):
             return bool(reply.text)

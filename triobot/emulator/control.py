@@ -1,22 +1,22 @@
-"""The control API: acts as people do in the app, and makes things go wrong. JSON under ``/control/``.
+"""The control API: people's acts in the app, and planned faults. JSON under ``/control/``.
 
 Every request needs the header ``X-Triobot-Control`` with this run's token; a POST needs
-``Content-Type: application/json``. Else the answer is 403 (see `door`). Errors are ``{"error": words}``:
-400 for a request that can't be read, 409 for what the app doesn't offer (``"not_shown": true`` beside it for
-what isn't on the screen, but may come), 503 while the bot is too far behind.
+``Content-Type: application/json``. Other requests are answered 403 (see `door`). Errors are
+``{"error": text}``: 400 for an invalid request; 409 for an act that the app doesn't offer, with
+``"not_shown": true`` if the button, bill or form may still appear; 503 while too many events wait.
 
 ====================================  ===================================================================
-``GET  users``                        everybody
+``GET  users``                        all people
 ``POST users``                        ``name``, ``username``, ``phone``, ``wallet: {"IRR": 0, "coin": 0}``;
-                                      ``id``, ``chat_id`` if they matter
-``POST groups``                       ``name``, ``members: [user ids]``, who join; ``id``
+                                      ``id``, ``chat_id`` for chosen numbers
+``POST groups``                       ``name``, ``members: [user ids]``, all of whom join; ``id``
 ``POST users/<id>/join``, ``leave``   ``chat``: a group's id, else the service
 ``POST users/<id>/say``               ``text``
 ``POST users/<id>/media``             ``kind``, ``filename``, ``base64``, ``caption``, ``duration``
-``POST users/<id>/share-contact``     one's own, unless ``phone`` (and ``name``) are given
+``POST users/<id>/share-contact``     the person's own, unless ``phone`` (and ``name``) are given
 ``POST users/<id>/share-location``    ``lat``, ``long``, ``desc``: all or none
 ``POST users/<id>/press``             ``label`` of an inline button or of a key, ``message``, ``times``;
-                                      ``row``, ``column``, ``nth`` of those left, where labels are the same;
+                                      ``row``, ``column``, ``nth`` choose among several with the same label;
                                       or ``index`` of the button in the message
 ``POST users/<id>/tap``               ``label`` and ``value`` of a key; ``lat``, ``long``, ``desc`` to share
 ``POST users/<id>/submit``            ``values: {name: text}``, ``message``
@@ -24,38 +24,38 @@ what isn't on the screen, but may come), 503 while the bot is too far behind.
                                       ``newest_invoice: true``; ``code``, ``taken``, ``amount``
 ``POST users/<id>/top-up``            ``IRR``, ``coin``
 ``GET  users/<id>/chat``              ``?chat=&after=&wait=&newest=``: the chat with its newest messages (50),
-                                      and its changes behind ``after``; waits at most ``wait`` seconds (60)
-                                      until there is one
+                                      and its changes after ``after``; waits at most ``wait`` seconds (60)
+                                      for a change
 ``GET  payments``                     every payment button and invoice, with its state
 ``GET  faults``, ``POST faults``      the fields of `EventFault` if there is ``type``, else of `Fault`
 ``POST faults/clear``
 ``POST outage``                       ``seconds``: refuse connections
 ``POST clock``                        ``seconds``: put the clock forward
 ``POST switches``                     the fields of `Switches`
-``POST forget-uploads``               descriptors of ours are refused from now on
-``GET  requests``                     what the bot asked for
-``GET  deliveries``                   ``?count=``: what became of the newest events, and which wait
-``POST deliveries/again``             ``number``: post it again; with ``type``, ``data``, ``chat_id`` or
-                                      ``from`` (null for none), changed
-``GET  address``                      whether a bot listens where events are posted to
-``GET  liberties``                    what it asked for beyond the interface's promises: see `strictness`
+``POST forget-uploads``               forget all files: their descriptors are refused from now on
+``GET  requests``                     the bot's newest requests
+``GET  deliveries``                   ``?count=``: the newest events, with the states of their deliveries
+``POST deliveries/again``             ``number``: post this event again; ``type``, ``data``, ``chat_id`` and
+                                      ``from`` (null for none) change the event
+``GET  address``                      whether a bot listens at the address of events
+``GET  liberties``                    the bot's requests beyond the interface's promises: see `strictness`
 ``GET  calls``                        ``?before=&count=``: requests in both directions, with their bodies,
-                                      before the one of this number
+                                      and with numbers below ``before``
 ``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them, and
                                       the lines between them
-``GET  bot``                          how the bot's process is, under ``triobot dev``; else null
-``POST bot/kill``, ``bot/restart``    what may be done to it
-``GET  crowd``                        how the crowd is
-``POST crowd``                        ``chats``, ``groups``, ``hours``, ``crashes``, ``faults``, ``seed``: let
-                                      random people use the bot, beside the real one, until a promise breaks
-``POST crowd/stop``, ``crowd/open``   send it home; begin a pass over the conversation that broke a promise
-``GET  openapi``                      all of this, as OpenAPI 3.1 describes it
-``GET  stream``                       everything, and then whatever is new, as server-sent events: see
+``GET  bot``                          state of the bot's process under ``triobot dev``; else null
+``POST bot/kill``, ``bot/restart``    kill or restart the process
+``GET  crowd``                        state of the crowd
+``POST crowd``                        ``chats``, ``groups``, ``hours``, ``crashes``, ``faults``, ``seed``:
+                                      random people use a second bot until a promise is broken
+``POST crowd/stop``, ``crowd/open``   stop the crowd; start a pass over the conversation that broke a promise
+``GET  openapi``                      the control API as an OpenAPI 3.1 description
+``GET  stream``                       the complete state, then changes, as server-sent events: see
                                       `follower`; or as a WebSocket's texts, an empty one each second
 ====================================  ===================================================================
 
-Acts take ``chat`` (a group's id) everywhere, and answer ``{"seq": number of the newest change, "events":
-[types posted]}``; a press answers ``callback_ids``, too.
+All acts take ``chat`` (a group's id), and answer ``{"seq": number of the newest change, "events":
+[types posted]}``; the answer to a press also has ``callback_ids``.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ from .views import SHOWN, JsonObject, json_for_pages, view_bill, view_chat, view
 from .world import ImpossibleActError, NotShownError, User
 
 Given: TypeAlias = "JsonValue | Awaitable[JsonValue]"
-"""What a route gives back: JSON, now or after waiting."""
+"""Answer of a route: JSON, or an awaitable of JSON."""
 
 LONGEST_BODY: Final = 32 * 1024 * 1024
 _MOST_CALLS: Final = 1_000
@@ -104,14 +104,15 @@ _NOT_OURS: Final = "the bot's process isn't ours: only `triobot dev` starts one"
 LONGEST_WAIT: Final = 60
 _MOST_PRESSES: Final = 10
 _CHANGED: Final = ("type", "data", "chat_id", "from")
-# What goes with each message, whatever is in it.
+# Keys that are allowed with each message, of any content.
 _SAID: Final = ("chat", *BESIDE)
 _PLACE: Final = ("index", "row", "column", "nth")
-# What a payment's end is told with.
+# Keys that determine the outcome of a payment.
 _ENDS: Final = ("code", "taken", "amount")
-# Labels of old messages can be pressed, too, but whoever has mistyped one rarely means them.
+# Labels of old messages can be pressed too, but a person who mistyped a label rarely means those.
 _MOST_NAMED: Final = 20
-# What is due within one stride may happen in any order. More of them would take longer than a person waits.
+# Work that is due within the same stride may run in any order. More strides would take longer than a person
+# waits.
 STRIDES: Final = 60
 SHORTEST: Final = 1_000
 
@@ -120,19 +121,19 @@ SettingsT = TypeVar("SettingsT")
 
 @final
 class BadAskError(TriobotError):
-    """A request to the control API that can't be read; the text names the key."""
+    """A request to the control API is invalid; the text names the key."""
 
 
 @final
 class Asked:
-    """The keys of one request; what is read is of the type that was asked for, or refused."""
+    """The keys of one request; each method returns a value of its type, or raises `BadAskError`."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
 
     @classmethod
     def read(cls, body: bytes) -> Asked:
-        """Read a JSON object; an empty body is an empty one."""
+        """Parse a JSON object; an empty body is an empty object."""
         try:
             value: object = json.loads(body) if body.strip() else {}
         except (ValueError, RecursionError):
@@ -141,12 +142,12 @@ class Asked:
             raise BadAskError("the body must be a JSON object")
         given = cast("dict[str, object]", value)
         if b"\\u" in body and _has_half_letters(given):
-            # No answer could tell it again.
+            # No answer could repeat such a text.
             raise BadAskError("the body must be text that UTF-8 can hold: it has half of a surrogate pair")
         return cls(given)
 
     def only(self, names: Collection[str]) -> None:
-        """Refuse keys that aren't known: a misspelt one would be ignored in silence."""
+        """Raise `BadAskError` for unknown keys: a misspelt key would be ignored silently."""
         for name in self._values:
             if name not in names:
                 raise BadAskError(f"{name!r} is not known here; known are {', '.join(sorted(names))}")
@@ -156,25 +157,25 @@ class Asked:
         return self._values
 
     def text(self, name: str) -> str:
-        """Read text that must be given."""
+        """Return a required text."""
         if (value := self.optional_text(name)) is None:
             raise BadAskError(f"{name!r} must be given")
         return value
 
     def optional_text(self, name: str) -> str | None:
-        """Read text, or None if it isn't given."""
+        """Return a text, or None if it isn't given."""
         return cast("str | None", self._read(name, None, "text", lambda value: isinstance(value, str)))
 
     def integer(self, name: str, default: int) -> int:
-        """Read an integer, or return the default."""
+        """Return an integer, or the default."""
         return cast("int", self._read(name, default, "an integer", _is_integer))
 
     def optional_integer(self, name: str) -> int | None:
-        """Read an integer, or None if it isn't given."""
+        """Return an integer, or None if it isn't given."""
         return cast("int | None", self._read(name, None, "an integer", _is_integer))
 
     def number(self, name: str, default: float, least: float, most: float) -> float:
-        """Read a number of a range, or return the default; whole, if the least one and the default are."""
+        """Return a number in a range, or the default; an integer if `least` and `default` are integers."""
         is_whole = isinstance(least, int) and isinstance(default, int)
         what = f"{'an integer' if is_whole else 'a number'} from {least:g} to {most:g}"
 
@@ -184,31 +185,31 @@ class Asked:
         return cast("float", self._read(name, default, what, fits))
 
     def seconds(self, name: str) -> float:
-        """Read a number of seconds from 0 to a year, which must be given."""
+        """Return a required number of seconds, from 0 to a year."""
         what = "a number of seconds, at most a year"
         return cast("float", self._read(name, "", what, lambda value: _is_number(value, 366 * 86_400)))
 
     def flag(self, name: str) -> bool:
-        """Read true or false; false if it isn't given."""
+        """Return true or false; false if it isn't given."""
         return cast("bool", self._read(name, False, "true or false", lambda value: isinstance(value, bool)))
 
     def texts(self, name: str) -> Mapping[str, str]:
-        """Read an object of texts; empty if it isn't given."""
+        """Return an object of texts; empty if it isn't given."""
         value = self._object(name)
         if not all(isinstance(entry, str) for entry in value.values()):
             raise BadAskError(f"{name!r} must hold texts only")
         return cast("Mapping[str, str]", value)
 
     def integers(self, name: str) -> list[int]:
-        """Read a list of integers; empty if it isn't given."""
+        """Return a list of integers; empty if it isn't given."""
         return cast("list[int]", self._read(name, [], "a list of integers", _are_integers))
 
     def list_of_texts(self, name: str) -> list[str]:
-        """Read a list of texts; empty if it isn't given."""
+        """Return a list of texts; empty if it isn't given."""
         return cast("list[str]", self._read(name, [], "a list of texts", _are_texts))
 
     def inner(self, name: str) -> Asked:
-        """Read an object; empty if it isn't given."""
+        """Return an object; empty if it isn't given."""
         return Asked(self._object(name))
 
     def _object(self, name: str) -> Mapping[str, object]:
@@ -249,7 +250,7 @@ def _are_texts(value: object) -> bool:
 
 
 def as_number(name: str, value: object) -> int:
-    """Parse an integer of an address, where everything is text."""
+    """Parse an integer from an address, where every value is text."""
     text = str(value)
     if not (text.removeprefix("-").isdecimal() and text.isascii() and len(text) <= _DIGITS):
         raise BadAskError(f"{name!r} must be an integer")
@@ -260,16 +261,16 @@ class ControlPart(Protocol):
     """Answers requests that concern no single person."""
 
     def changes(self) -> Mapping[str, Callable[[Asked], Given]]:
-        """Return what answers a POST, by its path."""
+        """Return the handlers of POST requests, by path."""
         ...
 
     def looks(self) -> Mapping[str, Callable[[Asked], Given]]:
-        """Return what answers a GET."""
+        """Return the handlers of GET requests, by path."""
         ...
 
 
 def control_blueprint(exchange: Exchange, *parts: ControlPart) -> Blueprint:
-    """Return the routes of the control API, with those of further parts."""
+    """Return the routes of the control API, with the routes of further parts."""
     blueprint = Blueprint("control", __name__, url_prefix="/control")
     people = PersonControl(exchange)
 
@@ -296,7 +297,7 @@ def control_blueprint(exchange: Exchange, *parts: ControlPart) -> Blueprint:
             of_all(name, change)
         for name, look in part.looks().items():
             of_all(name, look, "GET")
-    # Else a misspelt path would fall through to the platform's operations.
+    # Catches misspelt paths, which would otherwise count as operations of the platform.
     blueprint.add_url_rule("/<path:rest>", view_func=_nowhere, methods=["GET", "POST"])
     return blueprint
 
@@ -332,7 +333,7 @@ async def read_body() -> bytes:
     """Read the body of the present request.
 
     Raises:
-        BadAskError: it is too large.
+        BadAskError: the body is too large.
     """
     body = bytearray()
     async for chunk in request.body:
@@ -511,12 +512,12 @@ def _settings(kind: Callable[..., SettingsT], given: Mapping[str, object]) -> Se
     try:
         return kind(**given)
     except (TypeError, ValueError) as error:
-        # attrs names the argument; its validators name the rule.
+        # attrs names the argument, and its validators name the rule.
         raise BadAskError(str(error.args[0])) from None
 
 
 def _changed(asked: Asked, event: Event) -> Event:
-    """Return the event with what is to be changed; itself, if nothing is."""
+    """Return the event with the requested changes; the event itself if there are none."""
     if not asked.values().keys() & set(_CHANGED):
         return event
     kind, data = encode_event_data(event)
@@ -527,7 +528,7 @@ def _changed(asked: Asked, event: Event) -> Event:
         of.only(("id", "name", "user"))
         person, name, user = of.optional_integer("id"), of.optional_text("name"), of.optional_text("user")
         sender = None if person is None else Sender(SenderId(person), name or "", user or "")
-    # Whatever it says now, it is posted as it is.
+    # The changed event is posted unchecked.
     return UnknownEvent(ChatId(chat_id), kind, data if text is None else text, sender=sender)
 
 
@@ -555,7 +556,7 @@ def _pick(label: str, asked: Asked) -> Pick:
 
 
 def _button(chat: PlatformChat, asked: Asked) -> tuple[ChatMessage, InlineButton] | None:
-    """Find the button of this label, or the one at `index` of the message, where two have the same label."""
+    """Return the button with this label, or, if several have the label, the one at `index` of the message."""
     label, message = asked.optional_text("label") or "", _message_of(asked)
     index = asked.optional_integer("index")
     if index is None or message is None:
@@ -569,7 +570,7 @@ def _button(chat: PlatformChat, asked: Asked) -> tuple[ChatMessage, InlineButton
 
 @final
 class PersonControl:
-    """What one person does."""
+    """Performs the acts of one person."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -737,7 +738,7 @@ def _nothing(label: str, chat: PlatformChat) -> NoReturn:
 
 
 def strides(milliseconds: int) -> list[int]:
-    """Divide a time into at most `STRIDES` parts, of `SHORTEST` milliseconds where that is enough."""
+    """Divide a time into at most `STRIDES` parts; all but the last have at least `SHORTEST` milliseconds."""
     stride = max(SHORTEST, -(-milliseconds // STRIDES))
     whole, rest = divmod(milliseconds, stride)
     return [stride] * whole + ([rest] if rest else [])
@@ -749,8 +750,8 @@ async def skip(
     """Let time pass, stride by stride.
 
     Args:
-        bot: lets it pass in the bot's process, and returns once that has done what was due.
-        platform: lets it pass on the platform.
+        bot: puts the bot's clocks forward, and returns once the bot has done the work that became due.
+        platform: puts the platform's clock forward.
     """
     for stride in strides(milliseconds):
         await bot(stride)

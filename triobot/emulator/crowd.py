@@ -1,4 +1,4 @@
-"""The crowd: requests of the control API that concern it."""
+"""Requests of the control API that concern the simulated crowd."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .world import ImpossibleActError
 
 _NOT_OURS: Final = "there is no crowd here: only `triobot dev` loads the bot's code"
 
-# Of `triobot.testing.Plan`, with what is usual here, the least and the most.
+# Settings of `triobot.testing.Plan`: default, least and greatest value.
 _RANGES: Final[Mapping[str, tuple[float, float, float]]] = {
     "chats": (20, 1, 10_000),
     "groups": (0, 0, 1_000),

@@ -1,6 +1,6 @@
-"""What became of each event: waiting, delivered, refused or lost, with every attempt. Pure: moments come in.
+"""The delivery of each event, with its attempts and its outcome. Pure: times are arguments.
 
-Which answer settles an event is the pusher's to decide; here it is kept, for people who look on.
+The pusher decides which answer settles an event; this module keeps the result, for display.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..wire.events import Event
 from ..wire.rules import JsonValue
 
 KEPT: Final = 1_000
-"""How many that are settled are remembered; those that wait are bounded by the queue."""
-# An event that a bot refuses a hundred times says no more than its last attempts.
+"""Most settled deliveries that are kept; the queue's capacity bounds the waiting ones."""
+# If a bot refuses an event a hundred times, only the last attempts are worth keeping.
 _ANSWERS: Final = 20
 
 State: TypeAlias = Literal["waiting", "delivered", "refused", "lost"]
@@ -27,12 +27,12 @@ State: TypeAlias = Literal["waiting", "delivered", "refused", "lost"]
 @final
 @guarded
 class Posting:
-    """One posting that was answered, or that got no answer.
+    """One attempt to post an event.
 
     Attributes:
         at: wall milliseconds of its start.
-        status: the answer's; None without one.
-        took: milliseconds.
+        status: HTTP status of the answer; None without an answer.
+        took: duration in milliseconds.
     """
 
     at: int
@@ -43,18 +43,18 @@ class Posting:
 @final
 @attrs.define(eq=False)
 class PostedEvent:
-    """An event on its way to the bot, or how that ended.
+    """An event with the state of its delivery to the bot.
 
     Attributes:
-        at: wall milliseconds at which it happened.
-        state: ``waiting`` until it is settled; ``delivered``, if an attempt was answered 200 to 299;
-            ``refused``, if the bot answered otherwise; ``lost``, if it never got there.
-        attempts: how often it was posted; 0 for one that was dropped on demand.
+        at: wall milliseconds of the event.
+        state: ``waiting`` until the delivery is settled; ``delivered`` if an attempt was answered 200 to 299;
+            ``refused`` if the bot answered otherwise; ``lost`` if the event never reached the bot.
+        attempts: number of attempts; 0 for an event that a fault dropped.
         answers: the newest attempts.
-        again: the number of the delivery that was posted again with this one, at somebody's wish.
-        changed: that one had other content.
-        note: what was made to go wrong, in words.
-        version: the number of its newest change.
+        again: number of the earlier delivery that this one repeats, at a person's request.
+        changed: whether this event differs from the repeated one.
+        note: description of the fault, if there was one.
+        version: number of the delivery's newest change.
     """
 
     number: int
@@ -70,29 +70,28 @@ class PostedEvent:
 
     @property
     def type(self) -> str:
-        """Return the event's type."""
         return encode_event_data(self.event)[0]
 
     @property
     def status(self) -> int | None:
-        """Return the last answer's status; None without one."""
+        """HTTP status of the last answer; None without an answer."""
         return self.answers[-1].status if self.answers else None
 
 
 @final
 class Deliveries:
-    """The newest deliveries: all that wait, and as many as `KEPT` that are settled."""
+    """The newest deliveries: all waiting ones, and at most `KEPT` settled ones."""
 
     def __init__(self) -> None:
         self._known: dict[int, PostedEvent] = {}
-        # By the number of their newest change, so that finding what is new doesn't visit all.
+        # By the number of their newest change, so that finding changes doesn't visit all.
         self._changed: dict[int, PostedEvent] = {}
         self._settled: dict[int, None] = {}
         self._made = 0
         self.version = 0
 
     def begin(self, event: Event, at: int, *, again: int | None = None, changed: bool = False) -> PostedEvent:
-        """Note that an event waits."""
+        """Add an event that waits."""
         self._made += 1
         delivery = PostedEvent(self._made, event, at, again, changed)
         self._known[delivery.number] = delivery
@@ -100,13 +99,13 @@ class Deliveries:
         return delivery
 
     def answer(self, delivery: PostedEvent, attempt: Posting) -> None:
-        """Note how an attempt went."""
+        """Record an attempt."""
         delivery.attempts += 1
         delivery.answers = [*delivery.answers[1 - _ANSWERS :], attempt]
         self._touch(delivery)
 
     def settle(self, delivery: PostedEvent, state: State) -> None:
-        """Note how it ended."""
+        """Record the final state."""
         delivery.state = state
         self._touch(delivery)
         self._settled[delivery.number] = None
@@ -116,11 +115,11 @@ class Deliveries:
             self._changed.pop(oldest.version, None)
 
     def get(self, number: int) -> PostedEvent | None:
-        """Find one that is still known."""
+        """Return a delivery, or None if it was dropped."""
         return self._known.get(number)
 
     def since(self, version: int) -> Sequence[PostedEvent]:
-        """Return what was begun or changed after this version, in the order of its beginning."""
+        """Return the deliveries that were added or changed after `version`, in the order of their numbers."""
         found: list[PostedEvent] = []
         for changed, delivery in reversed(self._changed.items()):
             if changed <= version:
@@ -129,11 +128,11 @@ class Deliveries:
         return sorted(found, key=lambda delivery: delivery.number)
 
     def newest(self, count: int) -> Sequence[PostedEvent]:
-        """Return the newest, oldest first."""
+        """Return the newest deliveries, oldest first."""
         return [*islice(reversed(self._known.values()), count)][::-1]
 
     def settled(self) -> Sequence[PostedEvent]:
-        """Return those that are settled, in the order in which they were."""
+        """Return the settled deliveries, in the order of their settling."""
         return [self._known[number] for number in self._settled]
 
     def _touch(self, delivery: PostedEvent) -> None:

@@ -1,12 +1,13 @@
-"""The ASGI application in front of all others: refuses foreign requests, and makes things go wrong on demand.
+"""The ASGI application in front of all others: refuses foreign requests, and carries out planned faults.
 
-Any web page that a developer has open can post to a loopback port, and a name that resolves to 127.0.0.1
-makes it look like its own. So `Host` is checked before anything else, then `Origin`, and for the control API
-its token; for a WebSocket, too, to which no rule of the browser applies. No answer carries a CORS header.
+Any web page that a developer has open can post to a loopback port, and a host name that resolves to 127.0.0.1
+makes such a request look like one of the same origin. So `Host` is checked first, then `Origin`, then the
+control API's token. The same holds for WebSockets, to which browsers apply no rule. No answer has a CORS
+header.
 
-What is checked must be what is routed, and a router takes more than one spelling of a path for the same. So
-the door hands on the spelling that it has checked, and marks what may control: the control API's routes serve
-nothing without that mark, whatever path has led to them.
+The checked path must be the routed path, and a router takes more than one spelling of a path for the same. So
+the guard passes on the spelling that it has checked, and marks requests that may control. The control API's
+routes serve only marked requests, whatever their path.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ import trio
 from ..wire.encode import encode_error
 from .faults import Fault, FaultPlan, in_words
 
-# ASGI defines its messages as dictionaries of anything.
+# ASGI defines its messages as dictionaries of any values.
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 Record: TypeAlias = Callable[[Message, Receive, Send, AsgiApp, str], Awaitable[None]]
-"""Serves a request by the application, and notes it, with what is made to go wrong."""
+"""Serves a request with the application, and records the request with its planned fault."""
 
 CONTROL_HEADER: Final = "X-Triobot-Control"
 PROTOCOL: Final = "triobot"
-"""The first subprotocol of a WebSocket; the second is the token in hexadecimal: a page can send no header."""
+"""First subprotocol of a WebSocket. The second is the token in hexadecimal: pages can't send headers."""
 MAY_CONTROL: Final = "triobot.may_control"
-"""The key in a connection's scope under which it says that the control API is open to it."""
+"""Key in a connection's scope: whether the connection may use the control API."""
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 _CONTROL: Final = "/control/"
 _LINGER: Final = 2.0
@@ -43,13 +44,13 @@ _LINGER: Final = 2.0
 
 @final
 class RequestGuard:
-    """Lets in what may come in, with the faults that are planned.
+    """Refuses foreign requests, and carries out planned faults.
 
     Args:
-        record: sees the bot's requests pass.
+        record: records the bot's requests.
 
     Attributes:
-        authorities: the values of `Host` that are ours, each with its port.
+        authorities: accepted values of `Host`, each with its port.
     """
 
     def __init__(
@@ -68,7 +69,6 @@ class RequestGuard:
         self._record = record
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
         match scope["type"]:
             case "http":
                 body = _UnreadRest(receive, send)
@@ -78,7 +78,7 @@ class RequestGuard:
             case "websocket" if self._stopped_socket(scope) is None:
                 await self._inner(scope, receive, send)
             case _:
-                # Before it was accepted, this is a 403.
+                # Before the WebSocket is accepted, this is a 403.
                 await send({"type": "websocket.close", "code": 1008})
 
     async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -107,15 +107,15 @@ class RequestGuard:
         if len(tokens) != 1 or not hmac.compare_digest(tokens[0], self._control_token):
             return f"the header {CONTROL_HEADER} doesn't hold this run's control token"
         kinds = _values(headers, b"content-type")
-        # A page can post a form without asking first; it can't post JSON.
+        # Without permission a page can post a form to another origin, but not JSON.
         if method != "GET" and [kind.partition(b";")[0].strip() for kind in kinds] != [b"application/json"]:
             return "the control API takes JSON only"
         return None
 
     def _stopped_socket(self, scope: Message) -> str | None:
-        """Say why a WebSocket is refused, or return None.
+        """Return why a WebSocket is refused, or None.
 
-        No CORS rule keeps other pages from opening one: only the origin and the token do.
+        CORS rules don't keep other pages from opening a WebSocket: only the origin and the token do.
         """
         headers = cast("list[tuple[bytes, bytes]]", list(scope["headers"]))
         if (reason := self._elsewhere(headers) or self._foreign(headers)) is not None:
@@ -155,11 +155,12 @@ class RequestGuard:
 
 @final
 class _UnreadRest:
-    """Reads a request's body to its end before the answer ends, whatever the application wants of it.
+    """Reads a request's body to its end before the answer ends, even if the application doesn't.
 
-    Hypercorn takes no further request on a connection whose body wasn't read, and closes it. On the way it
-    tells the application that the sender has left; Quart then cancels the task that closes, and the
-    connection stays open without a reader. So that is told once the answer is written.
+    Hypercorn takes no further request on a connection with an unread body, and closes it. Before that,
+    Hypercorn tells the application that the client has left. Quart then cancels the task that closes the
+    connection, so the connection stays open without a reader. This class therefore passes the disconnect on
+    only after the answer is written.
     """
 
     def __init__(self, receive: Receive, send: Send) -> None:
@@ -191,7 +192,7 @@ class _UnreadRest:
             self._over.set()
 
     async def _throw_away(self) -> None:
-        # The application may read at the same time, and get the end of it.
+        # The application may read at the same time, and receive the body's end.
         with trio.move_on_after(_LINGER):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_drain, self.receive)
@@ -200,7 +201,7 @@ class _UnreadRest:
 
 
 def _plain(path: str) -> str:
-    """Reduce a path to its one spelling: a client may send a whole address, or slashes doubled."""
+    """Return the only accepted spelling of a path: clients may send a whole address, or doubled slashes."""
     return re.sub("//+", "/", path if path.startswith("/") else f"/{urlsplit(path).path}")
 
 
@@ -224,16 +225,16 @@ async def _answer(send: Send, status: int, reason: str) -> None:
 
 
 async def send_json(send: Send, status: int, body: bytes) -> None:
-    """Answer with a JSON body."""
+    """Send a JSON answer."""
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 async def _cut(send: Send) -> None:
-    # ASGI has no word for ending a connection. A server ends it by itself when an application stops in the
-    # middle of an answer, so the client sees a status line and then nothing. Of all statuses this one tells
-    # least: a machine in between got no answer.
+    # ASGI can't end a connection. A server ends the connection by itself if an application stops in the
+    # middle of an answer, so the client sees a status line and then nothing. 502 claims the least of all
+    # statuses: a machine in between got no answer.
     headers = [(b"content-type", b"application/json"), (b"content-length", b"2")]
     await send({"type": "http.response.start", "status": 502, "headers": headers})
 

@@ -1,6 +1,6 @@
-"""Joins the pure world to time, files and the network: what both HTTP faces of the emulator work on.
+"""Connects the pure world to time, files and the network; both HTTP interfaces of the emulator use it.
 
-`Recorder` notes the requests of both directions in the traffic, as they pass.
+`Recorder` records the requests of both directions in the traffic.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from .traffic import LONGEST, RecordedCall, Traffic
 from .world import ImpossibleActError, World
 
 _KEPT: Final = 1_000
-# Uploads stream past: their bytes are the files', which can be looked at on their own.
+# The bytes of an upload aren't recorded: the file itself can be opened.
 _UNKEPT: Final = "multipart/form-data"
 CALL: Final = "triobot.call"
-"""The key in an operation's scope under which its `RecordedCall` is."""
+"""Key in an operation's scope: its `RecordedCall`."""
 _ANOTHER_ANSWER: Final = Liberty("status", "of an answer must be 200: no other is known to settle an event")
 
 
 @final
 class ShiftedClock:
-    """A wall clock that can be put forward, so that an hour needn't be waited for.
+    """A wall clock that can be put forward, so that no one has to wait an hour.
 
     Args:
-        ahead: how far it is ahead from the start, in milliseconds.
+        ahead: initial lead over the base clock, in milliseconds.
     """
 
     def __init__(self, base: WallClock | None = None, *, ahead: int = 0) -> None:
@@ -52,17 +52,17 @@ class ShiftedClock:
         self._ahead = ahead
 
     def now(self) -> int:
-        """Return wall milliseconds, with what was added."""
+        """Return wall milliseconds, including the lead."""
         base = self._base.now() if self._base is not None else time.time_ns() // 1_000_000
         return base + self._ahead
 
     @property
     def ahead(self) -> int:
-        """Return how far it was put forward, in milliseconds."""
+        """Lead over the base clock, in milliseconds."""
         return self._ahead
 
     def advance(self, milliseconds: int) -> None:
-        """Put the clock forward; it never goes back."""
+        """Put the clock forward; a negative number raises ValueError."""
         if milliseconds < 0:
             raise ValueError("time doesn't go back")
         self._ahead += milliseconds
@@ -71,11 +71,11 @@ class ShiftedClock:
 @final
 @guarded
 class Logged:
-    """A request that the bot made; the token is not kept.
+    """A recorded request of the bot, without the token.
 
     Attributes:
-        liberties: what of it the interface doesn't promise to take; where the platform is strict, the first
-            is why it was refused.
+        liberties: properties of the request that the interface doesn't promise to accept. A strict platform
+            refused the request because of the first.
     """
 
     at: int
@@ -86,7 +86,7 @@ class Logged:
 
 
 class BotProcess(Protocol):
-    """What people may know of the bot's process, and do to it."""
+    """The bot's process, as the page shows and controls it."""
 
     def view(self) -> dict[str, JsonValue]:
         """Return the process's state: ``phase``, ``pid``, ``since``, ``starts``, ``problem``, ``target``."""
@@ -97,37 +97,37 @@ class BotProcess(Protocol):
         ...
 
     def chats(self) -> Sequence[dict[str, JsonValue]]:
-        """Return the chats in its memory, those with the latest happenings first."""
+        """Return the chats in the bot's memory, the most recently active first."""
         ...
 
     def payments(self) -> Sequence[JsonValue]:
-        """Return the newest entries of its ledger."""
+        """Return the newest entries of the bot's ledger."""
         ...
 
     def lines(self, after: int) -> Sequence[tuple[int, str]]:
-        """Return the lines that it wrote after this number and that are still kept, with their numbers."""
+        """Return the kept lines of output with numbers above `after`."""
         ...
 
     async def pass_time(self, milliseconds: int) -> None:
-        """Put its clocks forward; returns once it has done what was due, or a moment later."""
+        """Put the process's clocks forward; return after the work that became due, or a moment later."""
         ...
 
     def kill(self) -> None:
-        """End it at once, as a power cut would."""
+        """Kill the process."""
         ...
 
     def restart(self) -> None:
-        """Start it, or bring it to rest and start it again."""
+        """Start the process, or stop it gracefully and start it again."""
         ...
 
 
 @final
 class TravelError(TriobotError):
-    """What was asked of a conversation's past can't be told; the text says why.
+    """A request about conversations' past that can't be answered; the text contains the reason.
 
     Attributes:
-        gone: it could be a moment ago: ask for the pass anew.
-        refused: it was understood, and can't be done there.
+        gone: whether the pass or branch was there before: it can be opened again.
+        refused: whether the request was understood, but is impossible there.
     """
 
     def __init__(self, why: str, *, gone: bool = False, refused: bool = False) -> None:
@@ -137,62 +137,62 @@ class TravelError(TriobotError):
 
 
 class Looks(Protocol):
-    """What people may see of what a bot's conversations were; see `docs/studio.md`.
+    """The read-only view of a bot's past conversations; see `docs/studio.md`.
 
-    All of it raises a `TravelError` where it can't be told.
+    All methods raise `TravelError` if the request can't be answered.
     """
 
     async def conversations(self, chat_id: int) -> JsonValue:
-        """List a chat's conversations, the newest first."""
+        """Return a chat's conversations, newest first."""
         ...
 
     async def open(self, chat_id: int, conversation: int) -> JsonValue:
-        """Begin a pass over a conversation; returns its id."""
+        """Start a pass over a conversation; return the pass's id."""
         ...
 
     def passed(self, id: str) -> JsonValue:
-        """Return a pass's head, or its id alone while it is not ready."""
+        """Return a pass's head, or only its id while it is not ready."""
         ...
 
     async def notches(self, id: str, start: int, end: int) -> bytes:
-        """Return some of its notches, as compressed JSON."""
+        """Return some notches of a pass, as compressed JSON."""
         ...
 
     async def path(self, id: str, start: int, end: int) -> bytes:
-        """Return the lines that ran in some of its turns, as compressed JSON."""
+        """Return the lines that ran in some turns of a pass, as compressed JSON."""
         ...
 
     async def source(self, id: str, source: int) -> bytes:
-        """Return one of its sources, compressed."""
+        """Return one source of a pass, compressed."""
         ...
 
     async def value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
-        """Return a variable nearly whole."""
+        """Return one variable as a long text."""
         ...
 
     async def close(self, id: str) -> None:
-        """Forget a pass."""
+        """Discard a pass."""
         ...
 
 
 class Travels(Looks, Protocol):
-    """What people may do besides, where there is a platform: go on in another way."""
+    """The view of past conversations on a platform: with branches, which continue from a notch."""
 
     def view(self) -> Sequence[JsonValue]:
-        """Tell of each pass whether it is ready; raises nothing."""
+        """Return for each pass whether it is ready; never raises."""
         ...
 
     def open_told(
         self, journals: Sequence[Sequence[dict[str, JsonValue]]], marks: Sequence[dict[str, JsonValue]]
     ) -> JsonValue:
-        """Begin a pass over the first of these journals, of a chat elsewhere; returns its id."""
+        """Start a pass over the first of these journals, of a chat outside the store; return its id."""
         ...
 
     async def branch(self, id: str, notch: int, *, group: bool | None, asks: Sequence[str] = ()) -> bytes:
-        """Open a branch at a notch of a pass; return how it looks, as compressed JSON.
+        """Open a branch at a notch of a pass; return the branch's state as compressed JSON.
 
         Args:
-            asks: steps whose recorded results are not given.
+            asks: steps whose recorded results aren't used.
         """
         ...
 
@@ -206,70 +206,70 @@ class Travels(Looks, Protocol):
         asks: Sequence[str] = (),
         said: Sequence[JsonValue] = (),
     ) -> bytes:
-        """Give the present code the answers that were given in a conversation, in a branch.
+        """Give the present code a conversation's recorded answers; return the branch's state.
 
         Args:
-            numbers: its messages get numbers above this one.
-            said: what people wrote in the chat: when, who, and the text.
+            numbers: the branch's messages get numbers above this one.
+            said: people's texts in the chat: time, sender, text.
         """
         ...
 
     async def in_branch(self, id: str, what: str, given: Mapping[str, JsonValue]) -> bytes:
-        """Do something in a branch, and return how it looks then, as compressed JSON."""
+        """Run one command in a branch; return the branch's state afterwards, as compressed JSON."""
         ...
 
     async def close_branch(self, id: str) -> None:
-        """Throw a branch away."""
+        """Discard a branch."""
         ...
 
     async def keep(self, id: str, notch: int | None, *, group: bool | None) -> JsonValue:
-        """Write a notch of a pass down as a test, or without one a branch; and run it."""
+        """Write a notch of a pass, or without `notch` a branch, as a test; run the test."""
         ...
 
 
 class Crowds(Protocol):
-    """A crowd that uses the bot; see `docs/studio.md`.
+    """Simulated crowds that use the bot; see `docs/studio.md`.
 
-    What can't be told raises a `TravelError`.
+    The methods raise `TravelError` if the request is impossible.
     """
 
     def crowd(self) -> JsonValue:
-        """Tell how the crowd is."""
+        """Return the crowd's state."""
         ...
 
     def let_in(self, plan: Mapping[str, JsonValue]) -> None:
-        """Let a crowd use the bot, beside the real one."""
+        """Start a crowd with a bot of its own, beside the real bot."""
         ...
 
     def send_home(self) -> None:
-        """End the crowd."""
+        """Stop the crowd."""
         ...
 
     def failing(self) -> tuple[Sequence[Sequence[dict[str, JsonValue]]], Sequence[dict[str, JsonValue]]]:
-        """Return the journals of the chat where the crowd broke a promise, and when there was a kill."""
+        """Return the journals of the chat in which a promise was broken, and the kills of the process."""
         ...
 
 
 class Reload(Protocol):
-    """What may be done about a reload that is held: see `docs/studio.md`."""
+    """Control of a held reload: see `docs/studio.md`."""
 
     def view(self) -> Sequence[JsonValue]:
-        """Tell of each conversation that holds it back; nothing, if it isn't held."""
+        """Return each conversation that holds the reload; nothing if the reload isn't held."""
         ...
 
     async def choose(self, chat_id: int, conversation: int, way: str) -> None:
-        """Choose what becomes of one of them.
+        """Decide about one of these conversations.
 
         Raises:
-            TravelError: it doesn't hold the reload, or that can't be done.
+            TravelError: the conversation doesn't hold the reload, or the decision can't be carried out.
         """
         ...
 
     async def take(self, branch: str) -> None:
-        """Have what new code made of a conversation's answers take its place, and be loaded with that.
+        """Replace a conversation by a branch in which the new code got the same answers; load the new code.
 
         Raises:
-            TravelError: the branch is gone, or that can't be done.
+            TravelError: the branch is gone, or can't replace the conversation.
         """
         ...
 
@@ -279,15 +279,15 @@ class Exchange:
     """One running platform.
 
     Attributes:
-        requests: the newest requests of the bot.
-        traffic: the newest requests in both directions, with their answers.
-        bot: the bot's process, where this program keeps one.
-        liberties: how often the bot took each, by operation.
-        hear_liberty: is told of each the first time that it is taken.
-        travels: what shows the past of its conversations, where something does.
-        crowds: what lets a crowd use the bot, where something does.
-        reload: what holds back new code, where something does.
-        address: whether a bot listens where events are posted to.
+        requests: newest requests of the bot.
+        traffic: newest requests in both directions, with their answers.
+        bot: the bot's process, if this program runs it.
+        liberties: number of times that the bot took each liberty, by operation.
+        hear_liberty: called when a liberty is taken for the first time.
+        travels: access to past conversations, if available.
+        crowds: simulated crowds, if available.
+        reload: the held reload, if available.
+        address: whether a bot listens at the address of events.
     """
 
     def __init__(
@@ -320,22 +320,22 @@ class Exchange:
         self._news = 0
 
     def perform(self, operation: Operation[object]) -> Result | Refusal:
-        """Do what the bot asks."""
+        """Perform an operation of the bot."""
         answer, _ = perform(self.world, operation, self.clock.now())
         self.tell()
         return answer
 
     def log(self, logged: Logged, call: RecordedCall | None) -> None:
-        """Note what the bot asked for; `call` is the same request as it was on the wire."""
+        """Record a request of the bot; `call` is the same request in the traffic."""
         self.requests.append(logged)
         self.note_liberties(logged.path, logged.liberties, call)
 
     def note_liberties(self, operation: str, taken: tuple[Liberty, ...], call: RecordedCall | None) -> None:
-        """Note what isn't promised: of an operation, or of the answer to an event of this type."""
+        """Record the liberties of an operation, or of the answer to an event of this type."""
         if call is not None:
             call.liberties = taken
         for liberty in taken:
-            # A bot that makes up names must not fill the memory.
+            # Bounded, because a bot may invent names.
             if (operation, liberty) not in self.liberties and len(self.liberties) < _KEPT:
                 self.liberties[operation, liberty] = 0
                 if self.hear_liberty is not None:
@@ -347,8 +347,8 @@ class Exchange:
         """Perform a person's act now, and queue its events for the bot.
 
         Raises:
-            ImpossibleActError: the app doesn't offer that; nothing happened.
-            PushQueueFullError: the bot is too far behind; nothing happened.
+            ImpossibleActError: the app doesn't offer this act; nothing happened.
+            PushQueueFullError: too many events wait for the bot; nothing happened.
         """
         self.pusher.check_room()
         events = what(self.clock.now())
@@ -357,11 +357,11 @@ class Exchange:
         return events
 
     def post_again(self, number: int, change: Callable[[Event], Event]) -> PostedEvent:
-        """Post an event again: what `change` makes of it, or the same that it was given.
+        """Post an event again, as it was or as `change` returns it.
 
         Raises:
-            ImpossibleActError: it is not known any more.
-            PushQueueFullError: the bot is too far behind.
+            ImpossibleActError: the event is no longer kept.
+            PushQueueFullError: too many events wait for the bot.
         """
         if (before := self.pusher.deliveries.get(number)) is None:
             raise ImpossibleActError("there is no event of this number, or it is forgotten by now")
@@ -370,7 +370,7 @@ class Exchange:
         return posted
 
     def view_address(self) -> dict[str, JsonValue]:
-        """Return whether a bot listens, as JSON: one whose process is ours does so when it runs."""
+        """Return whether a bot listens, as JSON. A process of this program listens while it runs."""
         address, bot = self.address, self.bot.view() if self.bot is not None else None
         return {
             "address": address.shown,
@@ -380,7 +380,7 @@ class Exchange:
         }
 
     def pass_time(self, milliseconds: int) -> None:
-        """Put the clock forward, and let fall due what falls due."""
+        """Put the clock forward, and carry out what falls due."""
         self.clock.advance(milliseconds)
         self.world.catch_up(self.clock.now())
         self.tell()
@@ -388,10 +388,10 @@ class Exchange:
     async def upload(
         self, kind: MediaKind, filename: str, source: BinaryIO, duration: float = 0
     ) -> Descriptor:
-        """Keep a file, and describe it; `duration` is in seconds, for what plays.
+        """Store a file, and return its descriptor; `duration` is in seconds, for sounds and videos.
 
         Raises:
-            FileTooLargeError: it was not kept.
+            FileTooLargeError: the file was too large; nothing was kept.
         """
         file_id = self.world.letters()
         stored, measured = await self.blobs.keep(file_id, source, shrink=kind == "image")
@@ -406,21 +406,21 @@ class Exchange:
         )
 
     async def wait_change(self, after: int) -> None:
-        """Wait until the world has changed since this number."""
+        """Wait until the world has a change with a number above `after`."""
         while self.world.seq <= after:
             await self._changed.wait()
 
     async def wait_news(self, after: int) -> int:
-        """Wait until `tell` was called more often than `after` times; returns how often it was.
+        """Wait until `tell` was called more than `after` times; return the number of calls.
 
-        Much more happens than the world's own changes: requests, faults, what becomes of the bot's process.
+        News includes more than the world's changes: requests, faults, the state of the bot's process.
         """
         while self._news <= after:
             await self._changed.wait()
         return self._news
 
     def tell(self) -> None:
-        """Wake up every page and request that waits for news."""
+        """Wake all pages and requests that wait for news."""
         self._news += 1
         self._changed.set()
         self._changed = trio.Event()
@@ -428,13 +428,13 @@ class Exchange:
 
 @final
 class Recorder:
-    """Sees operations come in and events go out."""
+    """Records operations and events in the traffic."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
 
     async def record(self, scope: Message, receive: Receive, send: Send, app: AsgiApp, note: str) -> None:
-        """Serve an operation, and note it; `note` is what is made to go wrong."""
+        """Serve an operation, and record it; `note` describes the planned fault."""
         headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
         kind = next((value for name, value in headers if name.lower() == b"content-type"), b"").decode(
             "latin-1"
@@ -469,7 +469,7 @@ class Recorder:
             self._exchange.tell()
 
     def post(self, posted: PostedEvent, body: Body) -> Callable[[int | None], None]:
-        """Note that an event is on its way; call what comes back with its answer."""
+        """Record the start of an event's posting; return the function to call with its status."""
         traffic, started = self._exchange.traffic, trio.current_time()
         call = traffic.begin(
             "event",

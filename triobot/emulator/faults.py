@@ -1,10 +1,11 @@
-"""What goes wrong on demand: in answering operations, in posting events, and in taking connections.
+"""Planned faults: in answers to operations, in the posting of events, and in accepting connections.
 
-Frozen descriptions, taken one after another from a `FaultPlan`. The first that fits is used; one with
-`times` is used that often and then gone.
+Faults are frozen descriptions in a `FaultPlan`. The first fault that fits is used. A fault with `times` is
+used that often, and then removed.
 
-`Switches` are what this platform does, by choice, where the interface is silent or clients disagree with it.
-Every default is what the evidence favours. A bot that is right under each setting is right on the platform.
+`Switches` determine the emulated platform's behaviour where the interface is silent, or clients disagree with
+it. Each default is the behaviour with the best evidence. A bot that works under every setting works on the
+real platform.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PATHS: Final = frozenset(kind.path for kind in (*OPERATIONS, *UNDOCUMENTED))
 
 
 def _must_be(words: str, fits: Callable[[Any], bool]) -> Callable[[object, Any, Any], None]:
-    """Return an attrs validator; its error names the field and the rule."""
+    """Return an attrs validator whose error names the field and the rule."""
 
     def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
         if not fits(value):
@@ -56,28 +57,29 @@ _is_status: Final = _must_be(
 @final
 @guarded(kw_only=True)
 class Switches:
-    """How the emulated platform behaves; all times in milliseconds.
+    """Behaviour of the emulated platform; all times in milliseconds.
 
     Attributes:
-        second_verify: what verify says of money that was captured before.
-        inquiry_sees_paid: inquiry says ``verified`` of paid money that isn't captured yet.
-        pay_twice: a used ``ref_id`` may be paid again; off, it is answered with code 1003.
-        paid_status: the word of a successful payCallback; no public client has recorded it.
-        unknown_ref_status: the answer to verifying what was never offered: 400, or 200 with ``error``.
-        unknown_chat_status: the answer to writing to a chat that isn't there, or to a person who left.
-        verify_window: after this, paid money that was not captured goes back (interface section 3).
-        invoice_life: how long an invoice without an expiry of its own can be paid.
-        edit_drops_keyboard: an edit without an inline keyboard removes the one that was there.
-        edit_needs_data: an edit without ``data`` is refused, as the interface says.
-        empty_keyboard_removes: a reply keyboard without rows takes the present one away.
+        second_verify: answer to a verify of money that was captured before.
+        inquiry_sees_paid: whether an inquiry answers ``verified`` for paid money that isn't captured yet.
+        pay_twice: whether a used ``ref_id`` may be paid again; if not, the payment fails with code 1003.
+        paid_status: status word of a successful payCallback; no public client has recorded the real one.
+        unknown_ref_status: answer to verifying a payment that was never offered: 400, or 200 with ``error``.
+        unknown_chat_status: answer to sending to a chat that doesn't exist, or to a person who left.
+        verify_window: time after which paid money that wasn't captured is refunded (interface section 3).
+        invoice_life: how long an invoice without its own expiry can be paid.
+        edit_drops_keyboard: whether an edit without an inline keyboard removes the message's keyboard.
+        edit_needs_data: whether an edit without ``data`` is refused, as the interface says.
+        empty_keyboard_removes: whether a reply keyboard without rows removes the present one.
         typing_life: how long one sendAction shows.
-        senders: events carry ``from``.
-        form_callback_ids: form submissions carry a callback id.
-        json_operations: operations may come as JSON objects, too.
-        json_events: events are posted as JSON, not as forms.
-        lower_case_callbacks: ``paycallback`` and ``invoicecallback``, not the interface's spelling.
-        undocumented: the operations outside the interface exist.
-        strict: what the platform may take, but the interface doesn't promise, is refused.
+        senders: whether events have ``from``.
+        form_callback_ids: whether form submissions have a callback id.
+        json_operations: whether operations may also be JSON objects.
+        json_events: whether events are posted as JSON instead of forms.
+        lower_case_callbacks: whether events are called ``paycallback`` and ``invoicecallback``, unlike the
+            interface's spelling.
+        undocumented: whether the operations outside the interface exist.
+        strict: whether requests are refused that the platform may accept but the interface doesn't promise.
     """
 
     second_verify: Word = attrs.field(
@@ -108,7 +110,7 @@ class Switches:
 
 
 def _is_operation(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
-    # One that no operation has would wait for ever, and the test would pass.
+    # A fault for a misspelt operation would never be used, and the test would pass.
     if value not in ("*", *_PATHS):
         raise ValueError(f"operation must be the path of one, such as sendMessage, or *; not {value!r}")
 
@@ -116,17 +118,17 @@ def _is_operation(instance: object, attribute: attrs.Attribute[str], value: str)
 @final
 @guarded(kw_only=True)
 class Fault:
-    """How an operation goes wrong.
+    """A fault of an operation.
 
     Attributes:
-        operation: its path, such as ``sendMessage``, or ``*`` for any.
+        operation: path of the operation, such as ``sendMessage``, or ``*`` for any.
         latency: seconds before anything else.
-        status: answer this instead, and do nothing.
-        reason: the error body's words, with `status`.
-        drop: ``before``: the connection ends and nothing was done; ``after``: it was done, and only the
-            answer is lost. The client sees the same: a connection that breaks; over HTTP behind the head of
-            a 502, which doesn't tell either.
-        times: how often; None for always.
+        status: answer with this status, without performing the operation.
+        reason: text of the error body, with `status`.
+        drop: ``before``: the connection breaks before the operation; ``after``: the operation is performed,
+            and only the answer is lost. The client sees the same in both cases: a broken connection, over
+            HTTP after the head of a 502.
+        times: number of uses; None for no limit.
     """
 
     operation: str = attrs.field(default="*", validator=_is_operation)
@@ -139,22 +141,23 @@ class Fault:
     times: int | None = attrs.field(default=None, validator=_is_times)
 
     def fits(self, name: str) -> bool:
-        """Return whether it is meant for this operation."""
+        """Whether the fault applies to this operation."""
         return self.operation in ("*", name)
 
 
 @final
 @guarded(kw_only=True)
 class EventFault:
-    """How an event goes wrong on its way to the bot.
+    """A fault of an event on its way to the bot.
 
     Attributes:
-        type: its type in the interface's spelling, such as ``payCallback``, or ``*`` for any.
-        drop: it is never posted.
-        delay: seconds before it is posted; everything behind it waits, too.
-        duplicates: how many more times it is posted, right after.
-        behind: it changes places with the next event; if none comes within a second, it goes alone.
-        times: how often; None for always.
+        type: the event's type in the interface's spelling, such as ``payCallback``, or ``*`` for any.
+        drop: whether the event is never posted.
+        delay: seconds before the event is posted; later events wait too.
+        duplicates: number of additional postings, directly afterwards.
+        behind: whether the event changes places with the next one; without another event within a second, it
+            is posted alone.
+        times: number of uses; None for no limit.
     """
 
     type: str = "*"
@@ -168,7 +171,7 @@ class EventFault:
     times: int | None = attrs.field(default=None, validator=_is_times)
 
     def fits(self, name: str) -> bool:
-        """Return whether it is meant for this type of event."""
+        """Whether the fault applies to this type of event."""
         return self.type in ("*", name)
 
 
@@ -177,7 +180,7 @@ FaultT = TypeVar("FaultT", Fault, EventFault)
 
 
 def in_words(fault: AnyFault | None) -> str:
-    """Describe for people what a planned fault does; None gives an empty text."""
+    """Return a description of a planned fault for people; empty for None."""
     match fault:
         case None:
             return ""
@@ -194,12 +197,12 @@ def in_words(fault: AnyFault | None) -> str:
     return ", ".join(parts)
 
 
-# No person writes this many by hand; a script in a loop should fail.
+# More than people write by hand; a script in a loop should fail.
 MOST_FAULTS = 1_000
 
 
 def kind_of(fault: AnyFault) -> str:
-    """Return what sort of fault this is, in words: the same ones for any operation, and however late."""
+    """Return the kind of a fault in words; the same for any operation and any delay."""
     match fault:
         case Fault(status=int() as status):
             return f"answered {status}"
@@ -219,10 +222,10 @@ def kind_of(fault: AnyFault) -> str:
 
 @final
 class FaultPlan:
-    """The faults still to come.
+    """The planned faults that remain.
 
     Attributes:
-        used: how many were used up, by their kind.
+        used: number of used faults, by kind.
     """
 
     def __init__(self) -> None:
@@ -231,11 +234,11 @@ class FaultPlan:
         self.used: Counter[str] = Counter()
 
     def pending(self) -> Sequence[AnyFault]:
-        """Return the faults still to come, those of operations first."""
+        """Return the remaining faults, those of operations first."""
         return (*self._operations, *self._events)
 
     def add(self, fault: AnyFault) -> None:
-        """Plan a fault behind those there are.
+        """Add a fault after the existing ones.
 
         Raises:
             ValueError: there are too many.
@@ -248,16 +251,16 @@ class FaultPlan:
             self._events.append(fault)
 
     def clear(self) -> None:
-        """Let everything go well."""
+        """Remove all faults."""
         self._operations.clear()
         self._events.clear()
 
     def for_operation(self, path: str) -> Fault | None:
-        """Use up the first fault that fits this operation."""
+        """Use and return the first fault that fits this operation."""
         return self._counted(_use(self._operations, path))
 
     def for_event(self, kind: str) -> EventFault | None:
-        """Use up the first fault that fits this type of event."""
+        """Use and return the first fault that fits this type of event."""
         return self._counted(_use(self._events, kind))
 
     def _counted(self, fault: FaultT | None) -> FaultT | None:
@@ -279,22 +282,22 @@ def _use(faults: list[FaultT], name: str) -> FaultT | None:
 
 @final
 class Outage:
-    """Asks the server to refuse connections for a while."""
+    """A request to the server to refuse connections for a while."""
 
     def __init__(self) -> None:
         self._begin = trio.Event()
         self._seconds = 0.0
 
     def begin(self, seconds: float) -> None:
-        """Refuse connections for this long, from now on; open ones are closed."""
+        """Request an outage of this length from now on; open connections are closed."""
         self._seconds = seconds
         self._begin.set()
 
     async def wait_begin(self) -> None:
-        """Wait until connections are to be refused."""
+        """Wait until an outage is requested."""
         await self._begin.wait()
 
     def take(self) -> float:
-        """Return how long the outage lasts. It counts as begun, and another may be asked for."""
+        """Return the length of the outage in seconds, and allow the next request."""
         self._begin = trio.Event()
         return self._seconds

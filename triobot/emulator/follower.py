@@ -1,33 +1,33 @@
-"""What a page has to be told: first all there is, then whatever is new. Pure, but for the exchange it reads.
+"""The complete state for a page, then the changes. Pure, except for reading the exchange.
 
-Each of the two is one JSON object; the keys are the same in both, and a page merges what it gets:
+State and changes are JSON objects with the same keys, which a page merges:
 
 ==============  ====================================================================================
 ``now``         the platform's clock
-``users``       everybody, or those whose wallets may have changed
-``chats``       everything about a chat but its messages; in the first, those too (the newest)
-``changes``     the world's changes, in their order
-``bills``       the payment buttons and invoices of the chats concerned
-``deliveries``  what becomes of each event: those that are new or have changed; in the first the newest
-``calls``       requests in both directions, begun or ended; in the first the newest, and in
-                ``older_calls`` whether there are others
-``machine``     faults, switches, the clock; only when something about it is new
-``waiting``     how many events wait for the bot; only when that is new
-``address``     whether a bot listens where events are posted to; only when that is new
-``bot``         the bot's process, or null; only when something about it is new
-``runtime``     what the bot says of itself; only when that is new
-``inside``      its chats in memory and its ledger; only when that is new
-``lines``       what the bot's process wrote
-``crowd``       how the crowd is, under ``triobot dev``; else null; only when that is new
-``travel``      the passes over conversations' journals, and whether they are ready; only when that is new
-``held``        the conversations that hold back new code; only when that is new
+``users``       all people; in changes, only if people were added or wallets may have changed
+``chats``       chats without their messages; in the state, also with the newest messages
+``changes``     the world's changes, in order
+``bills``       the payment buttons and invoices of these chats
+``deliveries``  deliveries of events: the new and changed ones; in the state, the newest
+``calls``       requests in both directions that began or ended; in the state, the newest;
+                ``older_calls`` is whether there are older ones
+``machine``     faults, switches, the clock; only if changed
+``waiting``     number of events that wait for the bot; only if changed
+``address``     whether a bot listens at the address of events; only if changed
+``bot``         the bot's process, or null; only if changed
+``runtime``     the bot's reported status; only if changed
+``inside``      the bot's chats in memory, and its ledger; only if changed
+``lines``       new lines of the process's output
+``crowd``       state of the crowd under ``triobot dev``, else null; only if changed
+``travel``      the passes over conversations' journals, and whether they are ready; only if changed
+``held``        the conversations that hold back new code; only if changed
 ==============  ====================================================================================
 
-A page that has shown the control token gets these over a WebSocket, or as server-sent events. A page uses the
-WebSocket. A browser has six connections to one host for all of its tabs together, and an answer that never
-ends holds one: from the seventh tab on nothing would be shown, and none could act. WebSockets are counted by
-themselves, in hundreds. The events are for programs, and for ``curl -N``. The browser's own `EventSource`
-can't send a header, and a token in an address would end up in logs and histories.
+A client with the control token gets these objects over a WebSocket, or as server-sent events. The page uses
+the WebSocket. A browser allows six connections to one host for all of its tabs together, and an endless
+answer occupies one: the seventh tab would show nothing, and no tab could send requests. WebSockets have a
+separate limit, of hundreds. Server-sent events are for programs, and for ``curl -N``. The browser's own
+`EventSource` can't send a header, and a token in an address would end up in logs and histories.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ from .exchange import BotProcess, Exchange
 from .traffic import view_call, view_calls
 from .views import JsonObject, json_for_pages, view_bill, view_change, view_entry, view_keyboard, view_user
 
-# What a page shows of a chat before somebody scrolls up.
+# Messages of a chat that a page has before the user scrolls up.
 NEWEST: Final = 60
-# What a page knows of the requests before somebody looks further back.
+# Requests that a page has before the user looks further back.
 NEWEST_CALLS: Final = 400
-# A chatty bot makes hundreds of changes a second; a screen shows sixty pictures.
+# A busy bot makes hundreds of changes a second; a screen shows sixty pictures.
 _TOGETHER: Final = 0.02
-# Refunds fall due by themselves; and a page that hears nothing for longer believes that the line is cut.
+# Refunds fall due without an act. A page that receives nothing for longer takes the connection for broken.
 _BEAT: Final = 1.0
 
 
 @final
 class Follower:
-    """One page's place in all that happens."""
+    """One page's position in the platform's history."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -75,7 +75,7 @@ class Follower:
         self._said: JsonObject = {}
 
     def everything(self) -> JsonObject:
-        """Return all there is. The next `news` begin here."""
+        """Return the complete state. The next call of `news` begins there."""
         now = self._exchange.clock.now()
         self._world.catch_up(now)
         self._seq = self._world.seq
@@ -100,7 +100,7 @@ class Follower:
         }
 
     def news(self) -> JsonObject | None:
-        """Return what is new since the last call, or None; everything, if more has happened than is kept."""
+        """Return the changes since the last call, or None; the complete state if changes were dropped."""
         now = self._exchange.clock.now()
         self._world.catch_up(now)
         changes = self._world.changes(self._seq)
@@ -115,18 +115,18 @@ class Follower:
         return {"now": now, **news} if news else None
 
     def _newcomers(self, news: JsonObject) -> None:
-        """Add the people and groups that were made since, which the world's log doesn't hold."""
+        """Add new people and groups, which the world's log doesn't contain."""
         people, chats = list(self._world.people), list(self._world.chats())
         if len(people) > self._people:
             news["users"] = [view_user(user) for user in people]
         if len(chats) > self._chats:
-            # One that has changed, too, is told twice.
+            # A new chat that has also changed is listed twice.
             known = cast("list[JsonValue]", news.get("chats", []))
             news["chats"] = [*known, *(_head(chat) for chat in chats[self._chats :])]
         self._people, self._chats = len(people), len(chats)
 
     def _concerned(self, news: JsonObject, changes: Iterable[Change], now: int) -> None:
-        """Add what the changes affect: the chats as they are now, their bills, all wallets if money moved."""
+        """Add the changes' effects: the chats and bills as they are now, and all wallets if money moved."""
         ids = {change.what.chat_id for change in changes}
         news["chats"] = [_head(self._world.chat(chat_id)) for chat_id in sorted(ids)]
         news["bills"] = [view_bill(bill, now) for bill in self._world.bills if bill.chat_id in ids]
@@ -134,7 +134,7 @@ class Follower:
             news["users"] = [view_user(user) for user in self._world.people]
 
     def _rest(self) -> JsonObject:
-        """Collect what is new outside the world: requests, faults, the clock, the bot's process."""
+        """Collect news outside the world: requests, faults, the clock, the bot's process."""
         exchange, news = self._exchange, JsonObject()
         if calls := exchange.traffic.since(self._calls):
             news["calls"] = [view_call(call) for call in calls]
@@ -152,7 +152,7 @@ class Follower:
         return news
 
     def _outside(self) -> JsonObject:
-        """Return what is told whole whenever it is new."""
+        """Return the parts that are sent as a whole whenever they change."""
         exchange, bot = self._exchange, self._exchange.bot
         return {
             "machine": {
@@ -180,7 +180,7 @@ def _inside(bot: BotProcess | None) -> JsonObject:
 def view_history(chat: PlatformChat, before: int | None, count: int) -> JsonObject:
     """Return a chat's newest messages, or the newest before one of them, and whether there are older ones.
 
-    With them what stands between them, the newest `count` of that, too.
+    The lines between these messages are included, at most the newest `count`.
     """
     entries = [entry for entry in chat.entries.values() if before is None or entry.id < before]
     older = len(entries) > count
@@ -214,7 +214,6 @@ def _head(chat: PlatformChat) -> JsonObject:
 
 
 def stream_blueprint(exchange: Exchange) -> Blueprint:
-    """Return the routes of the stream."""
     blueprint = Blueprint("stream", __name__, url_prefix="/control")
 
     async def stream() -> Response:
@@ -229,14 +228,14 @@ def stream_blueprint(exchange: Exchange) -> Blueprint:
         async with trio.open_nursery() as nursery:
 
             async def hear() -> None:
-                # A page says nothing here; but only a listener notices that it has gone.
+                # A page sends nothing here; but only a receiving task notices that the page has gone.
                 while True:
                     await websocket.receive()
 
             nursery.start_soon(hear)
             async with aclosing(told(exchange)) as stream:
                 async for news in stream:
-                    # A surrogate that stands alone can be said in JSON only; no text frame could carry it.
+                    # A lone surrogate can be escaped in JSON, but no text frame can contain it.
                     await websocket.send(news.encode("utf-8", "replace").decode())
 
     blueprint.add_url_rule("/stream", view_func=stream, methods=["GET"])
@@ -245,9 +244,9 @@ def stream_blueprint(exchange: Exchange) -> Blueprint:
 
 
 async def told(exchange: Exchange) -> AsyncGenerator[str]:
-    """Yield the news of one page, for as long as it listens; what it reads too slowly comes together.
+    """Yield the news for one page as long as it reads; a slow reader gets several changes together.
 
-    Nothing (an empty text) is a beat.
+    An empty text is a heartbeat.
     """
     follower = Follower(exchange)
     yield json_for_pages(follower.everything())
@@ -261,8 +260,8 @@ async def told(exchange: Exchange) -> AsyncGenerator[str]:
 
 
 async def events(exchange: Exchange) -> AsyncGenerator[bytes]:
-    """Yield the same as server-sent events."""
+    """Yield the texts of `told` as server-sent events."""
     async with aclosing(told(exchange)) as stream:
         async for news in stream:
-            # JSON has no line ends outside its escapes, so one line holds it.
+            # JSON has no line ends outside its escapes, so one data line is enough.
             yield b"data: " + news.encode("utf-8", "replace") + b"\n\n" if news else b":\n\n"

@@ -1,10 +1,11 @@
-"""Serves what conversations were, to be looked at: the page's view, and nothing that does anything.
+"""Serves past conversations read-only: the page's view, without routes that change anything.
 
-There is no platform and no bot behind it, so no route can send, end or forget. Who may look is decided at
-the same door as the emulator's, with a key of its own.
+There is no platform and no bot, so no route can send, end or delete. A guard as in the emulator checks the
+requests, with a key of its own.
 
-``GET /control/travel?after=`` lists conversations, oldest first, with the ``after`` of the next, or null;
-``about`` says what is looked at. The other routes are those of `past` that only look.
+``GET /control/travel?after=`` returns conversations, oldest first, with the ``after`` of the next page, or
+null; ``about`` describes the inspected bot, store or export. The other routes are the read-only ones of
+`past`.
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ from .past import add_looking, told
 from .server import Tickets, behind_the_door, hypercorn_config, page_blueprint
 
 IDLE: Final = 30 * 60.0
-"""Seconds after which nobody seems to look any more."""
+"""Seconds without a request, after which the server ends."""
 
 
 class Listed(Protocol):
-    """Lists what can be looked at."""
+    """Lists the conversations to inspect."""
 
     async def __call__(self, after: int) -> Mapping[str, JsonValue]:
-        """Return some conversations behind this one, as the route tells them."""
+        """Return some conversations with numbers above `after`, in the route's format."""
         ...
 
 
 @final
 @guarded
 class Inspector:
-    """A server that is up.
+    """A running server.
 
     Attributes:
-        page_url: where the page is, without the key that it asks for.
+        page_url: address of the page, without the key that the page asks for.
     """
 
     page_url: str
@@ -56,11 +57,11 @@ class Inspector:
 
     @property
     def page_address(self) -> str:
-        """Return what to open in a browser. The key is behind the ``#``, which browsers send nowhere."""
+        """Address to open in a browser. The key comes after the ``#``, which browsers never send."""
         return f"{self.page_url}/#{self.key}"
 
     def one_time_address(self) -> str:
-        """Return an address that leads to the page once, for a command line that others can read."""
+        """Return an address that opens the page once, for a command line that others can read."""
         return f"{self.page_url}/open/{self.tickets.issue()}"
 
 
@@ -73,12 +74,12 @@ async def serve_inspector(
     idle: float = IDLE,
     task_status: trio.TaskStatus[Inspector] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve on a loopback port until nobody has looked for a while; the started value is the `Inspector`.
+    """Serve on a loopback port until no request has come for a while; the started value is the `Inspector`.
 
     Args:
-        key: what each request needs; make a new one each time.
-        port: 0 takes a free one.
-        idle: seconds without a request that looks, after which this returns.
+        key: key that each request needs; make a new one each time.
+        port: port; 0 for a free one.
+        idle: seconds without an accepted request, after which this function returns.
 
     Cancellation: *forceful*: open requests are cut.
     """
@@ -101,10 +102,10 @@ async def serve_inspector(
 def make_inspector_app(
     looks: Looks, listed: Listed, *, key: str, tickets: Tickets, looked: Callable[[], None]
 ) -> RequestGuard:
-    """Make the server as an ASGI application, behind its door.
+    """Return the server as an ASGI application behind its guard.
 
     Args:
-        looked: called for each request that was let in to look.
+        looked: called for each accepted request.
     """
     blueprint = Blueprint("travel", __name__, url_prefix="/control/travel")
 

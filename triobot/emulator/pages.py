@@ -1,4 +1,4 @@
-"""The page's files, and what they are joined to: a script, a style sheet, a page that needs no server."""
+"""The page's files, and bundles of them: one script, one style sheet, a page that needs no server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# Named once, at the start: what is asked for can't lead out of the folder.
+# Listed once at the start, so that no requested name can lead out of the folder.
 FILES: Final = {
     path.relative_to(_ASSETS).as_posix(): path for path in _ASSETS.rglob("*") if path.suffix in TYPES
 }
@@ -31,7 +31,7 @@ _SCRIPT: Final = re.compile(r' *<script type="module" src="/page/([^"]+)"></scri
 _ICON: Final = re.compile(r' *<link rel="icon"[^>]*>\n')
 _IMPORT: Final = re.compile(r'^import (\{[^}]*\}|\w+) from "([^"]+)";$', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export ((?:async )?(?:function|const|class)) (\w+)", re.MULTILINE)
-# As they stand at the end of the two libraries.
+# The export forms at the end of the two bundled libraries.
 _EXPORTS: Final = re.compile(r"\bexport(\{[^}]*\});$", re.MULTILINE)
 _DEFAULT: Final = re.compile(r"\bexport default (.*)", re.DOTALL)
 _NAMED: Final = re.compile(r"([\w$]+) as ([\w$]+)")
@@ -45,9 +45,9 @@ const parts = {
 
 
 def script_of(*first: str) -> str:
-    """Return these scripts with all that they import as one classic script, which runs them in this order.
+    """Return these scripts and all their imports as one classic script, which runs `first` in order.
 
-    Each becomes a function that returns what it exports. `load` is by which they get at one another.
+    Each script becomes a function that returns its exports. The scripts import one another through `load`.
     """
     parts = dict[str, str]()
     for name in first:
@@ -86,19 +86,19 @@ def sheet_of(page: str) -> str:
 
 
 def page_of(page: str) -> str:
-    """Return a page whose scripts come in one request, and whose sheets do."""
+    """Return a page that loads its scripts in one request, and its style sheets in another."""
     text = _SHEET.sub("", FILES[page].read_text("utf-8"))
     text = _SCRIPT.sub('    <script defer src="/page/all.js"></script>\n', text)
     return text.replace("</head>", '  <link rel="stylesheet" href="/page/all.css" />\n  </head>')
 
 
 def script_of_page(page: str) -> str:
-    """Return the script that a page runs."""
+    """Return the script of a page."""
     return script_of(*_SCRIPT.findall(FILES[page].read_text("utf-8")))
 
 
 async def saved_page(looks: Looks, id: str) -> str:
-    """Return one page with a pass whole, which opens from a file and asks nobody for anything.
+    """Return a page with a whole pass, which opens from a file and sends no requests.
 
     Raises:
         TravelError: the pass isn't ready, or is gone.

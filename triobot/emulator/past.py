@@ -1,37 +1,37 @@
-"""The routes of what conversations were: under ``/control/travel/``, and so behind the same door.
+"""The routes for past conversations, under ``/control/travel/``, and so behind the same guard.
 
 ====================================  ===================================================================
-``GET  CHAT``                         the chat's conversations: those that live, are parked, crashed, ended;
-                                      ``can``: what else there is here than to look at them
-``POST CHAT/CONVERSATION/open``       run its journal again; 202 with the pass's ``id``; the stream's
-                                      ``travel`` tells when it is ready
-``GET  pass/ID``                      its head; while it runs, its id alone
-``GET  pass/ID/notches``              ``?from=&to=``: at most 256 of them, and 1 MB; the first is whole
-``GET  pass/ID/path``                 ``?from=&to=``: the lines that ran in each of so many turns
+``GET  CHAT``                         the chat's conversations: live, parked, crashed and ended ones;
+                                      ``can``: the abilities of these routes besides reading
+``POST CHAT/CONVERSATION/open``       replay the journal; 202 with the pass's ``id``; ``travel`` in the
+                                      stream shows when the pass is ready
+``GET  pass/ID``                      the pass's head; only its id while it runs
+``GET  pass/ID/notches``              ``?from=&to=``: at most 256 notches and 1 MB; the first is complete
+``GET  pass/ID/path``                 ``?from=&to=``: the lines that ran in each of these turns
 ``GET  pass/ID/source/NUMBER``        a source as this pass ran it, as text
-``GET  pass/ID/value``                ``?notch=&branch=&frame=&name=``: one variable, up to 64 kB of it
-``GET  pass/ID/page``                 all of it as one page that needs no server
-``DELETE pass/ID``                    forget it
-``POST pass/ID/branch``               ``notch``: open a branch there; how it looks; ``asks``: the steps
-                                      whose recorded results are not given
-``POST CHAT/CONVERSATION/answers``    open a branch in which the present code gets the answers that were given
-``GET  held``                         the conversations that hold back new code, and what was chosen for them
-``POST CHAT/CONVERSATION/held``       ``way``: ``wait`` until it ends, or ``end`` it
-``POST pass/ID/test``                 ``notch``: write it down as a test, and run that
-``GET  branch/ID``                    how it looks
+``GET  pass/ID/value``                ``?notch=&branch=&frame=&name=``: one variable, up to 64 kB
+``GET  pass/ID/page``                 the whole pass as one page that needs no server
+``DELETE pass/ID``                    discard the pass
+``POST pass/ID/branch``               ``notch``: open a branch there, and return its state; ``asks``: steps
+                                      whose recorded results aren't used
+``POST CHAT/CONVERSATION/answers``    open a branch in which the present code gets the recorded answers
+``GET  held``                         the conversations that hold back new code, and the decisions about them
+``POST CHAT/CONVERSATION/held``       ``way``: ``wait`` for the conversation's end, or ``end`` it
+``POST pass/ID/test``                 ``notch``: write the conversation up to it as a test, and run the test
+``GET  branch/ID``                    the branch's state
 ``POST branch/ID/act``                ``name``, ``values``: as ``POST users/<id>/<name>``; ``user``
 ``POST branch/ID/wait``               ``seconds``
-``POST branch/ID/step``               of the step that waits, or of ``step``: ``returns`` (a value); or
-                                      ``raises`` (a class's name), ``text``; or ``runs: true``
+``POST branch/ID/step``               outcome of the first waiting step, or of ``step``: ``returns`` (value);
+                                      or ``raises`` (a class's name), ``text``; or ``runs: true``
 ``POST branch/ID/answers``            ``way``: ``go_on``, ``insist`` or ``leave_out``
-``POST branch/ID/take``               of one with the answers that were given: it takes its chat's place
-``POST branch/ID/test``               write it down as a test, and run that
-``DELETE branch/ID``                  throw it away
+``POST branch/ID/take``               replace the conversation by this branch with the recorded answers
+``POST branch/ID/test``               write the branch as a test, and run the test
+``DELETE branch/ID``                  discard the branch
 ====================================  ===================================================================
 
-`docs/travel.schema.json` says what is in them. Errors are ``{"error": words}``: 400 for what can't be read,
-404 where nothing can be told, 409 for what can't be done in a branch, 410 for a pass or a branch
-that is gone.
+`docs/travel.schema.json` describes the answers. Errors are ``{"error": text}``: 400 for an invalid request,
+404 if there is nothing to return, 409 if a branch can't carry out the request, 410 if a pass or a branch is
+gone.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ from .views import json_for_pages
 _JSON: Final = "application/json"
 _NEWEST: Final = 256
 _KEPT_FREE: Final = 1_000
-"""Numbers of messages, for a branch that may take a chat's place."""
+"""Message numbers reserved for a branch that may replace a conversation."""
 _CAN: Final = ("branch", "test", "answers")
-# What is done in a branch, and with which keys.
+# Commands in a branch, with their keys.
 _TAKES: Final[Mapping[str, tuple[str, ...]]] = {
     "act": ("name", "values", "user"),
     "wait": ("seconds",),
@@ -67,25 +67,25 @@ _TAKES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _conversation(text: str) -> int:
-    """Read the number of a conversation in an address."""
+    """Parse the number of a conversation in an address."""
     if (number := as_number("conversation", text)) < 1:
         raise TravelError(f"there is no conversation {number}")
     return number
 
 
 async def _asked(*names: str) -> Asked:
-    """Read a request's body, which has these keys only."""
+    """Read a request's body; raise `BadAskError` for any other keys."""
     given = Asked.read(await read_body())
     given.only(names)
     return given
 
 
 def add_looking(blueprint: Blueprint, looks: Callable[[], Looks], can: Collection[str] = ()) -> None:
-    """Add the routes that only look.
+    """Add the read-only routes.
 
     Args:
-        there: returns what is looked at, or raises a `TravelError`.
-        can: what else the blueprint's routes can do.
+        looks: returns the view, or raises a `TravelError`.
+        can: names of the blueprint's further abilities.
     """
 
     async def conversations(chat: str) -> Response:
@@ -164,7 +164,7 @@ def add_looking(blueprint: Blueprint, looks: Callable[[], Looks], can: Collectio
 
 
 def past_blueprint(exchange: Exchange) -> Blueprint:
-    """Return the routes."""
+    """Return the routes for past conversations."""
     blueprint = Blueprint("travel", __name__, url_prefix="/control/travel")
 
     def looks() -> Travels:
@@ -199,7 +199,7 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
             texts = [one for one in there.values() if isinstance(one.content, str) and one.author]
             said: list[JsonValue] = [[one.at, one.author, cast("str", one.content)] for one in texts]
             numbers = exchange.world.last_message
-            # What it sends may be this chat's: no other message has these numbers.
+            # The branch's messages may go into this chat, so no other message may have these numbers.
             exchange.world.number_from(numbers + _KEPT_FREE, exchange.world.invoices)
             return await looks().same_answers(
                 chat_id, number, group=group_of(chat_id), numbers=numbers, asks=asks, said=said
@@ -282,7 +282,7 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
 async def told(
     ask: Callable[[], Awaitable[JsonValue | bytes]], status: int = 200, *, kind: str = _JSON
 ) -> Response:
-    """Answer with what this returns, or with why it can't."""
+    """Answer with the result of `ask`, or with its error."""
     try:
         value = await ask()
     except BadAskError as error:

@@ -1,7 +1,7 @@
-"""What the bot asks for, done to the world: one function an operation (interface section 4). Pure.
+"""The bot's operations on the world: one function for each operation (interface section 4). Pure.
 
-Errors are answers (`Refusal`), as on the platform. Statuses and parameters follow interface section 7; where
-it is silent, `Switches` says what happens.
+Errors are answers (`Refusal`), as on the platform. Statuses and parameter names follow interface section 7.
+Where the interface is silent, `Switches` decide.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from .world import World
 @final
 @guarded
 class Refusal:
-    """The platform says no: a status, and the words of the error body."""
+    """The platform's refusal: an HTTP status, and the text of the error body."""
 
     status: int
     reason: str
@@ -61,14 +61,14 @@ Result: TypeAlias = Sent | Descriptor | InvoiceCreated | PaymentState | Answer |
 
 
 def invalid(parameter: str) -> Refusal:
-    """Refuse a parameter in the words of interface section 7."""
+    """Return the refusal of a parameter in the words of interface section 7."""
     return Refusal(400, f"{parameter} is not valid")
 
 
 def perform(
     world: World, operation: Operation[object], now: int
 ) -> tuple[Result | Refusal, Sequence[Change]]:
-    """Do what the bot asks; returns the answer, and what changed."""
+    """Perform an operation of the bot; return the answer and the changes."""
     before = world.seq
     world.catch_up(now)
     answer = _answer(world, operation, now)
@@ -172,7 +172,7 @@ def _delete(world: World, operation: DeleteMessage, now: int) -> Refusal | None:
     if isinstance(chat := _reached(world, operation.chat_id), Refusal):
         return chat
     entry = chat.entries.get(operation.message_id)
-    # What isn't there is deleted already: the platform was seen to answer 200.
+    # A missing message counts as deleted: the real platform answered 200.
     if entry is None or entry.deleted:
         return None
     if entry.author is not None:
@@ -201,7 +201,7 @@ def _answer_callback(world: World, operation: AnswerCallback, now: int) -> Refus
 
 
 def _upload(world: World, kind: MediaKind, source: object) -> Descriptor | Refusal:
-    # Only bytes can come in here: reading a file would have to wait.
+    # Only bytes are accepted here: reading a file would block.
     if not isinstance(source, Blob):
         return Refusal(500, "the file could not be read")
     return world.uploads.add(world.letters(), kind, source.filename, len(source.data))
@@ -257,7 +257,7 @@ def _outside(world: World, operation: Operation[object], now: int) -> Answer | R
 
 
 def kind_of(world: World, recipient: Recipient, message_id: MessageId) -> str:
-    """Return the type of a message's content, which an edit doesn't name; ``text`` without such a message."""
+    """Return the type of a message's content, which edits don't name; ``text`` without such a message."""
     chat = world.find(recipient)
     entry = chat.entries.get(message_id) if chat is not None else None
     return encode_content(entry.content)[0] if entry is not None else "text"

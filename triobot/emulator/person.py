@@ -1,10 +1,8 @@
 """A person in the app, for demos and for tests: a small client of the control API.
 
 async with connect(emulator.control_url, emulator.control_token) as app:
-    ali = await app.user("Ali", irr=500_000)
-    await ali.joins()
-    await ali.sees("Your name?")
-    await ali.says("Ali")
+    ali = await app.user("Ali", irr=500_000) await ali.joins() await ali.sees("Your name?") await
+    ali.says("Ali")
 """
 
 from __future__ import annotations
@@ -41,17 +39,17 @@ Expected: TypeAlias = (
     "str | re.Pattern[str] | type[str] | type[Media] | type[Contact] | type[Location] | None"
 )
 
-# How long a person looks at the screen before giving up; a bot answers within a fraction of that.
+# Seconds that a person waits for something on the screen; a bot answers within a fraction of that.
 PATIENCE: Final = 5.0
 _SHOWN: Final = 12
 
 
 @final
 class AppError(TriobotError):
-    """The app refused: the control API's words.
+    """The app refused an act; the text is the control API's.
 
     Attributes:
-        not_shown: what was to be pressed, paid or filled in isn't on the screen, but may yet come.
+        not_shown: whether the requested button, bill or form isn't on the screen, but may still appear.
     """
 
     def __init__(self, text: str, *, not_shown: bool = False) -> None:
@@ -61,7 +59,7 @@ class AppError(TriobotError):
 
 @final
 class NotSeenError(TriobotError, AssertionError):
-    """What was waited for did not appear in time; the text shows the chat so far."""
+    """The expected message or button did not appear in time; the text contains the chat so far."""
 
 
 @final
@@ -70,11 +68,11 @@ class Seen:
     """A message on the screen.
 
     Attributes:
-        type: ``text``, a kind of media, ``contact`` or ``location``; ``deleted`` for one that is gone.
+        type: ``text``, a kind of media, ``contact`` or ``location``; ``deleted`` for a deleted message.
         text: the text, or the caption.
-        buttons: the labels of its inline buttons, row by row.
-        form: the names of its form's fields; empty without one.
-        raw: everything the control API says of it.
+        buttons: labels of its inline buttons, row by row.
+        form: names of its form's fields; empty without a form.
+        raw: the message as the control API returns it.
     """
 
     id: int
@@ -87,7 +85,7 @@ class Seen:
 
     @classmethod
     def of(cls, message: JsonObject) -> Seen:
-        """Read a message of the control API."""
+        """Convert a message of the control API."""
         number, mine = cast("int", message["id"]), bool(message["from_bot"])
         if message["deleted"]:
             return cls(number, mine, "deleted", "", (), (), message)
@@ -105,7 +103,7 @@ class Seen:
         )
 
     def is_what(self, expected: Expected) -> bool:
-        """Return whether it is the text, matches the pattern, or is content of the class."""
+        """Whether the message has the expected text, matches the pattern, or has content of the class."""
         match expected:
             case None:
                 return True
@@ -117,7 +115,7 @@ class Seen:
                 return self.type == _TYPES.get(expected, getattr(expected, "kind", None))
 
     def line(self) -> str:
-        """Return one line for a terminal, without anything that a terminal would act on."""
+        """Return one line for a terminal, without control characters."""
         who = "bot" if self.from_bot else "   "
         what = "" if self.type == "text" else f"[{self.type}] "
         buttons = "".join(f" <{label}>" for row in self.buttons for label in row)
@@ -128,12 +126,12 @@ _TYPES: Final[Mapping[type, str]] = {str: "text", Contact: "contact", Location: 
 
 
 def printable(text: str) -> str:
-    """Return a text without anything that a terminal would act on."""
+    """Return a text without characters that a terminal would act on."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def act_of(content: Content) -> tuple[str, JsonObject]:
-    """Return the act by which a person sends this, and what it is given.
+    """Return the act that sends `content`, and the act's arguments.
 
     Raises:
         AppError: media that are not bytes.
@@ -154,7 +152,7 @@ def act_of(content: Content) -> tuple[str, JsonObject]:
 
 @final
 class Person:
-    """A person in one chat with the bot; make them with `App.user`."""
+    """A person in one chat with the bot; made by `App.user`."""
 
     def __init__(self, app: App, user: JsonObject, chat_id: ChatId, cursor: int) -> None:
         self._app = app
@@ -167,14 +165,14 @@ class Person:
         self._places: dict[ChatId, Person] = {chat_id: self}
 
     def at(self, chat_id: ChatId) -> Person:
-        """Return the same person in a group; what they have seen there stays seen.
+        """Return the same person in a group. Messages that the person has seen there stay seen.
 
         Raises:
-            AppError: this is no chat's id.
+            AppError: `chat_id` is no chat's id.
         """
         if not isinstance(cast("object", chat_id), int):
             if isinstance(cast("object", chat_id), Coroutine):
-                cast("Coroutine[object, object, object]", chat_id).close()  # it was not awaited, as we say
+                cast("Coroutine[object, object, object]", chat_id).close()  # it is never awaited
             raise AppError("at() takes a chat's id: group = await world.group(...), then ali.at(group)")
         if chat_id not in self._places:
             there = self._places[chat_id] = Person(self._app, self._user, chat_id, self._since)
@@ -194,11 +192,11 @@ class Person:
         await self._act(*act_of(content))
 
     async def shares_contact(self) -> None:
-        """Send one's own number."""
+        """Send the person's own contact."""
         await self._act("share-contact")
 
     async def shares_location(self) -> None:
-        """Send the place that the app shares by default."""
+        """Send the app's default location."""
         await self._act("share-location")
 
     async def presses(
@@ -211,25 +209,25 @@ class Person:
         nth: int = 0,
         within: float = PATIENCE,
     ) -> None:
-        """Press the newest button or key of this label, as soon as there is one.
+        """Press the newest button or key with this label, as soon as there is one.
 
         Args:
-            row, column: where it stands in its keyboard, from 0, if several have the label.
-            nth: which of those that are left, from 0, row by row.
-            within: seconds of patience; 0: it is there now, or the app refuses.
+            row, column: position in its keyboard, from 0, if several have the label.
+            nth: index among the remaining ones, from 0, row by row.
+            within: seconds to wait for the button; 0: the app refuses if it isn't there now.
 
         Raises:
-            NotSeenError: it was not shown in time.
-            AppError: the app refuses, such as for a button that is paid.
+            NotSeenError: the button was not shown in time.
+            AppError: the app refuses, for example because the button needs a payment.
         """
         place = {"row": row, "column": column, "nth": nth or None}
         await self._act_once_shown("press", {"label": label, "times": times, **place}, within)
 
     async def submits(self, values: Mapping[str, str], *, within: float = PATIENCE) -> None:
-        """Fill in the newest form and send it, as soon as there is one.
+        """Fill in and send the newest form, as soon as there is one.
 
         Args:
-            within: seconds of patience; 0: it is there now, or the app refuses.
+            within: seconds to wait for a form; 0: the app refuses if there is none now.
 
         Raises:
             NotSeenError: no form was shown in time.
@@ -247,16 +245,17 @@ class Person:
         invoice: bool = False,
         within: float = PATIENCE,
     ) -> None:
-        """Pay the newest payment button, the one of this label, or the newest invoice, once it is there.
+        """Pay the newest payment button, the one with this label, or the newest invoice, once it appears.
 
         Args:
-            code: fail with this code, 1000 to 1006, whatever the wallet holds.
-            taken: with a code: the money leaves the wallet all the same, as with a mislaid callback.
-            amount: take another amount than the button says.
-            within: seconds of patience; 0: it is there now, or the app refuses.
+            code: fail with this code, 1000 to 1006, regardless of the wallet.
+            taken: with `code`: the money still leaves the wallet, as when the success is reported as a
+                failure.
+            amount: take this amount instead of the button's.
+            within: seconds to wait for the button or invoice; 0: the app refuses if it isn't there now.
 
         Raises:
-            NotSeenError: there was nothing of the kind to pay in time.
+            NotSeenError: no such button or invoice appeared in time.
             AppError: the app refuses.
         """
         await self._act_once_shown(
@@ -276,23 +275,23 @@ class Person:
         await self._app.post(f"users/{self.id}/top-up", {"IRR": irr, "coin": coin})
 
     async def wallet(self) -> Mapping[str, int]:
-        """Return what is in the wallet, by currency."""
+        """Return the wallet's amounts, by currency."""
         people = cast("list[JsonObject]", await self._app.get("users"))
         mine = next(person for person in people if person["id"] == self.id)
         return cast("Mapping[str, int]", mine["wallet"])
 
     async def sees(self, expected: Expected = None, *, within: float = PATIENCE) -> Seen:
-        """Wait for the bot's next message that is `expected`; earlier ones count as seen.
+        """Wait for the bot's next message that is `expected`; messages before it count as seen.
 
         An edit that changes the content counts as a message.
 
         Args:
-            expected: the whole text or caption, a pattern that is found in it, a class of content such as
+            expected: the whole text or caption, a pattern to search in it, a class of content such as
                 `Image`, or None for any message.
-            within: seconds of patience.
+            within: seconds to wait.
 
         Raises:
-            NotSeenError: it didn't come.
+            NotSeenError: the message did not come in time.
         """
 
         def shown(change: JsonObject) -> Seen | None:
@@ -306,10 +305,10 @@ class Person:
         return found
 
     async def sees_answer(self, text: str | None = None, *, within: float = PATIENCE) -> str:
-        """Wait for the next answer to one's press; its text.
+        """Wait for the next answer to a press of this person; return its text.
 
         Raises:
-            NotSeenError: it didn't come.
+            NotSeenError: the answer did not come in time.
         """
 
         def answered(change: JsonObject) -> str | None:
@@ -322,13 +321,13 @@ class Person:
         return found
 
     async def sees_buttons(self, *labels: str, within: float = PATIENCE) -> None:
-        """Wait until these are the labels to press: those of the newest buttons, or of the keys below.
+        """Wait until these labels are those of the newest buttons, or of the keyboard's keys.
 
         Args:
-            labels: in the order in which they are shown; none at all: there is nothing to press.
+            labels: labels in the order in which they are shown; without labels: until nothing can be pressed.
 
         Raises:
-            NotSeenError: others were shown all the time.
+            NotSeenError: the labels were not shown in time.
         """
         wanted, position, deadline = list(labels), 0, trio.current_time() + within
         while True:
@@ -343,10 +342,10 @@ class Person:
                 raise await self._not_seen(f"the buttons {wanted} were not shown, but {shown[0] or shown[1]}")
 
     async def sees_nothing(self, *, within: float) -> None:
-        """Make sure that the bot sends nothing for this long.
+        """Check that the bot sends nothing for `within` seconds.
 
         Raises:
-            NotSeenError: it sent something.
+            NotSeenError: the bot sent something.
         """
 
         def sent(change: JsonObject) -> Seen | None:
@@ -358,10 +357,10 @@ class Person:
             raise await self._not_seen(f"{self.name} was to see nothing, but had not yet seen {line!r}")
 
     async def opens(self, seen: Seen) -> bytes:
-        """Open a picture or a file that was seen; its bytes.
+        """Return the bytes of a picture or file in a message.
 
         Raises:
-            AppError: there is none, or it is gone.
+            AppError: the message has no file, or the file is gone.
         """
         content = cast("JsonObject", seen.raw.get("content") or {})
         descriptor = cast("JsonObject", content.get("descriptor") or {})
@@ -379,7 +378,7 @@ class Person:
         return [Seen.of(message) for message in messages]
 
     async def _next(self, within: float, wanted: Callable[[JsonObject], FoundT | None]) -> FoundT | None:
-        """Wait for the first change that is wanted, and count it and all before it as seen."""
+        """Wait for the first change that `wanted` accepts, and count all changes up to it as seen."""
         position, deadline = self._cursor, trio.current_time() + within
         while True:
             left = deadline - trio.current_time()
@@ -401,7 +400,7 @@ class Person:
         return NotSeenError("\n".join((f"{what}; {self.name}'s chat so far:", *lines)))
 
     async def _act_once_shown(self, name: str, keys: Mapping[str, JsonValue], within: float) -> None:
-        """Do what needs something on the screen, as soon as that is there."""
+        """Do an act as soon as the screen offers it."""
         position, deadline = 0, trio.current_time() + within
         while True:
             try:
@@ -415,7 +414,7 @@ class Person:
             left = deadline - trio.current_time()
             if left <= 0:
                 raise await self._not_seen(f"{refused}, within {within:g} s") from None
-            # The first look only tells what has been shown so far: what comes after it ends the second.
+            # The first call returns what was shown so far; the second waits for changes after that.
             screen = await self._look(position, min(LONGEST_WAIT, math.ceil(left)) if position else 0)
             position = cast("int", screen["seq"])
 
@@ -425,7 +424,7 @@ class Person:
 
 
 def labels_on(screen: JsonObject) -> tuple[list[str], list[str]]:
-    """Return the labels of the newest message that has buttons, and of the keys below the chat."""
+    """Return the labels of the newest message with buttons, and of the keys below the chat."""
     shown = [Seen.of(message) for message in cast("list[JsonObject]", screen["messages"])]
     buttons = next((seen.buttons for seen in reversed(shown) if seen.buttons), ())
     keys = cast("list[list[JsonObject]]", screen["reply_keyboard"] or [])
@@ -445,21 +444,21 @@ def _wanted(expected: Expected) -> str:
 
 
 class Control(Protocol):
-    """The way to the control API."""
+    """Access to the control API."""
 
     async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
-        """Look at something.
+        """Send a GET request.
 
         Raises:
-            AppError: it was refused.
+            AppError: the request was refused.
         """
         ...
 
     async def post(self, path: str, given: JsonObject) -> JsonValue:
-        """Do something; `control` lists what there is.
+        """Send a POST request; `control` lists the paths.
 
         Raises:
-            AppError: it was refused.
+            AppError: the request was refused.
         """
         ...
 
@@ -467,14 +466,14 @@ class Control(Protocol):
         """Return the bytes of a file that the platform serves.
 
         Raises:
-            AppError: there is none.
+            AppError: there is no such file.
         """
         ...
 
 
 @final
 class App:
-    """The app on every phone, and the controls of the platform behind it."""
+    """The app of all people, and the controls of the platform behind it."""
 
     def __init__(self, control: Control) -> None:
         self.get = control.get
@@ -484,17 +483,17 @@ class App:
     async def user(
         self, name: str, *, irr: int = 0, coin: int = 0, phone: str | None = None, username: str | None = None
     ) -> Person:
-        """Make a person with a wallet, who hasn't joined yet."""
+        """Create a person with a wallet, who joins later."""
         given: JsonObject = {"name": name, "wallet": {"IRR": irr, "coin": coin}}
         given.update({key: value for key, value in (("phone", phone), ("username", username)) if value})
         user = cast("JsonObject", await self.post("users", given))
         return Person(self, user, ChatId(cast("int", user["chat_id"])), 0)
 
     async def known(self, name: str) -> Person:
-        """Return a person who is there already, such as from an earlier run; they see what comes from now on.
+        """Return an existing person, for example from an earlier run; earlier messages count as seen.
 
         Raises:
-            AppError: there is nobody of this name.
+            AppError: there is no person of this name.
         """
         users = cast("list[JsonObject]", await self.get("users"))
         user = next((one for one in users if one["name"] == name), None)
@@ -505,7 +504,7 @@ class App:
         return Person(self, user, chat_id, cast("int", seq))
 
     async def group(self, name: str, *members: Person, chat_id: int | None = None) -> ChatId:
-        """Make a group; its members join one after the other."""
+        """Create a group; its members join one after the other."""
         given: JsonObject = {"name": name, "members": [member.id for member in members]}
         given.update({} if chat_id is None else {"id": chat_id})
         return ChatId(cast("int", cast("JsonObject", await self.post("groups", given))["chat_id"]))
@@ -523,13 +522,13 @@ class HttpControl:
         self._client = client
 
     async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
-        """Look at something."""
-        # A long look waits for up to its own limit, and then for the answer.
+        """Send a GET request."""
+        # A GET may wait up to its own limit, and then needs time for the answer.
         return _read(await self._client.get(path, params=query, timeout=LONGEST_WAIT + 30))
 
     async def post(self, path: str, given: JsonObject) -> JsonValue:
-        """Do something."""
-        # What is asked may run a conversation's code again, on a machine with much to do.
+        """Send a POST request."""
+        # The request may replay a conversation on a busy machine.
         return _read(await self._client.post(path, json=given, timeout=LONGEST_WAIT + 30))
 
     async def fetch(self, address: str) -> bytes:
@@ -541,7 +540,7 @@ class HttpControl:
 
 @final
 class InsideControl:
-    """The control API as function calls; see `control` for what there is."""
+    """The control API as function calls; `control` lists the paths."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._people = exchange.world.people
@@ -551,15 +550,15 @@ class InsideControl:
         self._acts = {**self._person.routes(), "chat": self._person.chat}
 
     async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
-        """Look at something."""
+        """Call the handler of a GET."""
         return await self._ask(self._looks, path, dict(query or {}))
 
     async def post(self, path: str, given: JsonObject) -> JsonValue:
-        """Do something."""
+        """Call the handler of a POST."""
         return await self._ask(self._changes, path, given)
 
     async def fetch(self, address: str) -> bytes:
-        """Return the bytes of a file that was uploaded."""
+        """Return the bytes of an uploaded file."""
         file_id = urlsplit(address).path.split("/")[2]
         stored = self._blobs.get(file_id)
         if stored is None:
@@ -601,7 +600,7 @@ async def connect(
     """Open a client of the control API.
 
     Args:
-        transport: how requests get there; None for the network.
+        transport: transport of the requests; None for the network.
     """
     async with httpx.AsyncClient(
         base_url=control_url.rstrip("/") + "/",

@@ -1,9 +1,9 @@
 """Posts events to the bot: in order, one in flight, as the platform does (interface section 6).
 
-What the platform does after a failed delivery is not known. Here a connection failure or a 5xx is tried
-again, `PushSettings.attempts` times altogether; any other answer settles the event. A bot that restarts
-within that time misses nothing, and one that relies on it is wrong. What became of each is in `Deliveries`;
-people may have one posted again, as it was or changed.
+The platform's behaviour after a failed delivery isn't known. Here an event is posted again after a connection
+failure or a 5xx answer, `PushSettings.attempts` times in total. Any other answer settles the event. A bot
+that restarts within that time misses no event, but must not rely on that. `Deliveries` keeps the outcome of
+each event. People may request that an event be posted again, unchanged or changed.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .deliveries import Deliveries, PostedEvent, Posting, State
 from .faults import EventFault, in_words
 
 Post: TypeAlias = Callable[[Body], Awaitable[int | None]]
-"""Posts a body; returns the status, or None without an answer."""
+"""Posts a body; returns the HTTP status, or None without an answer."""
 
 Watch: TypeAlias = Callable[[PostedEvent, Body], Callable[["int | None"], None]]
-"""Is told of each posting; what it returns is told of the answer."""
+"""Called with each posting; the returned function is called with the answer's status."""
 
 _ROOM: Final = 16
-# Such an answer says that it is not the event's fault.
+# From this status on, the failure isn't the event's fault.
 _TRIED_AGAIN: Final = 500
 _BEST_FIRST: Final[Sequence[State]] = ("delivered", "refused", "lost")
-# Seconds between two looks whether a bot listens: while none does, and while one does.
+# Seconds between two checks whether a bot listens: while none does, and while one does.
 _OFTEN: Final = 1.0
 _SELDOM: Final = 15.0
 
@@ -46,12 +46,12 @@ class PushQueueFullError(TriobotError):
 @final
 @guarded
 class PushSettings:
-    """How hard to try.
+    """Retry settings.
 
     Attributes:
-        attempts: how often an event is posted at most while the bot can't be reached or answers 5xx.
-        interval: seconds between these.
-        capacity: events that may wait; beyond it, acts are refused.
+        attempts: most attempts for an event while the bot can't be reached or answers 5xx.
+        interval: seconds between two attempts.
+        capacity: most events that may wait; above it, acts are refused.
     """
 
     attempts: int = 3
@@ -61,18 +61,18 @@ class PushSettings:
 
 @final
 class Pusher:
-    """The queue of events on their way to the bot. Bounded: beyond the capacity `push` refuses.
+    """The bounded queue of events to the bot: above its capacity, `push` raises PushQueueFullError.
 
     Args:
-        post: how a body gets to the bot.
-        encode: an event's body, in the format that the bot was promised.
-        fault: what goes wrong with this type of event, if anything.
-        now: wall milliseconds.
-        takes: tells whether an answer below 500 is that of a bot which took the event.
+        post: posts a body to the bot.
+        encode: returns an event's body, in the configured format.
+        fault: returns the fault for an event of this type, or None.
+        now: returns wall milliseconds.
+        takes: returns whether an answer with this status, below 500, means that the bot took the event.
 
     Attributes:
-        deliveries: what became of each event, and what waits.
-        watch: sees each posting pass.
+        deliveries: delivery states of the events.
+        watch: called with each posting, if set.
     """
 
     def __init__(
@@ -101,26 +101,26 @@ class Pusher:
 
     @property
     def pending(self) -> Sequence[Event]:
-        """Return the events that no bot has taken yet: the one in flight, and those that wait."""
+        """Events that no bot has taken yet: the one in flight, and the waiting ones."""
         flying = () if self._flying is None else (self._flying.event,)
         return (*flying, *(posted.event for posted, _ in self._queue))
 
     @property
     def waiting(self) -> int:
-        """Count the events that are not in flight yet."""
+        """Number of events that are not in flight yet."""
         return len(self._queue)
 
     def check_room(self) -> None:
-        """Make sure that whatever one act makes can be queued.
+        """Check that the events of one act can be queued.
 
         Raises:
-            PushQueueFullError: it might not.
+            PushQueueFullError: there may not be enough room.
         """
         if len(self._queue) + _ROOM > self._settings.capacity:
             raise PushQueueFullError("too many events wait for the bot")
 
     def push(self, *events: Event) -> None:
-        """Queue events behind those that wait: all of them, or none.
+        """Queue events after the waiting ones: all of them, or none.
 
         Raises:
             PushQueueFullError: there is no room.
@@ -132,7 +132,7 @@ class Pusher:
             self._append(self.deliveries.begin(event, now))
 
     def push_again(self, before: PostedEvent, event: Event) -> PostedEvent:
-        """Queue an event that was posted before, as it was, or one in its place.
+        """Queue an event that was posted before, or a changed one in its place.
 
         Raises:
             PushQueueFullError: there is no room.
@@ -150,11 +150,11 @@ class Pusher:
         self._more.set()
 
     async def wait_idle(self) -> None:
-        """Wait until nothing waits and nothing is in flight."""
+        """Wait until no event waits or is in flight."""
         await self._idle.wait()
 
     async def run(self) -> None:
-        """Post what is queued, for ever."""
+        """Post queued events until cancelled."""
         while True:
             await self._wait_more()
             posted, seen = self._queue.popleft()
@@ -217,17 +217,17 @@ class Pusher:
 
 @final
 class BotAddress:
-    """Whether a bot listens where events are posted to, as far as is known.
+    """Whether a bot listens at the address of events, as far as is known.
 
     Args:
-        url: that address; None where there is none.
+        url: address of events; None if there is none.
 
     Attributes:
         shown: the address without its path, which is a secret.
-        listens: None before anything was tried.
-        since: wall milliseconds since when that is so.
-        reached_at: when a bot was last reached, in wall milliseconds.
-        tell: is called when something of it has changed.
+        listens: whether a bot listens; None before the first connection.
+        since: wall milliseconds of the last change of `listens`.
+        reached_at: wall milliseconds of the last successful connection.
+        tell: called when `listens` changes.
     """
 
     def __init__(self, url: str | None, now: Callable[[], int] = lambda: 0) -> None:
@@ -241,7 +241,7 @@ class BotAddress:
         self.tell: Callable[[], None] | None = None
 
     def learn(self, *, listens: bool) -> None:
-        """Take note of how a connection went."""
+        """Record the outcome of a connection."""
         now = self._now()
         if listens:
             self.reached_at = now
@@ -251,11 +251,11 @@ class BotAddress:
                 self.tell()
 
     async def look(self) -> None:
-        """Connect now and then, for ever: often while no bot listens, so that one that starts is seen."""
+        """Connect from time to time until cancelled; often while no bot listens, to notice a start."""
         if self.shown is None:
             return
         while True:
-            # Some servers write a line for each connection: one that works is left alone for longer.
+            # Some servers log each connection, so a listening bot is checked less often.
             if not self.listens or self._now() - (self.reached_at or 0) >= _SELDOM * 1_000:
                 self.learn(listens=await self._connects())
             await trio.sleep(_OFTEN)
@@ -273,14 +273,14 @@ class BotAddress:
 
 @final
 class HttpPost:
-    """Posts over HTTP, to one address; redirects are not followed.
+    """Posts over HTTP to one address; redirects are not followed.
 
     Args:
-        wait: what each posting waits for first, such as that the bot's process is up.
-        address: learns from each posting whether a bot listens there.
+        wait: awaited before each posting, for example until the bot's process runs.
+        address: updated after each posting.
 
     Attributes:
-        url: the bot's address, or None while it has none: events are lost then, as on the platform.
+        url: the bot's address; None while there is none: events are then lost, as on the platform.
     """
 
     def __init__(
@@ -296,7 +296,7 @@ class HttpPost:
         self.url = url
 
     async def __call__(self, body: Body) -> int | None:
-        """Post one body; return the status, or None without an answer."""
+        """Post one body; return the HTTP status, or None without an answer."""
         if self.url is None:
             return None
         if self._wait is not None:
@@ -306,7 +306,7 @@ class HttpPost:
                 self.url, content=body.data, headers={"content-type": body.content_type}
             )
         except httpx.TransportError as error:
-            # Any other: it was reached, and said nothing, or too late.
+            # With any other error the bot was reached, but answered too late or not at all.
             self._address.learn(listens=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout))
             return None
         self._address.learn(listens=True)

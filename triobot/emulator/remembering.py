@@ -1,9 +1,8 @@
-"""The world as one text, and back: for a platform whose bot has a store that outlives the run.
+"""Converts the world to one text and back, for a platform whose bot has a persistent store.
 
-Kept is what the bot knows of the platform as well: people with their wallets, chats with their members,
-messages and the lines between them, presses that wait for an answer, what is to be paid and was, which files
-there are, and the events that no bot has taken. Not kept is what looks on or goes wrong: the log, requests,
-faults, switches. Pure.
+The text contains the data that the bot knows too: people with their wallets, chats with their members,
+messages and the lines between them, presses that wait for an answer, open and paid bills, files, and events
+that no bot has taken. It lacks observations and faults: the log, requests, planned faults, switches. Pure.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from .chats import Change, PlatformChat, Pressed
 from .world import User, World
 
 VERSION: Final = 3
-# What was made after the last writing has numbers that are forgotten here, but the bot may know them.
+# Things created after the last save have numbers that are lost here, but that the bot may know.
 _GAP: Final = 1_000
 
 
 class UnreadableWorldError(TriobotError):
-    """What was kept of a world is damaged, or another version's."""
+    """The saved world is damaged, or was saved by another version."""
 
 
 def dump_world(world: World, pending: Sequence[Event], *, closed: bool) -> str:
-    """Return everything that is to be kept.
+    """Return the world as a text.
 
     Args:
-        pending: the events that no bot has taken.
-        closed: nothing happens after this.
+        pending: events that no bot has taken.
+        closed: whether nothing will happen in the world after this.
     """
     return encode_value(
         {
@@ -59,10 +58,10 @@ def _chat_row(chat: PlatformChat) -> tuple[object, ...]:
 
 
 def load_world(world: World, text: str) -> Sequence[Event]:
-    """Put into an empty world what was kept of another one; returns the events that wait.
+    """Load a saved world into an empty one; return the waiting events.
 
     Raises:
-        UnreadableWorldError: it can't be read; the world may hold half of it.
+        UnreadableWorldError: the text can't be read; the world may then be partly loaded.
     """
     try:
         return _load(world, cast("dict[str, Any]", decode_value(text)))

@@ -1,4 +1,4 @@
-"""A request's path and fields to the operation, as the platform itself reads them (for the emulator)."""
+"""Converts a request's path and fields to an operation, as the platform does (for the emulator)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ..wire.undocumented import UNDOCUMENTED, GetLeaderBoard, PutGameData
 
 V = TypeVar("V")
 
-# Seconds in either; older clients use the second name.
+# Seconds under either name; older clients use the second.
 _EXPIRY: Final = ("expire_time", "expire_date")
 _Reader: TypeAlias = "Callable[[_RequestFields, str], Operation[object]]"
 
@@ -42,17 +42,17 @@ _Reader: TypeAlias = "Callable[[_RequestFields, str], Operation[object]]"
 def decode_operation(
     path: str, fields: Sequence[tuple[str, str]], *, edited_type: str = "text"
 ) -> Operation[object]:
-    """Read a request as the platform does. Unknown fields are ignored; known ones must be given once.
+    """Parse a request as the platform does. Unknown fields are ignored; known ones must be given once.
 
     Args:
-        path: behind the base URL, with or without slashes around it.
+        path: path after the base URL, with or without slashes around it.
         fields: the form's pairs.
-        edited_type: for an edit, the type of the message that is edited: the request doesn't say (gap 20).
+        edited_type: for an edit, the type of the edited message, which the request doesn't name (gap 20).
 
     Raises:
         RemoteProtocolError: with the interface's name of the parameter in `field`, or ``path``.
 
-    Platform: interface section 4. Of an upload, whose body is multipart, see `decode_keyboards`.
+    Platform: interface section 4. For an upload, whose body is multipart, see `decode_keyboards`.
     """
     read = _READERS.get(path.strip("/"))
     if read is None:
@@ -64,7 +64,7 @@ def decode_operation(
 def decode_keyboards(
     fields: Sequence[tuple[str, str]],
 ) -> tuple[ReplyKeyboard | None, InlineKeyboard | None]:
-    """Read the keyboards of an upload.
+    """Parse the keyboards of an upload.
 
     Args:
         fields: the parts that are no file.
@@ -106,7 +106,7 @@ class _RequestFields:
         return int(value)
 
     def boolean(self, name: str) -> bool:
-        """Read a boolean; an absent one is False, since one live client leaves it out."""
+        """Return a boolean; False if absent, since one live client omits it."""
         value = self.optional(name)
         if value not in (None, "true", "false"):
             raise RemoteProtocolError(name, "must be true or false")
@@ -120,7 +120,7 @@ class _RequestFields:
 def _send_message(form: _RequestFields, edited_type: str) -> Operation[object]:
     return SendMessage(
         form.text("chat_id"),
-        # Live tests of one client send the types capitalised.
+        # One client's tests against the real platform capitalise the types.
         decode_content(form.text("type").lower(), form.text("data")),
         *_keyboards(form),
         form.decoded("form", decode_form_fields),
@@ -160,7 +160,7 @@ def _create_invoice(form: _RequestFields, edited_type: str) -> Operation[object]
 
 
 def _description(form: _RequestFields) -> str:
-    """Return an invoice's description, which is the caption if it has a picture instead."""
+    """Return an invoice's description; the caption, if the invoice has a picture instead."""
     if form.optional("description") is None and form.optional("type") == "image":
         content = form.decoded("image", partial(decode_content, "image"))
         if isinstance(content, Image):
@@ -169,7 +169,7 @@ def _description(form: _RequestFields) -> str:
 
 
 def _of_texts(kind: Callable[..., Operation[object]]) -> _Reader:
-    """Return what reads an operation of which each field is one of the request's, and text or a boolean."""
+    """Return a reader for an operation with only text and boolean fields."""
     told = {field: name for field, (name,) in names_of(cast("Any", kind))}
     flags = {told[field.name] for field in attrs.fields(cast("Any", kind)) if field.type in ("bool", bool)}
 
@@ -184,14 +184,14 @@ def _of_texts(kind: Callable[..., Operation[object]]) -> _Reader:
 
 
 def _put_game_data(form: _RequestFields, edited_type: str) -> Operation[object]:
-    # The one boolean that the PHP client leaves to PHP, which writes it as a digit.
+    # The PHP client leaves this one boolean to PHP, which writes a digit.
     digit = {"1": True, "0": False}.get(form.optional("force") or "")
     force = form.boolean("force") if digit is None else digit
     return PutGameData(form.text("chat_id"), form.text("type"), form.text("data"), force)
 
 
 def _get_leader_board(form: _RequestFields, edited_type: str) -> Operation[object]:
-    # Its field has either name in public clients (gap 14).
+    # Public clients use either name for this field (gap 14).
     either = form.optional("type") if form.optional("time") is None else form.optional("time")
     period: Any = either or form.text("time")
     return GetLeaderBoard(form.text("chat_id"), period)

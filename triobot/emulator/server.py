@@ -1,4 +1,4 @@
-"""Runs the platform on a loopback port: operations, files, the control API, and the pushing of events."""
+"""Runs the platform on a loopback port: operations, files, the control API, and the posting of events."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from .past import past_blueprint
 from .pusher import BotAddress, HttpPost, Post, Pusher, PushSettings
 from .world import World
 
-# At least this much was taken by the platform around 2020; no limit is published.
+# Around 2020 the platform accepted at least this much; no limit is published.
 LARGEST_UPLOAD: Final = 500 * 1024 * 1024
-# What is under way when connections are to be refused is cut off after this.
+# Seconds after which requests in progress are cut when connections are to be refused.
 _GRACE: Final = 0.2
 _POST_SECONDS: Final = 30.0
-# Scripts and styles are files of ours. A bot's texts become text nodes; should one of our scripts ever try to
-# make markup of text, `require-trusted-types-for` has the browser refuse.
+# Scripts and styles are files of the emulator. A bot's texts become text nodes. If a script ever tried to
+# make markup of text, `require-trusted-types-for` would make the browser refuse.
 _POLICY: Final = "; ".join(
     (
         "default-src 'none'",
@@ -71,26 +71,26 @@ _HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "microphone=(), camera=(), geolocation=(self), payment=()",
-    # A page of an older version against a newer emulator would be a riddle.
+    # A cached page of an older version would fail in confusing ways against a newer emulator.
     "Cache-Control": "no-store",
 }
 
 
 @final
 class Tickets:
-    """Words that open the page once each, in place of the control token."""
+    """Tickets that open the page once each, in place of the control token."""
 
     def __init__(self) -> None:
         self._issued: set[str] = set()
 
     def issue(self) -> str:
-        """Make one."""
+        """Return a new ticket."""
         ticket = secrets.token_urlsafe(24)
         self._issued.add(ticket)
         return ticket
 
     def take(self, ticket: str) -> bool:
-        """Use one up; tell whether it was issued, and not used before."""
+        """Use a ticket; return whether it was issued, and not used before."""
         known = ticket in self._issued
         self._issued.discard(ticket)
         return known
@@ -99,13 +99,13 @@ class Tickets:
 @final
 @guarded
 class Emulator:
-    """A platform that is up.
+    """A running platform.
 
     Attributes:
-        base_url: what the bot's client is given, with `token`.
-        control_url: what `triobot.emulator.person.connect` is given, with `control_token`.
-        page_url: where the page is, without the token that it asks for.
-        exchange: everything, for code in the same process; through it, the `world`.
+        base_url: base URL for the bot's client, with `token`.
+        control_url: address for `triobot.emulator.person.connect`, with `control_token`.
+        page_url: address of the page, without the token that the page asks for.
+        exchange: the platform's objects, for code in the same process, with the `world`.
     """
 
     base_url: str
@@ -118,11 +118,11 @@ class Emulator:
 
     @property
     def page_address(self) -> str:
-        """Return what to open in a browser. The token is behind the ``#``, which browsers send nowhere."""
+        """Address to open in a browser. The token comes after the ``#``, which browsers never send."""
         return f"{self.page_url}/#{self.control_token}"
 
     def one_time_address(self) -> str:
-        """Return an address that leads to the page once, for a command line that others can read."""
+        """Return an address that opens the page once, for a command line that others can read."""
         return f"{self.page_url}/open/{self.tickets.issue()}"
 
     @property
@@ -142,7 +142,7 @@ def make_exchange(
     largest_upload: int = LARGEST_UPLOAD,
     address: BotAddress | None = None,
 ) -> Exchange:
-    """Make a platform without its HTTP faces; uploads go into `folder`, events to `post`."""
+    """Create a platform without its HTTP interfaces. Uploads go to `folder`, events to `post`."""
     clock = clock or ShiftedClock()
     world = World(chance=chance or random.SystemRandom(), switches=switches, base_url=base_url)
     plan = FaultPlan()
@@ -172,18 +172,19 @@ def make_app(
     largest_upload: int = LARGEST_UPLOAD,
     tickets: Tickets | None = None,
 ) -> RequestGuard:
-    """Make the HTTP faces as an ASGI application, behind its door.
+    """Return the HTTP interfaces as an ASGI application, behind its guard.
 
     Args:
-        control_token: None for the platform's face alone: who is in the same process controls it by calls.
-        authorities: the values of `Host` that are served, with their port.
-        tickets: what opens the page once.
+        control_token: token of the control API; None leaves the control API out, for code in the same
+            process, which calls it directly.
+        authorities: accepted values of `Host`, with their port.
+        tickets: one-time tickets for the page.
     """
     perform = operations_app(exchange, token)
 
     @cache
     def routed() -> AsgiApp:
-        # Once something asks for it: a bot in a test sends operations, and its run is shorter than this.
+        # Created on first use: a test's bot only sends operations, and its run takes less time than this.
         return cast("AsgiApp", make_routed_app(exchange, token, control_token, largest_upload, tickets))
 
     async def front(scope: Message, receive: Receive, send: Send) -> None:
@@ -207,7 +208,7 @@ def make_routed_app(
     largest_upload: int = LARGEST_UPLOAD,
     tickets: Tickets | None = None,
 ) -> QuartTrio:
-    """Make what is asked by routes: files, and with a control token the control API and the page."""
+    """Return the application for files and, with a control token, for the control API and the page."""
     app = QuartTrio(__name__)
     app.config["MAX_CONTENT_LENGTH"] = largest_upload + LONGEST_BODY
     if control_token is not None:
@@ -220,7 +221,7 @@ def make_routed_app(
 
 
 def behind_the_door(blueprint: Blueprint) -> Blueprint:
-    """Serve the routes only to what the door has let in as such."""
+    """Make the routes serve only requests that the guard has marked."""
 
     async def refuse() -> Response | None:
         await trio.lowlevel.checkpoint()
@@ -253,18 +254,19 @@ async def serve_emulator(
     """Run the platform until cancelled; the started value is the `Emulator`.
 
     Args:
-        port: 0 takes a free one.
-        bot_url: where events are posted; None posts nothing.
-        token: what the bot's client sends as ``token``.
-        control_token: what the control API asks for; make a new one each run.
-        expose: allow an address that other machines reach. Whoever has the control token can then spend
-            everybody's play money; nothing else is at stake.
-        names: further host names that are served, with a port where it isn't the bound one.
+        port: port; 0 for a free one.
+        bot_url: address to which events are posted; None posts nothing.
+        token: the token that the bot's client sends as ``token``.
+        control_token: token of the control API; make a new one each run.
+        expose: allow an address that other machines can reach. A person with the control token can then spend
+            all people's play money; nothing else is at risk.
+        names: further accepted host names, with a port if it differs from the bound one.
         push, chance, clock: see `make_exchange`.
-        page_port: serve the page and the control API here as well, 0 for a free one: what the page does to
-            the platform, such as refusing connections, then leaves the page alone.
-        wait_bot: events wait for this; without it they are posted whether the bot listens or not.
-        folder: where uploads are kept after the end, and those of an earlier run are; None deletes them.
+        page_port: second port for the page and the control API; 0 for a free one. The page's faults, such as
+            refused connections, then don't affect the page itself.
+        wait_bot: awaited before each event is posted; None posts whether or not a bot listens.
+        folder: folder in which uploads stay after the end; uploads of an earlier run are there again. None
+            deletes uploads at the end.
 
     Raises:
         ConfigError: `host` is not a loopback address, and `expose` wasn't given.
@@ -333,7 +335,6 @@ def _uploads(folder: Path | None) -> Generator[Path]:
 
 
 def hypercorn_config(bind: str) -> Config:
-    """Return how Hypercorn serves here."""
     config = Config()
     config.bind = [bind]
     config.accesslog = None
@@ -349,7 +350,7 @@ async def _listen(
     outage: Outage,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve; when an outage begins, close the port, and open the same one again when it is over."""
+    """Serve; during an outage, close the port, and open the same one again afterwards."""
     first = True
     while True:
         async with trio.open_nursery() as nursery:
@@ -386,7 +387,7 @@ def _file(data: bytes, suffix: str) -> Response:
 
 
 def page_blueprint(control_token: str, tickets: Tickets, *, first: str = "index.html") -> Blueprint:
-    """Return the routes of the page's files, and the one that leads to the first of them with a ticket."""
+    """Return the routes of the page's files, and of the ticket that redirects to `first`."""
     blueprint = Blueprint("page", __name__)
 
     async def asset(name: str) -> Response:

@@ -1,8 +1,8 @@
-"""What of a request the platform may take, and the interface doesn't promise it: by field and rule. Pure.
+"""Liberties of a request: properties that the platform may accept, but the interface doesn't promise. Pure.
 
-Clients in use take such liberties, and so does the emulator, until it is told to be strict: then the first of
-them is refused. Either way each is noted beside the request. What can't be read at all is refused by itself,
-and is no matter here.
+Existing clients take such liberties, and the emulator accepts them. A strict emulator refuses the request
+because of the first liberty. In both cases the liberties are recorded with the request. Requests that can't
+be read at all are refused elsewhere.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .blobs import UploadedFiles
 @final
 @guarded
 class Liberty:
-    """One of them.
+    """One liberty.
 
     Attributes:
-        field: the parameter; ``path`` and ``body`` are the request's own.
-        rule: what the interface says of it, in words behind the field's name; nothing that was sent is in it
-            but the names of fields and keys.
+        field: the parameter; ``path`` and ``body`` stand for the request's own.
+        rule: the interface's rule, as words to follow the field's name; of the sent data, it contains only
+            names of fields and keys.
     """
 
     field: str
@@ -37,9 +37,9 @@ class Liberty:
 Found: TypeAlias = Iterator[Liberty]
 
 _FIELDS: Final[Mapping[str, Collection[str]]] = {kind.path: promised(kind) for kind in OPERATIONS}
-"""By operation, the fields that interface section 4 lists."""
+"""Fields that interface section 4 lists, by operation."""
 
-# Section 2.1: a phone number may stand for the id when sending.
+# Section 2.1: when sending, a phone number may stand for the id.
 _BY_PHONE: Final = (SendMessage.path, SendAction.path)
 _REQUIRED: Final = {EditMessage.path: "data", AnswerCallback.path: "show_alert"}
 _BUTTON: Final = ("text", "cb_data", "url", "amount", "currency", "ref_id", "desc")
@@ -54,13 +54,13 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/=]*", re.ASCII)
 def liberties(
     path: str, fields: Sequence[tuple[str, str]], uploads: UploadedFiles, *, as_json: bool = False
 ) -> tuple[Liberty, ...]:
-    """Return the liberties that a request takes which could be read.
+    """Return the liberties of a request that could be read.
 
     Args:
-        path: as it was asked for, behind the base URL's slash.
-        fields: its pairs; of an upload, the names of its parts.
-        uploads: the files that the platform has.
-        as_json: the body was JSON, and no form.
+        path: requested path, after the base URL's slash.
+        fields: pairs of the request; for an upload, the names of its parts.
+        uploads: the platform's files.
+        as_json: whether the body was JSON instead of a form.
     """
     return tuple(_found(path, dict(fields), uploads, as_json=as_json))
 

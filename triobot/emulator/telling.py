@@ -1,6 +1,6 @@
-"""A chat in words, line by line: its messages, and what was done between them. Pure.
+"""A chat in words, line by line: its messages, and the acts between them. Pure.
 
-The page says the same of what was done, in both languages.
+The page uses the same words for acts, in both languages.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOVED: Final = {
 
 
 def line_words(world: World, line: Change) -> str:
-    """Return what a line says; empty for a change that is none."""
+    """Return the words of a line; empty for a change that isn't shown as a line."""
     match line.what:
         case Clicked(user_id=user_id, label=label):
             return f"{_name(world, user_id)} pressed “{label}”"
@@ -64,7 +64,7 @@ def amount_words(amount: int, currency: Currency) -> str:
 
 
 def told_chat(world: World, chat: PlatformChat) -> Iterator[str]:
-    """Yield a chat as its people see it, with nothing that a terminal would act on."""
+    """Yield a chat's lines as its people see it, without characters that a terminal would act on."""
     for one in _in_order(chat):
         if isinstance(one, Change):
             yield f"    \N{MIDDLE DOT} {printable(line_words(world, one))}"

@@ -1,6 +1,6 @@
-"""Every request in both directions, newest last: what the bot asked for, and what was posted to it.
+"""Every request in both directions, newest last: the bot's operations, and the events posted to it.
 
-For people who look on. The token is not kept, and neither are the bytes of uploads. Pure: moments come in.
+For display. The token is not kept, and neither are the bytes of uploads. Pure: times are arguments.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ..wire.rules import JsonValue
 from .strictness import Liberty
 
 KEPT: Final = 10_000
-# Bodies of usual length take a sixth of this; those of a bot that sends novels must not fill the memory.
+# Bodies of usual length take a sixth of this; bodies of a bot with long texts must not fill the memory.
 HELD: Final = 64 * 1024 * 1024
-# A body longer than this is cut: a keyboard with a hundred buttons is a tenth of it.
+# Longer bodies are cut: a keyboard with a hundred buttons is a tenth of this.
 LONGEST: Final = 64 * 1024
 
 Way: TypeAlias = Literal["operation", "event"]
@@ -26,21 +26,21 @@ Way: TypeAlias = Literal["operation", "event"]
 @final
 @attrs.define(eq=False)
 class RecordedCall:
-    """One request, under way or answered.
+    """One request, in progress or answered.
 
     Attributes:
-        way: an ``operation`` is the bot's, an ``event`` is the platform's.
+        way: an ``operation`` is the bot's request, an ``event`` the platform's.
         name: the operation's path, or the event's type.
         at: wall milliseconds of its start.
-        body: what was sent, as it was on the wire; empty for uploads.
-        size: how long that was, whatever was kept of it.
-        status: the answer's, or None while there is none, or when none came.
-        took: milliseconds until the answer, or until it was clear that none comes; None while under way.
-        note: what was made to go wrong, in words.
-        liberties: what of it the interface doesn't promise to take.
-        delivery: of an event, the number of the `PostedEvent` whose attempt this is.
-        held: how many bytes of it are kept; known at its end.
-        version: the number of its newest change.
+        body: the sent body; empty for uploads.
+        size: length of the whole body in bytes.
+        status: HTTP status of the answer; None while there is none, or if none came.
+        took: milliseconds until the answer, or until the request failed; None while in progress.
+        note: description of the fault, if there was one.
+        liberties: properties of the request that the interface doesn't promise to accept.
+        delivery: for an event, number of the `PostedEvent` whose attempt this is.
+        held: number of kept bytes; known at the request's end.
+        version: number of the request's newest change.
     """
 
     number: int
@@ -62,11 +62,11 @@ class RecordedCall:
 
 @final
 class Traffic:
-    """The newest requests, as many as `KEPT` and as long as `HELD`; older ones are forgotten."""
+    """The newest requests, at most `KEPT` and at most `HELD` bytes; older ones are dropped."""
 
     def __init__(self) -> None:
         self._calls: dict[int, RecordedCall] = {}
-        # By the number of their newest change, so that finding what is new doesn't visit all.
+        # By the number of their newest change, so that finding changes doesn't visit all.
         self._changed: dict[int, RecordedCall] = {}
         self._made = 0
         self._held = 0
@@ -83,7 +83,7 @@ class Traffic:
         note: str = "",
         delivery: int | None = None,
     ) -> RecordedCall:
-        """Note that a request is under way."""
+        """Add a request in progress."""
         self._made += 1
         call = RecordedCall(self._made, way, name, at, content_type, body[:LONGEST], len(body), note=note)
         call.delivery = delivery
@@ -92,7 +92,7 @@ class Traffic:
         return self.touch(call)
 
     def touch(self, call: RecordedCall) -> RecordedCall:
-        """Note that a call was changed."""
+        """Record that a request has changed."""
         if call.number in self._calls:
             self.version += 1
             self._changed.pop(call.version, None)
@@ -101,7 +101,7 @@ class Traffic:
         return call
 
     def end(self, call: RecordedCall, took: float, status: int | None, answer: bytes = b"") -> None:
-        """Note how a request was answered, after how many seconds; without a status, that it was not."""
+        """Record a request's answer after `took` seconds; without a status, that none came."""
         call.status, call.answer = status, answer[:LONGEST]
         call.took = round(took * 1_000)
         if call.number in self._calls:
@@ -111,7 +111,7 @@ class Traffic:
         self._forget()
 
     def since(self, version: int) -> Sequence[RecordedCall]:
-        """Return what was begun or changed after this version, in the order of their beginning."""
+        """Return the requests that were added or changed after `version`, in the order of their numbers."""
         found: list[RecordedCall] = []
         for changed, call in reversed(self._changed.items()):
             if changed <= version:
@@ -120,14 +120,14 @@ class Traffic:
         return sorted(found, key=lambda call: call.number)
 
     def newest(self, count: int, *, before: int | None = None) -> Sequence[RecordedCall]:
-        """Return the newest calls, or the newest before the one of this number, oldest first."""
+        """Return the newest requests, or the newest with a number below `before`, oldest first."""
         numbers = (
             reversed(self._calls) if before is None else (n for n in reversed(self._calls) if n < before)
         )
         return [self._calls[number] for number in islice(numbers, count)][::-1]
 
     def has_older(self, number: int) -> bool:
-        """Return whether calls before the one of this number are still known."""
+        """Whether requests with lower numbers are still kept."""
         return bool(self._calls) and next(iter(self._calls)) < number
 
     def _forget(self) -> None:
@@ -148,7 +148,7 @@ def _is_told(attribute: attrs.Attribute[object], value: object) -> bool:
 
 
 def view_calls(calls: Sequence[RecordedCall], traffic: Traffic) -> dict[str, JsonValue]:
-    """Return requests that follow one another as JSON, and whether older ones are known."""
+    """Return consecutive requests as JSON, and whether older ones are kept."""
     return {
         "calls": [view_call(call) for call in calls],
         "older_calls": bool(calls) and traffic.has_older(calls[0].number),

@@ -18,19 +18,19 @@ from .world import User, World
 JsonObject = dict[str, JsonValue]
 
 SHOWN: Final = 50
-# Fields of a message that are no JSON, or are shown elsewhere.
+# Fields of a message that aren't JSON, or are shown elsewhere.
 _APART: Final = ("content", "reply_keyboard", "inline_keyboard", "form", "filled")
 _LONG: Final = re.compile(r"(?<![\d.])-?\d{16,}(?![\d.eE])")
 _TEXT_OR_LONG: Final = re.compile(rf'"(?:[^"\\]|\\.)*"|{_LONG.pattern}')
 
 
 def json_for_pages(value: JsonValue) -> str:
-    """Return the JSON text of a value, in which a number of 16 digits and more, such as a room's, is text."""
+    """Return a value as JSON text, with numbers of 16 digits or more, such as a room's, as strings."""
     return exact_for_pages(compact_json(value))
 
 
 def exact_for_pages(text: str) -> str:
-    """Return JSON whose long numbers are texts: JavaScript would round them."""
+    """Return JSON with long numbers as strings: JavaScript would round them."""
     if _LONG.search(text) is None:
         return text
     return _TEXT_OR_LONG.sub(lambda found: found[0] if found[0][0] == '"' else f'"{found[0]}"', text)
@@ -90,12 +90,12 @@ def _view_field(field: FormField) -> JsonObject:
 
 
 def view_form(form: Form | None) -> JsonValue:
-    """Return the fields of a form; None without one."""
+    """Return the fields of a form; None without a form."""
     return None if form is None else [_view_field(field) for field in form.fields]
 
 
 def view_entry(entry: ChatMessage) -> JsonObject:
-    """Return a message as JSON; of a deleted one, only that it is deleted."""
+    """Return a message as JSON; for a deleted one, only that it is deleted."""
     told: JsonObject = {"from_bot": entry.author is None}
     if entry.deleted:
         return told | {name: getattr(entry, name) for name in ("id", "author", "at", "deleted")}
@@ -131,7 +131,7 @@ def view_bill(bill: Bill, now: int) -> JsonObject:
 
 
 def view_chat(world: World, chat: PlatformChat, now: int, *, after: int, newest: int = SHOWN) -> JsonObject:
-    """Return a chat as it looks now, with so many of its `newest` messages, and what changed `after`."""
+    """Return a chat's state, with at most `newest` messages, and changes with numbers above `after`."""
     changes = [view_change(change) for change in world.changes(after) if change.what.chat_id == chat.id]
     waiting = [pressed.callback_id for pressed in chat.pressed.values() if pressed.reply is None]
     return {

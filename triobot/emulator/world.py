@@ -1,7 +1,7 @@
-"""The platform's world: people, chats, money, and a log of what changed.
+"""The platform's world: people, chats, money, and a log of the changes.
 
-Pure: the moment comes in as `now` (wall milliseconds), chance as a `random.Random`; nothing here waits or
-opens a file. Two doors lead in: `performing` for the bot, `acts` for people.
+Pure: the time is an argument, `now` (wall milliseconds), and chance a `random.Random`. Nothing here waits or
+opens a file. `performing` changes the world for the bot, and `acts` for people.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ _FIRST_CHAT: Final = 13_601
 _FIRST_GROUP: Final = 700_001
 _FIRST_INVOICE: Final = 50_001
 _LETTERS: Final = string.ascii_letters + string.digits
-# The newest changes are kept for those that follow the log; a reader slower than this has missed some.
+# The newest changes are kept for readers of the log; a slower reader misses some.
 LOG: Final = 20_000
 
 
 class ImpossibleActError(TriobotError):
-    """A person tried what the app doesn't offer: no such button, not a member, already gone."""
+    """The app doesn't offer this act: for example no such button, not a member, already gone."""
 
 
 @final
 class NotShownError(ImpossibleActError):
-    """What is to be pressed, paid or filled in isn't on the screen, but may yet come."""
+    """The requested button, bill or form isn't on the screen, but may still appear."""
 
 
 @final
@@ -73,7 +73,7 @@ class User:
     wallet: dict[Currency, int] = attrs.field(factory=lambda: {"IRR": 0, "coin": 0})
 
     def sender(self) -> Sender:
-        """Return this person as events show a sender."""
+        """Return this person as the sender in events."""
         return Sender(self.id, self.name, self.username)
 
 
@@ -98,7 +98,7 @@ class People:
         irr: int = 0,
         coin: int = 0,
     ) -> User:
-        """Make a person; what isn't given is made up, the same way every time.
+        """Add a person. Missing values are generated, the same way every time.
 
         Raises:
             ImpossibleActError: the id, the phone number or the name is taken, or an amount is negative.
@@ -115,31 +115,30 @@ class People:
         return user
 
     def restore(self, user: User) -> None:
-        """Put back a person of another run."""
+        """Restore a person of another run."""
         self._by_id[user.id] = user
 
     def get(self, user_id: SenderId) -> User:
         """Return the person of this id.
 
         Raises:
-            ImpossibleActError: there is none.
+            ImpossibleActError: there is no such person.
         """
         if (user := self._by_id.get(user_id)) is None:
             raise ImpossibleActError("there is nobody of this id")
         return user
 
     def by_phone(self, phone: PhoneNumber) -> User | None:
-        """Find the person who has this number."""
         return next((user for user in self if user.phone == phone), None)
 
 
 @final
 class World:
-    """Everything that the platform knows. One bot lives in it.
+    """All data of the platform, for one bot.
 
     Attributes:
-        switches: may be replaced at any time.
-        base_url: where uploads are said to be served.
+        switches: behaviour of the platform; may be replaced at any time.
+        base_url: beginning of the addresses of uploads.
     """
 
     def __init__(
@@ -162,11 +161,11 @@ class World:
         self._last_message = 0
         self._invoices = 0
 
-    # --- what is there
+    # --- reading
 
     @property
     def base_url(self) -> str:
-        """Return the address in front of uploads and top-up pages."""
+        """Address in front of uploads and top-up pages."""
         return self.uploads.base_url
 
     @base_url.setter
@@ -175,34 +174,33 @@ class World:
 
     @property
     def seq(self) -> int:
-        """Return the number of the newest change."""
+        """Number of the newest change."""
         return self._seq
 
     def changes(self, after: int) -> Sequence[Change]:
-        """Return the changes after `after`, oldest first, as far as they are still kept."""
+        """Return the changes with numbers above `after` that are still kept, oldest first."""
         missing = min(self._seq - after, len(self._log))
         return [self._log[index] for index in range(len(self._log) - missing, len(self._log))]
 
     def chats(self) -> Iterator[PlatformChat]:
-        """Iterate over every chat, private ones and groups."""
         return iter(self._chats.values())
 
     def chat(self, chat_id: ChatId) -> PlatformChat:
         """Return the chat of this id.
 
         Raises:
-            ImpossibleActError: there is none.
+            ImpossibleActError: there is no such chat.
         """
         if (chat := self._chats.get(chat_id)) is None:
             raise ImpossibleActError("there is no chat of this id")
         return chat
 
     def has_chat(self, chat_id: ChatId) -> bool:
-        """Return whether there is such a chat, with people in it or without."""
+        """Whether there is such a chat, with or without members."""
         return chat_id in self._chats
 
     def find(self, recipient: Recipient) -> PlatformChat | None:
-        """Find the chat that a recipient names, if the bot can write to it.
+        """Return the recipient's chat, if the bot can write to it.
 
         A private chat must have been joined; a group needs no members.
         """
@@ -228,7 +226,7 @@ class World:
         irr: int = 0,
         coin: int = 0,
     ) -> User:
-        """Make a person who hasn't joined yet.
+        """Create a person, who joins later.
 
         Raises:
             ImpossibleActError: an id, the phone number or the name is taken, or an amount is negative.
@@ -241,7 +239,7 @@ class World:
         return user
 
     def add_group(self, name: str, chat_id: ChatId | None = None) -> PlatformChat:
-        """Make a group without members; the bot is in it.
+        """Create a group without members; the bot is in it.
 
         Raises:
             ImpossibleActError: the name or the id is taken.
@@ -260,32 +258,32 @@ class World:
             raise ImpossibleActError("there is a chat of this id already")
         return PlatformChat(chat_id, name)
 
-    # --- what outlives a run
+    # --- state that outlives a run
 
     @property
     def last_message(self) -> int:
-        """Return the newest message's number."""
+        """Number of the newest message."""
         return self._last_message
 
     @property
     def invoices(self) -> int:
-        """Count the invoices that were made."""
+        """Number of created invoices."""
         return self._invoices
 
     def number_from(self, last_message: int, invoices: int, seq: int = 0) -> None:
-        """Give numbers behind these."""
+        """Continue numbering after these numbers."""
         self._last_message, self._invoices, self._seq = last_message, invoices, max(seq, self._seq)
 
     def restore(self, chat: PlatformChat) -> None:
-        """Put back a chat of another run."""
+        """Restore a chat of another run."""
         self._chats[chat.id] = chat
         if chat.name is not None:
             self._groups[chat.name] = chat
 
-    # --- what acts need
+    # --- for acts and operations
 
     def record(self, at: int, *consequences: Consequence) -> None:
-        """Write into the log, and into the chat what stands there as a line."""
+        """Add changes to the log, and to the chat those that it shows as lines."""
         for consequence in consequences:
             self._seq += 1
             stands = is_line(consequence)
@@ -295,7 +293,7 @@ class World:
                 self._chats[consequence.chat_id].lines.append(change)
 
     def stand(self, chat_id: ChatId, lines: Iterable[Change]) -> None:
-        """Put lines, which may be of another run, in place of a chat's own, with numbers of this run."""
+        """Replace a chat's lines, with numbers of this run; the new lines may be of another run."""
         chat = self._chats[chat_id]
         chat.lines.clear()
         for line in lines:
@@ -303,26 +301,26 @@ class World:
             chat.lines.append(attrs.evolve(line, seq=self._seq))
 
     def rewritten(self) -> None:
-        """Have whoever follows the log read everything anew: what is there was changed by nobody's act."""
+        """Make readers of the log reload the whole state: it was changed without an act."""
         self._seq += 1
         self._log.clear()
 
     def next_message_id(self) -> MessageId:
-        """Return a fresh message id, unique in the world."""
+        """Return a new message id, unique in the world."""
         self._last_message += 1
         return MessageId(self._last_message)
 
     def next_invoice_id(self) -> InvoiceId:
-        """Return a fresh invoice id, unique in the world: digits, as the interface says."""
+        """Return a new invoice id, unique in the world: digits, as the interface says."""
         self._invoices += 1
         return InvoiceId(str(_FIRST_INVOICE + self._invoices - 1))
 
     def letters(self) -> str:
-        """Draw sixteen letters and digits, as callback ids look."""
+        """Return sixteen random letters and digits, the form of callback ids."""
         return "".join(self._chance.choices(_LETTERS, k=16))
 
     def catch_up(self, now: int) -> None:
-        """Let what fell due happen: uncaptured money goes back."""
+        """Carry out what has fallen due: uncaptured money is refunded."""
         for bill, taking, due in self.bills.lapse(now, self.switches.verify_window):
             self.people.get(taking.payer).wallet[taking.currency] += taking.amount
             self.record(
@@ -333,13 +331,13 @@ class World:
 
 @final
 class Games:
-    """Game data of a chat, by its type."""
+    """Game data of chats, by type."""
 
     def __init__(self) -> None:
         self._data: dict[tuple[ChatId, str], str] = {}
 
     def perform(self, operation: Operation[object]) -> Answer | None:
-        """Answer one of these operations, or None for any other."""
+        """Answer one of the game operations; return None for others."""
         match operation:
             case RequestWalletCharge() | SendGameEvent():
                 return Answer({})
@@ -357,7 +355,7 @@ class Games:
                 return None
 
     def charge_request(self, operation: Operation[object]) -> tuple[ChatId, str] | None:
-        """Return the chat that a wallet request asks, and its words; None for any other operation."""
+        """Return the chat and the text of a wallet request; None for other operations."""
         match operation:
             case RequestWalletCharge(chat_id=chat_id, desc=desc):
                 return chat_id, desc
@@ -366,7 +364,7 @@ class Games:
 
 
 def _free(number: int, taken: Container[int]) -> int:
-    """Return the first number from this one on that isn't taken."""
+    """Return the first number from `number` on that isn't in `taken`."""
     while number in taken:
         number += 1
     return number

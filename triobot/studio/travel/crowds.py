@@ -57,7 +57,7 @@ class CrowdProcess:
         return self._crowd
 
     def let_in(self, plan: Mapping[str, JsonValue]) -> None:
-        """Start a crowd, which uses a bot of its own beside the real one.
+        """Start a crowd with a bot of its own, beside the real bot.
 
         Raises:
             TravelError: a crowd is running.
