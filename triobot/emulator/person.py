@@ -103,7 +103,7 @@ class Seen:
         )
 
     def is_what(self, expected: Expected) -> bool:
-        """Whether the message has the expected text, matches the pattern, or has content of the class."""
+        """Whether the message is `expected`: has the text, matches the pattern, or is of the class."""
         match expected:
             case None:
                 return True
@@ -152,7 +152,7 @@ def act_of(content: Content) -> tuple[str, JsonObject]:
 
 @final
 class Person:
-    """A person in one chat with the bot; made by `App.user`."""
+    """A person in one chat with the bot; made by `DrivenWorld.user` or `App.user`."""
 
     def __init__(self, app: App, user: JsonObject, chat_id: ChatId, cursor: int) -> None:
         self._app = app
