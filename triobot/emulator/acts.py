@@ -193,8 +193,8 @@ def submit(
 ) -> tuple[Event, ...]:
     """Fill in a form, by default the newest one, and send it.
 
-    A text field without a value keeps its former text, or stays empty. A ticked box is ``true``; an unticked
-    one is empty.
+    A text field without a value keeps the text that the bot has filled in, or stays empty. A ticked box is
+    ``true``; an unticked one is empty.
     """
     world.catch_up(now)
     in_chat = chat_of(world, user, chat)

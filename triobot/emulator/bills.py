@@ -59,7 +59,11 @@ class Bill:
     takings: list[Taking] = attrs.field(factory=list[Taking])
 
     def state(self, now: int) -> BillState:
-        """Return the state: ``captured`` if any payment was captured, else that of the newest payment."""
+        """Return the bill's state.
+
+        A bill with a captured payment is ``captured``. Otherwise the newest payment decides; without payments
+        the bill is ``open`` or ``expired``.
+        """
         if any(taking.captured_at is not None for taking in self.takings):
             return "captured"
         if self.takings:

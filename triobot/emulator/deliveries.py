@@ -17,7 +17,7 @@ from ..wire.events import Event
 from ..wire.rules import JsonValue
 
 KEPT: Final = 1_000
-"""Most settled deliveries that are kept; the queue's capacity bounds the waiting ones."""
+"""Maximum number of settled deliveries that are kept; the queue's capacity bounds the waiting ones."""
 # If a bot refuses an event a hundred times, only the last attempts are worth keeping.
 _ANSWERS: Final = 20
 
@@ -47,8 +47,9 @@ class PostedEvent:
 
     Attributes:
         at: wall milliseconds of the event.
-        state: ``waiting`` until the delivery is settled; ``delivered`` if an attempt was answered 200 to 299;
-            ``refused`` if the bot answered otherwise; ``lost`` if the event never reached the bot.
+        state: ``waiting`` until the delivery is settled; ``delivered`` if an attempt was answered 200 to 299,
+            or only 200 if the platform is strict; ``refused`` if the bot answered otherwise; ``lost`` if the
+            event never reached the bot.
         attempts: number of attempts; 0 for an event that a fault dropped.
         answers: the newest attempts.
         again: number of the earlier delivery that this one repeats, at a person's request.

@@ -6,7 +6,7 @@ control API's token. The same holds for WebSockets, to which browsers apply no r
 header.
 
 The checked path must be the routed path, and a router takes more than one spelling of a path for the same. So
-the guard passes on the spelling that it has checked, and marks requests that may control. The control API's
+the guard passes on the spelling that it has checked, and marks requests to the control API. The control API's
 routes serve only marked requests, whatever their path.
 """
 

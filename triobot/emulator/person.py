@@ -483,7 +483,7 @@ class App:
     async def user(
         self, name: str, *, irr: int = 0, coin: int = 0, phone: str | None = None, username: str | None = None
     ) -> Person:
-        """Create a person with a wallet, who joins later."""
+        """Create a person with a wallet, who is not yet a member of the private chat."""
         given: JsonObject = {"name": name, "wallet": {"IRR": irr, "coin": coin}}
         given.update({key: value for key, value in (("phone", phone), ("username", username)) if value})
         user = cast("JsonObject", await self.post("users", given))

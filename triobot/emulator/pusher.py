@@ -49,9 +49,9 @@ class PushSettings:
     """Retry settings.
 
     Attributes:
-        attempts: most attempts for an event while the bot can't be reached or answers 5xx.
+        attempts: maximum number of attempts for an event while the bot can't be reached or answers 5xx.
         interval: seconds between two attempts.
-        capacity: most events that may wait; above it, acts are refused.
+        capacity: maximum number of waiting events; further acts are refused.
     """
 
     attempts: int = 3

@@ -184,7 +184,7 @@ def make_app(
 
     @cache
     def routed() -> AsgiApp:
-        # Created on first use: a test's bot only sends operations, and its run takes less time than this.
+        # Created on first use: a test's bot only sends operations, and its run is shorter than this creation.
         return cast("AsgiApp", make_routed_app(exchange, token, control_token, largest_upload, tickets))
 
     async def front(scope: Message, receive: Receive, send: Send) -> None:

@@ -101,7 +101,7 @@ class Traffic:
         return call
 
     def end(self, call: RecordedCall, took: float, status: int | None, answer: bytes = b"") -> None:
-        """Record a request's answer after `took` seconds; without a status, that none came."""
+        """Record a request's answer after `took` seconds; `status` is None if no answer came."""
         call.status, call.answer = status, answer[:LONGEST]
         call.took = round(took * 1_000)
         if call.number in self._calls:

@@ -226,7 +226,7 @@ class World:
         irr: int = 0,
         coin: int = 0,
     ) -> User:
-        """Create a person, who joins later.
+        """Create a person, who is not yet a member of the private chat.
 
         Raises:
             ImpossibleActError: an id, the phone number or the name is taken, or an amount is negative.

@@ -21,7 +21,7 @@ from ..wire.ids import ChatId
 from .travel.same_answers import Replacement
 
 _MOST: Final = 1_000
-"""Most conversations of a chat, or payments, in one answer."""
+"""Maximum number of a chat's conversations, or payments, in one answer."""
 
 Marks = Callable[[int], Sequence[JsonObject]]
 

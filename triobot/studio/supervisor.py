@@ -171,7 +171,7 @@ class BotSupervisor:
         return [self._lines[index] for index in range(len(self._lines) - missing, len(self._lines))]
 
     def marks(self, since: int) -> Sequence[dict[str, JsonValue]]:
-        """Return the kills, restarts and failures of the process since `since`, a time of its wall clock."""
+        """Return the process's kills, restarts and failures from `since` on, by its wall clock."""
         return [mark for mark in self._marks if cast("int", mark["t"]) >= since]
 
     def _mark(self, what: str, **more: JsonValue) -> None:

@@ -41,7 +41,7 @@ from .virtual import MORNING, VirtualWallClock, virtual_time
 _AUTHORITY: Final = "127.0.0.1:9"
 _TOKEN: Final = "token-of-the-driven-bot"
 _SECRET: Final = "secret-of-the-driven-bot"
-# Most lines of a chat in a transcript.
+# Maximum number of a chat's lines in a transcript.
 _NEWEST: Final = 100
 
 recent: Final[list[str]] = []
@@ -81,14 +81,14 @@ class DrivenWorld:
         chat_id: int | None = None,
         joined: bool = False,
     ) -> Person:
-        """Create a person, who joins the private chat later.
+        """Create a person, who is not yet a member of the private chat.
 
         Args:
             wallet: rials in the wallet.
             coin: amount of the platform's own coin in the wallet.
             id: the sender's id, for example for a filter `by`; None for a generated one.
             chat_id: id of the private chat; None for a generated one.
-            joined: whether the person is a member of the private chat already; no event tells the bot.
+            joined: whether the person is a member after all; no event informs the bot.
 
         Raises:
             AppError: the name or one of the ids is taken.

@@ -1,7 +1,7 @@
 """`simulate`: a crowd of random people, a failing platform and kills of the process, in virtual time.
 
-The seed determines all acts, so a run that breaks a promise can be repeated. At the end, after an hour
-without faults, these promises are checked:
+The seed determines all acts, so a run that breaks a promise can be repeated. At the end, after an hour and a
+half without faults, these promises are checked:
 
 * each event that was answered 200 has been handled: the inbox contains only signals that wait;
 * each press has been answered, so that no button shows its waiting mark for ever;
@@ -397,7 +397,7 @@ class _Crowd:
         await wanted(person)
 
     async def break_things(self, chance: random.Random) -> None:
-        """Plan the percentage of faults that the plan asks for."""
+        """Plan new faults from time to time, as many as the plan asks for, and rarely an outage."""
         if not self._plan.faults:
             return
         while trio.current_time() < self._until:

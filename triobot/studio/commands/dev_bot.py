@@ -10,7 +10,8 @@ a killed parent.
 
 The parent sends lines with a number to the standard input: the new lead of the clocks, in milliseconds. AHEAD
 is the lead at the start. The process sends lines to SAID: ``ready`` when it takes events, each number back
-when the work due by then is done, and a JSON object for each failed conversation or step.
+when the work due by then is done, and a JSON object with the causes of a conversation's failure, such as a
+step's error.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ examples:
   triobot inspect report.jsonl pizza:bot --to report.html
 """
 _PAGE: Final = 500
-"""Most conversations in one page of the list."""
+"""Maximum number of conversations in one page of the list."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:

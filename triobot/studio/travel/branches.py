@@ -78,10 +78,10 @@ _TOKEN: Final = "token-of-a-branch"
 _SECRET: Final = "secret-in-the-address-of-a-branch"
 
 MOST: Final = 3
-"""Most branches that may be open at once."""
+"""Maximum number of open branches."""
 PATIENCE: Final = 60.0
-"""Most virtual seconds for the bot to come to rest. After that the bot is left running: its code may wait for
-something outside the chat.
+"""Virtual seconds within which the bot should come to rest. After that the bot is left running: its code may
+wait for something outside the chat.
 """
 _STRIDE: Final = 0.02
 _KEPT: Final = 256

@@ -77,7 +77,7 @@ class Fence:
         return self._list
 
     def _look(self) -> None:
-        """List the messages sent to other chats since the last call."""
+        """List the messages sent, edited or deleted in other chats since the last call."""
         for change in self._world.changes(self._seen):
             self._seen = change.seq
             if (what := change.what).chat_id == self.own:

@@ -51,13 +51,13 @@ FORMAT: Final = 1
 SECONDS: Final = 2.0
 """Processor seconds after which only the variables of branches that ran are read."""
 CAUSES: Final = 8
-"""Most causes of an error that are shown."""
+"""Maximum depth of an error's causes that are shown."""
 WINDOW: Final = 256
 """Number of notches from one complete notch to the next."""
 FRAMES: Final = 50
-"""Most frames of one branch that are shown: the ten outermost, and the innermost."""
+"""Maximum number of shown frames of one branch: the ten outermost, and the innermost."""
 NAMES: Final = 200
-"""Most variables of one frame that are shown."""
+"""Maximum number of shown variables of one frame."""
 _OUTER: Final = 10
 
 _WORDS: Final = {
@@ -241,10 +241,10 @@ class Notches(Onlooker):
             self.notches.append(self._turn(len(self.notches)))
 
     def marks(self, changed: Collection[str]) -> JsonObject:
-        """Mark sent messages whose words differ from the recorded ones; return their words by operation.
+        """Mark the sent messages in `changed` as reworded; return their present words by operation.
 
         Args:
-            changed: operations whose recorded digest differs.
+            changed: operations with words whose digest differs from the recorded one.
         """
         says: JsonObject = {id: sent.get("text") for id, sent in self._handed.items() if id in changed}
         for id in says:

@@ -22,7 +22,7 @@ from ...base.frozen import guarded
 KEPT_FROM: Final = "Kept from a conversation: "
 """Beginning of a generated test's docstring, before the route's name and a comma."""
 SECONDS: Final = 60.0
-"""Most real seconds of a test run."""
+"""Limit of a test run, in real seconds."""
 
 
 @contextmanager
@@ -83,7 +83,7 @@ async def run_test(text: str, *, folders: Sequence[str] = (), seconds: float = S
 
     Args:
         folders: folders of the bot's modules, besides this process's import path.
-        seconds: most real seconds of the run.
+        seconds: limit of the run, in real seconds.
     """
     with tempfile.TemporaryDirectory(prefix="triobot-test-") as folder:
         path = Path(folder) / "test_kept.py"

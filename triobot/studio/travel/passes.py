@@ -41,9 +41,9 @@ NOTHING_YET: Final = dict[str, JsonValue](
 )
 """Fields of the head of a pass without a replay."""
 LIMIT: Final = 15.0
-"""Most real seconds of a pass."""
+"""Limit of a pass, in real seconds."""
 NEWEST: Final = 20_000
-"""Most notches that are shown."""
+"""Maximum number of shown notches."""
 
 
 @final
@@ -106,7 +106,7 @@ async def run_pass(
 
     Args:
         services: dry services.
-        seconds: most real seconds of the replay.
+        seconds: limit of the replay, in real seconds.
         variables: seconds after which only the variables of branches that ran are read.
         write: returns the text of a variable.
         set_by: total adjustment of the replay's clock; None if none came after the journal's last turn.

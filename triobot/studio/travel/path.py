@@ -25,7 +25,7 @@ from ...errors import TriobotError
 from .passes import LIMIT, cut_after
 
 MOST: Final = 500
-"""Most lines of a path; later lines are dropped."""
+"""Maximum number of lines in a path; later lines are dropped."""
 
 Path: TypeAlias = Sequence[tuple[int, int]]
 """Number of the source and number of the line, in the order in which the lines first ran in the turn."""
@@ -43,7 +43,7 @@ async def paths_of(
     Args:
         services: dry services.
         number_of: returns a file's number, or None if its lines are left out.
-        seconds: most real seconds of the replay; turns after the limit have empty paths.
+        seconds: limit of the replay in real time; turns after the limit have empty paths.
     """
     tracer = _LineTracer(number_of, 1 + sum(record[0] in TURNS for record in stored.records))
     leash = Leash(seconds)

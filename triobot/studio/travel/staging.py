@@ -205,7 +205,7 @@ class ChatStage:
                 self._submitted(event, user, at)
 
     def _number_untold(self) -> None:
-        """Number the next message, a person's, above all numbers of the bot's messages."""
+        """Continue numbering above `_UNTOLD` if a message of the bot has the next number."""
         world = self._world
         if world.last_message < _UNTOLD and world.last_message + 1 in self._told:
             world.number_from(_UNTOLD + world.seq, world.invoices)

@@ -1,6 +1,6 @@
 """A conversation's events and sent operations as JSON for the page. Pure.
 
-Messages have the emulator's format (`emulator.views`), so that the same page code draws both.
+Messages have the emulator's format (`emulator.views`), so that the page draws both with the same code.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from ...wire.rules import JsonValue
 from .values import DOTS, shown
 
 LETTERS: Final = 4_000
-"""Most characters of a text in a message bubble."""
+"""Maximum length of a text in a message bubble, in characters."""
 _RAW: Final = 8_000
-"""Most characters of a raw event or request."""
+"""Maximum length of a raw event or request, in characters."""
 _MONEY: Final = frozenset({"charge", "verify"})
 
 

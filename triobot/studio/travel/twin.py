@@ -46,15 +46,15 @@ from .path import Path, paths_of
 from .values import shown
 
 LONGEST: Final = 256 * 1024 * 1024
-"""Longest line in bytes: a journal."""
+"""Maximum length of a line in bytes; the longest lines are journals."""
 LARGEST: Final = 1_000_000
-"""Most bytes of an answer before compression."""
+"""Maximum size of an answer before compression, in bytes."""
 KEPT: Final = 8
-"""Most passes that a twin keeps."""
+"""Maximum number of passes that a twin keeps."""
 MEMORY: Final = 64 * 1024 * 1024
-"""Most bytes of JSON that the kept passes' notches may take."""
+"""Maximum size of the kept passes' notches as JSON, in bytes."""
 _LOADS: Final = 60
-"""Most seconds for loading the author's modules."""
+"""Seconds within which the author's modules must be loaded."""
 _LEVEL: Final = 5
 
 Loaded: TypeAlias = tuple[Services, Table]

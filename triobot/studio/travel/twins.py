@@ -36,14 +36,14 @@ from .told import ending_of
 from .twin import KEPT
 
 SECONDS: Final = 60.0
-"""Most seconds until a twin's answer; then the twin is killed."""
+"""Seconds within which a twin must answer; after that the twin is killed."""
 _CHUNK: Final = 1 << 16
 _BESIDE: Final = 20
-"""Most other conversations of a chat that a branch receives."""
+"""Maximum number of a chat's other conversations that a branch receives."""
 _COMPARED: Final = 200
-"""Most conversations that are tried under new code."""
+"""Maximum number of conversations that are tried under new code."""
 _BUILDS: Final = 4
-"""Most processes with earlier builds, besides those that open passes need."""
+"""Maximum number of processes with earlier builds, besides those that open passes need."""
 _LISTED: Final = ("chat_id", "conversation", "route", "kind", "started_at", "updated_at")
 """Columns of a conversation's row in the list."""
 _SOURCES: Final = 1_000

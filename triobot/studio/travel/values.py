@@ -35,7 +35,7 @@ from ...conversations.running.lines import is_authors
 DOTS: Final = "\N{HORIZONTAL ELLIPSIS}"
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 _DIGITS: Final = 400
-"""Most bits of an integer that is written out: the time to write more isn't constant."""
+"""Maximum size of an integer that is written out, in bits: writing a larger one takes too long."""
 _OURS: Final = "triobot."
 _NAMED: Final = (
     FunctionType,
