@@ -67,7 +67,6 @@ _TAKES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _conversation(text: str) -> int:
-    """Parse the number of a conversation in an address."""
     if (number := as_number("conversation", text)) < 1:
         raise TravelError(f"there is no conversation {number}")
     return number

@@ -59,7 +59,6 @@ def line_words(world: World, line: Change) -> str:
 
 
 def amount_words(amount: int, currency: Currency) -> str:
-    """Return an amount with its unit."""
     return f"{amount:,} {'rials' if currency == 'IRR' else 'coin'}"
 
 

@@ -240,7 +240,6 @@ class BotSupervisor:
             await self._live(environ)
 
     async def _live(self, environ: Mapping[str, str]) -> None:
-        """Run one process from start to end."""
         # While no process runs, a question opens the store itself; a starting process would find the store in
         # use.
         await self._opening.acquire()

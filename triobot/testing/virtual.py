@@ -197,7 +197,6 @@ def _of_the_test(own: trio.Nursery) -> Iterator[trio.lowlevel.Task]:
 
 
 def _deadline(task: trio.lowlevel.Task) -> float:
-    """Return the task's effective deadline."""
     return float(innermost(task).effective_deadline())  # Trio's own function covers only the current task
 
 

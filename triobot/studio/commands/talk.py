@@ -189,7 +189,6 @@ async def _answered(platform: Emulator) -> None:
 
 
 async def _act(company: _Company, line: str) -> None:
-    """Carry out one input line."""
     verb, _, rest = line.partition(" ")
     person = company.present
     match verb:

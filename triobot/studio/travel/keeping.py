@@ -314,7 +314,6 @@ class _Written:
             yield from ((done.name, done.outcome) for done in self._branch.steps)
 
     def _expression(self, value: object) -> str:
-        """Return a Python expression for `value`."""
         if isinstance(value, Exception):
             return self._error(value)
         if _is_plain(value):
@@ -515,7 +514,6 @@ def _module_of(target: str) -> tuple[str, str]:
 
 
 def _variable_of(name: str) -> str:
-    """Return a variable name for a person."""
     lowered = name.casefold()
     # Other alphabets would make valid identifiers, but not ones that everybody can type.
     usable = lowered.isidentifier() and lowered.isascii() and not keyword.iskeyword(lowered)

@@ -159,6 +159,5 @@ def _with_aside(by: Stored) -> Sequence[Fact]:
 
 
 def _row(entry: Entry, facts: Sequence[Fact], at: int) -> PutPayment:
-    """Return the write of an entry after these facts."""
     after = plan(numbered(entry), facts, at).entry
     return PutPayment(row_of(attrs.evolve(after, revision=1)), "made", at)

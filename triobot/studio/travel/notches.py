@@ -560,7 +560,7 @@ def _frames_of(task: trio.lowlevel.Task) -> Frames:
 
 
 def _own_frames(task: trio.lowlevel.Task) -> Frames:
-    """Return the author's frames of a task; of a deep recursion only the outermost and innermost."""
+    """Return the author's frames of a task; in a deep recursion only the outermost and the innermost ones."""
     frames = authors_frames(_frames_of(task))
     return frames if len(frames) <= FRAMES else [*frames[:_OUTER], *frames[_OUTER - FRAMES :]]
 

@@ -680,7 +680,7 @@ async def _no_reason(_: str) -> None:
 
 
 async def _sent(one: _Open) -> JsonObject:
-    """Return the words that were sent, by operation, from the parts of the builds that ran then."""
+    """Return the sent words by operation, from replays under the builds that sent them."""
     sent: JsonObject = {}
     with suppress(TravelError):
         # Each part also ran the turns before it, with its own words; earlier parts override those.
