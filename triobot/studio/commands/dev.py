@@ -180,7 +180,7 @@ def _module(name: str) -> list[str]:
 def child_environment(
     environ: Mapping[str, str], *, token: str, base_url: str, secret: str, store: str
 ) -> dict[str, str]:
-    """Return `environ` with all settings of triobot replaced by the given ones, for the bot's process."""
+    """Return `environ` for the bot's process: triobot's settings replaced, and inherited sockets removed."""
     kept = {name: value for name, value in environ.items() if not name.startswith(("TRIOBOT_", "LISTEN_"))}
     return {
         **kept,

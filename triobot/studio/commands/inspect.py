@@ -255,7 +255,7 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
 
 
 async def _meant_in(journals: StoredJournals, which: int | Path | None) -> tuple[int | None, int | None]:
-    """Return the numbers of the chat and the conversation to show; None for either if all are shown."""
+    """Return the chat and the conversation to which the view is limited; None for no limit."""
     if not isinstance(which, int):
         return None, None
     if await journals.conversations(which):

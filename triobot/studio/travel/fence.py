@@ -127,7 +127,7 @@ class Fence:
                     pass
 
     def welcome(self, recipient: object, message_id: object = None) -> None:
-        """Create a request's recipient, and the message that it changes, on the platform if they are missing.
+        """Create the recipient and the message of a request on the branch's platform, if either is missing.
 
         Recipient and message may be older than everything in the journals.
         """
