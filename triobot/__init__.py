@@ -1,10 +1,10 @@
 """A Trio-native runtime for messenger bots: one coroutine per chat.
 
-This is the author's whole surface. `triobot.filters` says which events a route takes; `triobot.client` is the
-platform's client alone; `triobot.wire` is its interface as values.
+This package exports the API for bot authors. `triobot.filters` has the filters for routes and waits;
+`triobot.client` is the platform's HTTP client alone; `triobot.wire` has the platform's interface as value
+classes.
 
-The names are loaded when one of them is used first: who asks the command for its help, or wants a part alone,
-doesn't wait for all the rest.
+Names are imported on first use. So `triobot --help`, or an import of one subpackage, doesn't import the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if _typing.TYPE_CHECKING:
 else:
 
     def _load() -> dict[str, object]:
-        import triobot.runtime.surface  # `from .` would ask for the attribute first, and so come here
+        import triobot.runtime.surface  # `from . import` would call `__getattr__`, and so `_load`, again
 
         surface = {name: value for name, value in vars(triobot.runtime.surface).items() if name[0] != "_"}
         del surface["annotations"]

@@ -2,45 +2,45 @@
 
     TriobotError
       ProtocolError
-        LocalProtocolError       we were about to send what the interface forbids
-        RemoteProtocolError      they sent what nobody can read
-      RefusedError               the platform said no
-        BadRequestError            400: a parameter
-        ForbiddenError             403: the token, or this chat
+        LocalProtocolError       the program built a request that the interface forbids
+        RemoteProtocolError      the other side sent bytes that can't be parsed
+      RefusedError               the platform refused the request
+        BadRequestError            400: an invalid parameter
+        ForbiddenError             403: an invalid token, or a forbidden chat
       TransportError
-        NotDeliveredError        the request never left: safe to repeat
-        DeliveryUnknownError     it may have arrived: nobody knows
+        NotDeliveredError        the request did not reach the platform: safe to repeat
+        DeliveryUnknownError     the request may have taken effect
       ConversationError
-        ConversationEndedError   the conversation this handle belongs to is over
-        ForeignTaskError         a chat operation from a task the conversation doesn't know
-        NonDurableCancelError    a cancel scope that isn't the chat's cancelled a chat operation
+        ConversationEndedError   the handle's conversation has ended
+        ForeignTaskError         a chat operation from a task outside the conversation
+        NonDurableCancelError    a plain Trio cancel scope cancelled a chat operation
         StepError                a step failed with an error that can't be recorded as itself
-        ExitError                the code raised what is no Exception, such as SystemExit
-        NondeterminismError      the code does something else than its journal says
+        ExitError                the code raised a BaseException that is no Exception, such as SystemExit
+        NondeterminismError      the code's operations differ from the recorded operations
       RecordError
-        UnrecordableError        no record can hold this value
+        UnrecordableError        no record can store the value
         UnreadableRecordError    this program can't read a record
       PaymentError
-        PaymentDeclinedError     not paid, and the platform agreed that it wasn't
-        PaymentExpiredError      nobody paid while the button or invoice lived
-        AmountMismatchError      paid, but another amount
-        PaymentHandedOverError   paid, and given later, or by an operator
+        PaymentDeclinedError     the platform confirmed that the payment failed
+        PaymentExpiredError      no payment before the button or invoice expired
+        AmountMismatchError      a payment of another amount
+        PaymentHandedOverError   paid; an aside or an operator gives the goods
       StoreError
-        StoreLockedError         another process has it open
-        StoreVersionError        made by another version of triobot
+        StoreLockedError         another process has the store open
+        StoreVersionError        another version of triobot made the store
         StoreCorruptError        the file is damaged
-        StaleRowError            a payment has moved since it was read
+        StaleRowError            the payment has changed since it was read
         StoreFullError           a write did not reach the disk, and nothing of it is stored
-          StoreAwayError         the database is away for a while, and nothing of it is stored
-        LeaseLostError           another process has this chat now
-        JournalConflictError     a conversation isn't where its writer believes
-      BreakdownError             the process ends, since a part of it has failed
+          StoreAwayError         the database is unreachable for a while, and nothing of the write is stored
+        LeaseLostError           another process has the lease now
+        JournalConflictError     the stored journal differs from the state that its writer expects
+      BreakdownError             a part of the process has failed, and the process ends
       ConfigError                a setting or a declaration is wrong
-        NotFoundError              what an operator named isn't there
-        ConflictError              what an operator asked for can't be done as things stand
+        NotFoundError            an operator named an object that doesn't exist
+        ConflictError            the current state forbids an operator's request
 
-Each says whose fault it is and whether repeating helps. All are picklable; none carries the token, a
-phone number or a message's text in its arguments, and raw bytes stay out of `str` and `repr`.
+Each class names the side at fault and whether repeating helps. All are picklable. No exception's arguments
+contain the token, a phone number or a message's text; `str` and `repr` show no raw bytes.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ import trio
 
 
 class TriobotError(Exception):
-    """The root: catch it to catch whatever triobot raises on purpose."""
+    """Base class of every error that triobot raises on purpose."""
 
 
 class ProtocolError(TriobotError):
-    """Bytes or values that break the platform's interface."""
+    """Bytes or values break the platform's interface."""
 
 
 @final
 class LocalProtocolError(ProtocolError):
-    """We built what the interface forbids. Your program's fault; repeating never helps.
+    """The program built a request that the interface forbids. Your program's fault; repeating never helps.
 
     Attributes:
-        field: the field that broke the rule.
+        field: field that breaks the rule.
         rule: the rule, in words, without the value.
     """
 
@@ -78,12 +78,12 @@ class LocalProtocolError(ProtocolError):
 
 @final
 class RemoteProtocolError(ProtocolError):
-    """They sent what nobody can read. The sender's fault.
+    """The other side sent bytes that can't be parsed. The sender's fault.
 
     Attributes:
-        field: what could not be read, such as ``data.message_id``, or ``body`` for the whole.
-        rule: what was expected, in words, without the value.
-        raw: the bytes as they came; never part of `str`, `repr` or a pickle.
+        field: unreadable field, such as ``data.message_id``; ``body`` for the whole body.
+        rule: expected format, in words, without the value.
+        raw: received bytes; never part of `str`, `repr` or a pickle.
     """
 
     def __init__(self, field: str, rule: str, *, raw: bytes = b"") -> None:
@@ -100,14 +100,14 @@ class RemoteProtocolError(ProtocolError):
 
 
 class RefusedError(TriobotError):
-    """The platform answered, and said no (interface section 7).
+    """The platform refused the request (interface section 7).
 
     Attributes:
         operation: the operation's path, such as ``sendMessage``.
-        status: the HTTP status.
-        reason: the platform's own words, shortened; may be empty.
-        trace_id: the platform's reference for its support, if it gave one.
-        retry_after: seconds for which the platform asked not to be asked again, if it did.
+        status: HTTP status.
+        reason: the platform's error text, shortened; may be empty.
+        trace_id: the platform's reference for its support, or None.
+        retry_after: seconds to wait before the next request, as the platform asked, or None.
     """
 
     def __init__(
@@ -136,22 +136,25 @@ class RefusedError(TriobotError):
 
 @final
 class BadRequestError(RefusedError):
-    """400: the platform found a parameter invalid. Repeating the same request never helps."""
+    """Status 400: the platform found a parameter invalid. Repeating the same request never helps."""
 
 
 @final
 class ForbiddenError(RefusedError):
-    """403: the token is not valid, **or** this bot may not write to this chat. The status is the same."""
+    """Status 403: the token is invalid, **or** the bot may not write to the chat. The platform uses one
+    status for both.
+    """
 
     def _advice(self) -> str:
         return "; either the token is not valid, or the bot may not write to this chat"
 
 
 class TransportError(TriobotError):
-    """No answer that could be read.
+    """The request got no readable answer.
 
     Attributes:
         operation: the operation's path, such as ``sendMessage``.
+        what: description of the failure, in words.
     """
 
     def __init__(self, operation: str, what: str) -> None:
@@ -165,33 +168,34 @@ class TransportError(TriobotError):
 
 @final
 class NotDeliveredError(TransportError):
-    """The request never left this machine, or never reached the platform. Safe to repeat."""
+    """The request did not reach the platform. Safe to repeat."""
 
 
 @final
 class DeliveryUnknownError(TransportError):
-    """The request may have taken effect: it was being written, or its answer was lost."""
+    """The request may have taken effect: the connection broke while writing, or the answer was lost."""
 
 
 class ConversationError(TriobotError):
-    """Something went wrong between an author's code and its chat."""
+    """Base class of errors in the use of a chat by the author's code."""
 
 
 @final
 class ConversationEndedError(ConversationError):
-    """The conversation that this handle belongs to is over. Your program's fault."""
+    """The conversation of this handle has ended. Your program's fault."""
 
 
 @final
 class ForeignTaskError(ConversationError):
-    """A chat operation came from a task that the conversation doesn't know. Your program's fault."""
+    """A chat operation came from a task outside the conversation. Your program's fault."""
 
 
 @final
 class NonDurableCancelError(ConversationError):
-    """A cancel scope that isn't the chat's cancelled a chat operation. Your program's fault.
+    """A plain Trio cancel scope cancelled a chat operation. Your program's fault.
 
-    A restart would not know of it. Use `Chat.move_on_after`, `fail_after` or `cancel_scope` instead.
+    A restarted process could not repeat such a cancellation. Use `Chat.move_on_after`, `fail_after` or
+    `cancel_scope` instead.
 
     Attributes:
         id: the operation's number in its conversation.
@@ -210,13 +214,14 @@ class NonDurableCancelError(ConversationError):
 
 @final
 class NondeterminismError(ConversationError):
-    """A conversation's code does something else than what its journal says. Your program's fault.
+    """A conversation's code runs other operations than its journal has recorded. Your program's fault.
 
-    It is never raised in the conversation: that is parked, with all that it has, until its code changes.
+    The conversation's code never gets this error. The conversation is parked with its data until the code
+    changes.
 
     Attributes:
         id: the operation's number in its conversation.
-        what: what was recorded, and what the code does.
+        what: the recorded operation, and the code's operation.
     """
 
     def __init__(self, id: str, what: str) -> None:
@@ -233,8 +238,8 @@ class StepError(ConversationError):
     """A step failed with an error that can't be recorded as itself.
 
     Attributes:
-        kind: the original error's type name.
-        text: its text.
+        kind: type name of the original error.
+        text: text of the original error.
     """
 
     def __init__(self, kind: str, text: str) -> None:
@@ -248,11 +253,14 @@ class StepError(ConversationError):
 
 @final
 class ExitError(ConversationError):
-    """An author's code raised what is no Exception, such as SystemExit; it ends that code, not the process.
+    """An author's code raised a BaseException that is no Exception, such as SystemExit. The code ends; the
+    process goes on.
+
+    The raised exception is the `__cause__`.
 
     Attributes:
-        kind: the type's name of what it raised, which is the cause.
-        text: its text.
+        kind: type name of the raised exception.
+        text: text of the raised exception.
     """
 
     def __init__(self, kind: str, text: str) -> None:
@@ -265,17 +273,17 @@ class ExitError(ConversationError):
 
 
 class RecordError(TriobotError):
-    """A value and its record don't fit one another."""
+    """A value can't be converted to or from a record."""
 
 
 @final
 class UnrecordableError(RecordError):
-    """No record can hold this value. Your program's fault; nothing was stored.
+    """No record can store this value. Your program's fault; nothing was stored.
 
     Attributes:
-        kind: the type that can't be recorded.
-        path: where it is inside the value, such as ``value.items[2]``; dictionary entries by their place.
-        rule: what would do, in words, without the value.
+        kind: type that can't be recorded.
+        path: position inside the value, such as ``value.items[2]``; a dictionary entry is named by its index.
+        rule: types that can be recorded, in words, without the value.
     """
 
     def __init__(self, kind: str, path: str, rule: str) -> None:
@@ -290,10 +298,10 @@ class UnrecordableError(RecordError):
 
 @final
 class UnreadableRecordError(RecordError):
-    """A record that this program can't read: a class that it doesn't know, or another version's words.
+    """This program can't read a record: the record's class is unknown, or another version wrote it.
 
     Attributes:
-        what: what is missing, without the record's content.
+        what: the missing class or format, without the record's content.
     """
 
     def __init__(self, what: str) -> None:
@@ -302,15 +310,15 @@ class UnreadableRecordError(RecordError):
 
 
 class PaymentError(TriobotError):
-    """A payment did not end with verified money in the conversation's hands."""
+    """A payment ended without verified money for the conversation."""
 
 
 @final
 class PaymentDeclinedError(PaymentError):
-    """Not paid: the platform said so, and verify and inquiry agreed (interface section 6).
+    """The payment failed: the platform reported so, and verify and inquiry agreed (interface section 6).
 
     Attributes:
-        code: the payCallback code, or None for an invoice.
+        code: the payCallback code; None for an invoice.
     """
 
     def __init__(self, code: int | None) -> None:
@@ -323,7 +331,10 @@ class PaymentDeclinedError(PaymentError):
 
 @final
 class PaymentExpiredError(PaymentError, trio.TooSlowError):
-    """Nobody paid while the button or invoice lived; also a `trio.TooSlowError`, as of every deadline."""
+    """No payment arrived before the button or invoice expired.
+
+    A subclass of `trio.TooSlowError`, as every deadline's error is.
+    """
 
     def __str__(self) -> str:
         return "nobody paid in time"
@@ -331,11 +342,11 @@ class PaymentExpiredError(PaymentError, trio.TooSlowError):
 
 @final
 class AmountMismatchError(PaymentError):
-    """The platform captured another amount than was asked for; nothing was granted.
+    """The platform captured another amount than the charge asked for; nothing was granted.
 
     Attributes:
-        asked: the amount of the charge.
-        captured: what the platform said it took.
+        asked: amount of the charge.
+        captured: amount that the platform reports as captured.
     """
 
     def __init__(self, asked: int, captured: int) -> None:
@@ -349,17 +360,20 @@ class AmountMismatchError(PaymentError):
 
 @final
 class PaymentHandedOverError(PaymentError):
-    """It is paid, and the aside for it has failed, and gets it again; or an operator has it: give nothing."""
+    """The payment is made, but a failed aside will run again for it, or an operator handles it.
+
+    Give no goods in the code that catches this error.
+    """
 
     def __str__(self) -> str:
         return "it is paid, and is given later, or by an operator; give nothing here"
 
 
 class StoreError(TriobotError):
-    """The store did not do what was asked; what it acknowledged before is safe.
+    """The store did not do the requested operation. Everything that it acknowledged before is safe.
 
     Attributes:
-        remedy: what its operator can do, in words for an alarm.
+        remedy: the operator's next action, in words for an alarm.
     """
 
     remedy: str = "look at the disk"
@@ -372,16 +386,16 @@ class StoreLockedError(StoreError):
 
 @final
 class StoreVersionError(StoreError):
-    """The store was made by a version of triobot that this one can't read."""
+    """Another version of triobot made the store, and this version can't read it."""
 
 
 @final
 class StoreCorruptError(StoreError):
-    """The store's file is damaged or is not a store, or its disk failed while a commit was being made."""
+    """The store's file is damaged or is not a store, or its disk failed during a commit."""
 
 
 class StoreFullError(StoreError):
-    """A write did not reach the disk, and nothing of it is stored. Repeat once the cause is gone."""
+    """A write did not reach the disk, and nothing of it is stored. Repeat the write once the cause is gone."""
 
     def __init__(self, text: str, *, remedy: str | None = None) -> None:
         super().__init__(text)
@@ -391,14 +405,14 @@ class StoreFullError(StoreError):
 
 @final
 class StoreAwayError(StoreFullError):
-    """The store's database is away for a while, and nothing of this call is stored. Repeat it."""
+    """The store's database is unreachable for a while; nothing of this call is stored. Repeat the call."""
 
     remedy = "look at the database's server, and at the network between"
 
 
 @final
 class BreakdownError(TriobotError):
-    """The process ends, since a part of it has failed. The runtime's fault; names chat, route and line."""
+    """A part of the process failed, and the process ends. The runtime's fault; names chat, route and line."""
 
 
 class ConfigError(TriobotError):
@@ -407,9 +421,9 @@ class ConfigError(TriobotError):
 
 @final
 class NotFoundError(ConfigError):
-    """What an operator named isn't there: a conversation, a payment, a job. Nothing was done."""
+    """An operator named a conversation, payment or job that doesn't exist. Nothing was done."""
 
 
 @final
 class ConflictError(ConfigError):
-    """What an operator asked for can't be done as things stand; nothing was done, unless it says so."""
+    """The current state forbids an operator's request. Unless the text names a part, nothing was done."""

@@ -1,4 +1,4 @@
-"""What routes and waits take; joined with ``|``, ``&`` and ``~``.
+"""Filters of routes and waits; combine them with ``|``, ``&`` and ``~``.
 
 Examples:
     >>> from triobot.filters import command, message, text

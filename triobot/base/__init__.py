@@ -1,1 +1,1 @@
-"""The lowest level: words, clocks, locks and errors that know nothing of a bot."""
+"""The lowest layer: alarm kinds, clocks, file locks and helpers that don't depend on a bot."""

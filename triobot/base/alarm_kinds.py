@@ -1,4 +1,4 @@
-"""Alarms, and every kind of them with what it means: a closed list, read by code and documentation."""
+"""Alarms and the closed list of their kinds, each with a description for code and documentation."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ AlarmKind: TypeAlias = Literal[
 @final
 @guarded
 class Alarm:
-    """Something that an operator should know, without content, token or phone number.
+    """A condition or event that an operator should know of. Contains no content, token or phone number.
 
     Attributes:
-        kind: one of a closed list.
-        key: one alarm a kind and key.
+        kind: kind from the closed list.
+        key: separates alarms of one kind: each (kind, key) is one alarm.
         text: what is at risk, until when, and what to do.
     """
 
@@ -78,16 +78,16 @@ OnAlarm: TypeAlias = Callable[[Alarm], Awaitable[None]]
 @final
 @guarded
 class About:
-    """What an alarm of a kind means.
+    """Description of an alarm kind.
 
     Attributes:
-        happened: what it says.
+        happened: the event or state that raises the alarm.
         risk: what is at risk, and until when.
-        act: what to do; commands as they are typed, ``REF`` standing for the payment's number.
-        ends: when it ends by itself, if it warns of a state of the bot; empty for all others.
-        once: it tells of something that happened and lasts no longer. Neither: it is about a payment, and
-            ends with it.
-        stops: while it is open, the bot can't do its work.
+        act: the operator's action; commands as they are typed, with ``REF`` for the payment's number.
+        ends: when the alarm ends by itself, if it reports a state of the bot; else empty.
+        once: whether the alarm reports a past event without duration. With neither `ends` nor `once`, the
+            alarm is about a payment and ends with it.
+        stops: whether the bot can't do its work while the alarm is open.
     """
 
     happened: str
@@ -366,18 +366,18 @@ ABOUT: Final[dict[AlarmKind, About]] = {
 }
 
 STATES: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.items() if about.ends)
-"""Those that end by themselves when the state that they warn of is over."""
+"""Kinds that report a state, and end by themselves when that state is over."""
 EVENTS: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.items() if about.once)
-"""Those that are told once, and again only if it happens again."""
+"""Kinds that report an event, and are sent again only if the event happens again."""
 PAYMENTS: Final[tuple[AlarmKind, ...]] = tuple(
     kind for kind, about in ABOUT.items() if not about.ends and not about.once
 )
-"""Those that are about a payment, or about payments."""
+"""Kinds about payments."""
 STOPPING: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.items() if about.stops)
-"""Those that are open only while the bot can't do its work."""
+"""Kinds that are open only while the bot can't do its work."""
 
 
 def text_of(kind: AlarmKind, ref: str) -> str:
-    """Return the text of an alarm about one payment: what happened, what is at risk, the command to type."""
+    """Return the text of an alarm about one payment: event, risk, and the command to type."""
     about = ABOUT[kind]
     return f"{about.happened} {about.risk} {about.act}".replace("REF", ref)

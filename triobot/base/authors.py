@@ -1,9 +1,9 @@
-"""What leaves an author's code ends what that code did, and never the process.
+"""Contain every exception of an author's code, so that it ends that code and never the process.
 
-argparse and click raise SystemExit at words they don't like, a thread's asyncio raises CancelledError, an
-extension written in Rust raises what is no Exception either. So each place that calls an author's code
-catches BaseException, and asks here what became of it. Only two things pass: what a signal's handler raised,
-which is meant for the process, and Trio's own cancellation of a scope around the place.
+argparse and click raise SystemExit on wrong arguments. A thread's asyncio raises CancelledError. An extension
+written in Rust may raise a BaseException that is no Exception. So each caller of an author's code catches
+BaseException and converts the exception here. Two exceptions pass unchanged: an exception raised by a signal
+handler, which is meant for the process, and Trio's cancellation of a scope around the caller.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 
 def contained(error: BaseException, *, shown: bool = False) -> Exception:
-    """Return an error as the failure of the code that raised it.
+    """Convert an error into an Exception: the failure of the code that raised it.
 
     Args:
-        shown: its `repr` is asked for, too.
+        shown: whether the caller will also use the error's `repr`.
 
     Raises:
-        BaseException: the error, if a signal's handler raised it.
+        BaseException: `error`, if a signal handler raised it.
     """
     kind, tells = type(error), can_be_told(error, shown=shown)
     if issubclass(kind, Exception) and tells:
@@ -47,7 +47,7 @@ def contained(error: BaseException, *, shown: bool = False) -> Exception:
 
 
 def all_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, its causes, and the parts of a group, each once."""
+    """Yield an error, its causes and contexts, and the parts of its groups, each once."""
     seen, left = set[int](), [error]
     while left:
         one = left.pop()
@@ -59,7 +59,11 @@ def all_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def can_be_told(error: BaseException, *, shown: bool = False) -> bool:
-    """Return whether an error of an author's class, with its causes, bears what is asked of one."""
+    """Whether an error of an author's class can be logged: reading its attributes and causes raises nothing.
+
+    Args:
+        shown: also call `repr` on the error.
+    """
     try:
         if shown:
             repr(error)
@@ -76,12 +80,13 @@ def can_be_told(error: BaseException, *, shown: bool = False) -> bool:
 
 
 def contained_in_task(error: BaseException) -> Exception:
-    """Return an error as the failure of the code that the current task awaited.
+    """Convert an error into an Exception: the failure of the code that the current task awaited.
 
-    A cancellation that no scope around the task asked for was carried there from elsewhere.
+    A cancellation is converted, too, if no scope around the task is cancelled: it came from another task or
+    nursery.
 
     Raises:
-        BaseException: the error, if a signal's handler raised it, or a scope around the task was cancelled.
+        BaseException: `error`, if a signal handler raised it, or if a scope around the task is cancelled.
     """
     if trio.current_effective_deadline() != float("-inf"):
         return contained(error)
@@ -92,7 +97,7 @@ def contained_in_task(error: BaseException) -> Exception:
 
 
 async def run_contained(fn: Callable[..., Awaitable[T]], *args: object) -> T:
-    """Await an author's code; see `contained_in_task` for what leaves it."""
+    """Await an author's function. `contained_in_task` defines the exceptions that it raises."""
     try:
         return await fn(*args)
     except Exception:
@@ -102,19 +107,19 @@ async def run_contained(fn: Callable[..., Awaitable[T]], *args: object) -> T:
 
 
 def kind_of(error: BaseException) -> str:
-    """Return the name of the type of what an author's code raised."""
+    """Type name of an exception of an author's code; for an `ExitError` the original type's name."""
     return error.kind if type(error) is ExitError else str(type.__getattribute__(type(error), "__name__"))
 
 
 def split(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
-    """Return the cancellations in an error, and what else is in it."""
+    """Split an error into its cancellations and the rest; either may be None."""
     if issubclass(type(error), BaseExceptionGroup):
         return cast("BaseExceptionGroup[BaseException]", error).split(trio.Cancelled)
     return (error, None) if issubclass(type(error), trio.Cancelled) else (None, error)
 
 
 def leaves(error: E) -> Iterator[E]:
-    """Yield an error, or those of a group and of the groups in it."""
+    """Yield `error` itself, or the single errors in a group and its nested groups."""
     if not issubclass(type(error), BaseExceptionGroup):
         yield error
     for inner in _parts_of(error):
@@ -122,17 +127,18 @@ def leaves(error: E) -> Iterator[E]:
 
 
 def only_of(error: BaseException) -> BaseException:
-    """Unwrap the one exception of a group; return a group of several as it is."""
+    """Return the only exception in a group; a group of several is returned unchanged."""
     parts = list(leaves(error))
     return parts[0] if len(parts) == 1 else error
 
 
 def came_by_signal(error: BaseException) -> bool:
-    """Return whether an error, or one of a group, has passed a frame of a signal's handler.
+    """Whether an error, or an error in a group, was raised in a signal handler: a handler's frame is in its
+    traceback.
 
-    Trio's own handler of Ctrl-C is a function, and so is each that a program has set. Only Python's default
-    one, which Trio replaces while it runs, has no frame: where a program has set that again, each
-    KeyboardInterrupt counts as a signal's.
+    Trio's own Ctrl-C handler is a Python function, as are the handlers that programs set. Only Python's
+    default handler has no Python frame, and Trio replaces it while Trio runs. If a program sets the default
+    handler again, each KeyboardInterrupt in the main thread counts as raised by a signal handler.
     """
     if parts := _parts_of(error):
         return any(map(came_by_signal, parts))
@@ -149,21 +155,20 @@ def came_by_signal(error: BaseException) -> bool:
 
 
 def note(error: BaseException, text: str) -> None:
-    """Add a note to what an author's code raised; its class may refuse to be assigned to."""
+    """Add a note to an author's exception, even if its class refuses assignments."""
     known = vars(error).get("__notes__")
     vars(error)["__notes__"] = [*(known if isinstance(known, list) else ()), text]
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of what an author's code raised, whatever that has for a `__str__`."""
+    """Text of an author's exception; "" if its `__str__` raises."""
     try:
         return str(error)
-    except BaseException:  # the class is an author's, too
+    except BaseException:  # `__str__` is an author's code, too
         return ""
 
 
 def _parts_of(error: BaseException) -> tuple[BaseException, ...]:
-    """Return the parts of a group, of which there is one at least; none of another error."""
     if not issubclass(type(error), BaseExceptionGroup):
         return ()
     parts: tuple[BaseException, ...] = vars(BaseExceptionGroup)["exceptions"].__get__(error)

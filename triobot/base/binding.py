@@ -1,9 +1,9 @@
-"""Where a server listens: an address, a path, or an inherited socket.
+"""Addresses that a server listens on: TCP, Unix socket or inherited socket; and the server's TLS contexts.
 
-With an inherited socket a restart refuses no connection: the socket stays open in the process that made it,
-and the kernel keeps the connections of the gap in its queue for the next process.
+With an inherited socket, a restart refuses no connection. The socket stays open in the process that made it,
+and the kernel queues new connections until the next process accepts them.
 
-A server's TLS is here, too: made from the files that certificate programs write.
+TLS contexts are made from the files that certificate programs write.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import trio
 from ..errors import ConfigError
 from .frozen import guarded
 
-# systemd hands its sockets over from this number on (sd_listen_fds).
+# systemd passes its sockets from this descriptor on (sd_listen_fds).
 _FIRST_INHERITED: Final = 3
 _log: Final = logging.getLogger("triobot.http")
 
@@ -32,7 +32,7 @@ _log: Final = logging.getLogger("triobot.http")
 @final
 @guarded
 class TcpBind:
-    """An address of this machine; port 0 lets the system choose."""
+    """TCP address of this machine. For port 0 the system chooses a free port."""
 
     host: str
     port: int
@@ -44,11 +44,12 @@ class TcpBind:
 @final
 @guarded
 class UnixBind:
-    """A path, for a proxy on this machine. What an ended process has left there is replaced.
+    """Path of a Unix socket, for a proxy on this machine. A socket left by an ended process is replaced.
 
     Attributes:
-        mode: of the path; connecting needs write permission. None: by the process's umask, mostly its user.
-        group: the name or the number of the group that the path belongs to; None: the process's own.
+        mode: file mode of the path; a connection needs write permission. None: the process's umask decides,
+            which usually permits this user only.
+        group: name or number of the path's group; None: the process's own group.
     """
 
     path: str
@@ -62,7 +63,7 @@ class UnixBind:
 @final
 @guarded
 class FdBind:
-    """A stream socket that this process has inherited; `open_listeners` takes it over, and closes it."""
+    """Descriptor of an inherited stream socket. `open_listeners` takes ownership of the descriptor."""
 
     fd: int
 
@@ -74,11 +75,11 @@ Bind: TypeAlias = TcpBind | UnixBind | FdBind
 
 
 def inherited_binds(environ: Mapping[str, str], pid: int) -> tuple[FdBind, ...]:
-    """Return the sockets that systemd has opened for this process; empty if it has opened none.
+    """Return the sockets that systemd has opened for this process; empty without such sockets.
 
     Args:
-        environ: LISTEN_FDS and LISTEN_PID are read.
-        pid: this process's; another one's sockets are not ours.
+        environ: environment with LISTEN_FDS and LISTEN_PID.
+        pid: this process's id; sockets for another process are ignored.
     """
     told, count = environ.get("LISTEN_PID", ""), environ.get("LISTEN_FDS", "")
     if told != str(pid) or not re.fullmatch(r"[1-9][0-9]{0,2}", count):
@@ -87,7 +88,7 @@ def inherited_binds(environ: Mapping[str, str], pid: int) -> tuple[FdBind, ...]:
 
 
 def allow_descriptors(needed: int) -> None:
-    """Let this process open `needed` files, or as many as the system allows it."""
+    """Raise the process's limit of open files to `needed`, or to the system's hard limit if that is lower."""
     try:
         import resource
     except ImportError:
@@ -99,10 +100,11 @@ def allow_descriptors(needed: int) -> None:
 
 
 async def open_listeners(binds: Sequence[Bind], *, backlog: int) -> list[trio.SocketListener]:
-    """Listen on all of these, or on none.
+    """Listen on all of the addresses, or on none.
 
     Raises:
-        ConfigError: an address is taken, is not this machine's, or is no listening socket.
+        ConfigError: an address is in use or doesn't belong to this machine, or a descriptor is no listening
+            socket.
     """
     if not binds:
         raise ConfigError("there is no address to listen on")
@@ -153,13 +155,13 @@ def _listen_unix(bind: UnixBind, backlog: int) -> trio.SocketListener:
         try:
             made.bind(path)
         except OSError as error:
-            if error.errno is None:  # Python's own, before the system was asked
+            if error.errno is None:  # raised by Python, before any system call
                 raise ValueError("the path is too long for a socket; Linux takes 107 bytes") from None
             if error.errno != errno.EADDRINUSE or not _is_left_over(path):
                 raise
             Path(path).unlink()
             made.bind(path)
-        # Before a connection is possible.
+        # Set group and mode before listening: no connection is possible yet.
         if group != -1:
             os.chown(path, -1, group, follow_symlinks=False)
         if bind.mode is not None:
@@ -174,7 +176,7 @@ def _listen_unix(bind: UnixBind, backlog: int) -> trio.SocketListener:
 def _group_id(group: str) -> int:
     if re.fullmatch(r"[0-9]{1,10}", group):
         return int(group)
-    import grp  # Windows has none, and no Unix sockets either
+    import grp  # Windows has neither grp nor Unix sockets
 
     try:
         return grp.getgrnam(group).gr_gid
@@ -183,7 +185,8 @@ def _group_id(group: str) -> int:
 
 
 def _set_mode(path: str, mode: int) -> None:
-    # By a descriptor of the name itself: where others may write to the folder, a link could be there by now.
+    # Change the mode through a descriptor of the path: in a folder that others may write, a link could
+    # replace the path meanwhile.
     nameless = getattr(os, "O_PATH", None)
     if nameless is None:
         Path(path).chmod(mode)
@@ -210,7 +213,7 @@ def _take_over(fd: int, backlog: int) -> trio.SocketListener:
 
 
 def _is_left_over(path: str) -> bool:
-    # Connecting to a plain file fails with the same error: such a file is in use, and stays.
+    # Connecting to a plain file fails with the same error, but a plain file must not be deleted.
     if not stat.S_ISSOCK(Path(path).lstat().st_mode):
         raise ValueError("what is there is no socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -233,18 +236,19 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 Tls: TypeAlias = ssl.SSLContext | Callable[[], ssl.SSLContext]
-"""A server's TLS context, or a function that returns it for each connection; quick, and must not raise."""
+"""A server's TLS context, or a function called for each connection that returns one quickly and never raises.
+"""
 
 
 def server_context(certificate: str | Path, key: str | Path | None = None) -> ssl.SSLContext:
-    """Return a TLS context for a server with this certificate, offering HTTP/1.1.
+    """Return a server's TLS context with this certificate, offering HTTP/1.1.
 
     Args:
-        certificate: a PEM file with the whole chain; it may hold the key too.
-        key: a PEM file with the key, without a password.
+        certificate: PEM file with the whole chain; may contain the key, too.
+        key: PEM file with the key, without a password.
 
     Raises:
-        ConfigError: a file can't be read or isn't one, or the two don't belong together.
+        ConfigError: a file is unreadable or no PEM file, or certificate and key don't match.
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.set_alpn_protocols(["http/1.1"])
@@ -258,26 +262,27 @@ def server_context(certificate: str | Path, key: str | Path | None = None) -> ss
 
 @final
 class RenewedCertificate:
-    """Returns a TLS context with the certificate that the files hold now, for each connection that begins.
+    """TLS contexts that follow the certificate files: each new connection gets the files' current
+    certificate.
 
-    A certificate that can't be used, such as a new one whose key has not been written yet, is logged, and the
-    one before stays in use. Args and Raises: as `server_context`.
+    If the current files are unusable, for example because a new certificate's key is not written yet, the
+    error is logged and the previous context stays in use. Args and Raises: as `server_context`.
     """
 
     def __init__(self, certificate: str | Path, key: str | Path | None = None) -> None:
         self._certificate = Path(certificate)
         self._key = None if key is None else Path(key)
-        # Before they are read: a change in between is seen the next time.
+        # State before content: a change between the two is then detected on the next call.
         self._seen = self._look()
         self._context = server_context(self._certificate, self._key)
 
     def __call__(self) -> ssl.SSLContext:
-        """Return the TLS context for a connection that begins now."""
+        """Return the TLS context for a new connection."""
         found = self._look()
         if found != self._seen:
             self._seen = found
             try:
-                # A new one: half of a change in the old would break it, too.
+                # A new context: a partly loaded certificate would break the old context, too.
                 self._context = server_context(self._certificate, self._key)
                 _log.info("the certificate %s was renewed, and is used from now on", self._certificate)
             except ConfigError as error:
@@ -289,7 +294,7 @@ class RenewedCertificate:
 
 
 def state_of(path: Path) -> tuple[int, ...] | None:
-    """Return what tells a file from the one that was there before it; None if there is none."""
+    """Return values that change when the file is replaced or rewritten; None if there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -298,5 +303,7 @@ def state_of(path: Path) -> tuple[int, ...] | None:
 
 
 def refuse_password() -> str:
-    """Raise ValueError; without this OpenSSL asks at the terminal, and a service stands still."""
+    """Raise ValueError. Without a password callback, OpenSSL would prompt at the terminal and block a
+    service.
+    """
     raise ValueError("the key has a password")

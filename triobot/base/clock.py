@@ -1,17 +1,17 @@
-"""The time of day, as the protocol `triobot.base.clock.WallClock` wants it, and whether it jumped.
+"""The time of day as protocol `WallClock`, and detection of its jumps.
 
-The time of day is set: by people, by a time service that was late, on a machine without a battery at each
-start. Whatever was to last an hour must last an hour all the same. So the one clock of a running bot is a
-`Timepiece`, which compares the time of day with a clock that only goes forward *when it is read*: no jump
-goes unnoticed. Only this machine's, which an event reads several times, isn't compared again before it says
-that a tenth of a second has passed, or that it has gone back. One that is set back into that tenth, having
-been read by nobody for hours, is found out when it has passed.
+The time of day gets set: by people, by a late time service, and at each start of a machine without a battery.
+An hour's timer must last an hour all the same. So a running bot reads the time through a `Timepiece`. At each
+reading, `Timepiece` compares the time of day with a clock that only goes forward, so no jump goes unnoticed.
+There is one exception, since an event reads the clock several times: the system clock is compared again only
+once it shows 100 ms more than at the last comparison, or less. If the system clock is set back to exactly
+those 100 ms, the jump is detected when they have passed.
 
-Somebody has to read it, then: who waits for a time of day looks again within a minute (`Timepiece.wait`).
-Only a clock that says when it is set, as virtual time's does, needs no looking at as long as it isn't.
+A jump is detected only by a reading, so a wait for a time of day reads the clock at least each minute
+(`Timepiece.wait`). A clock that reports each change, such as virtual time, is not read between changes.
 
-A machine that sleeps is no jump where the operating system counts the hours slept (Linux, macOS): they have
-passed for all that waits. Where it doesn't, as in a virtual machine that was paused, a jump is what is seen.
+Sleep of the machine is no jump where the operating system counts the hours slept (Linux, macOS): those hours
+have passed for every timer. Elsewhere, as in a virtual machine that was paused, sleep is detected as a jump.
 """
 
 from __future__ import annotations
@@ -29,48 +29,49 @@ from .frozen import guarded
 
 
 class WallClock(Protocol):
-    """The time of day. Trio's clock is for waiting; this one is for what is written down."""
+    """The time of day, for stored times. Trio's clock is for waiting."""
 
     def now(self) -> int:
-        """Return milliseconds since 1970 in UTC, as an integer."""
+        """Return the time of day in milliseconds since 1970 UTC."""
         ...
 
 
 JUMPED: Final = "clock_jumped"
-"""The setting of a store that says by how much the time of day has jumped since the store was made, and how
-late it was when that was written: two numbers of milliseconds."""
+"""Name of the store's setting with two numbers of milliseconds: the sum of all jumps since the store was
+made, and the time of day when the setting was written.
+"""
 
 TOLERANCE: Final = 5_000
-"""Milliseconds; time services correct less than that without a word."""
+"""Milliseconds. A smaller difference is no jump: time services make such corrections without notice."""
 
-_COMPARED_FOR: Final = 100  # milliseconds of its own
+_COMPARED_FOR: Final = 100  # milliseconds of the system clock
 
 LOOK_AGAIN: Final = 60.0
-"""Seconds within which a jump is noticed, and a machine that slept."""
+"""Seconds within which a waiting task detects a jump or the machine's sleep."""
 
 
 class TimeOfDay(Protocol):
-    """What a timepiece reads; `triobot.base.clock.WallClock`."""
+    """The clock that a `Timepiece` reads; the same protocol as `triobot.base.clock.WallClock`."""
 
     def now(self) -> int:
-        """Return milliseconds since 1970 in UTC."""
+        """Return the time of day in milliseconds since 1970 UTC."""
         ...
 
 
 @runtime_checkable
 class Steady(Protocol):
-    """A time of day that comes with a clock which can't be set; without one, Trio's is taken."""
+    """A time of day with a second clock that can't be set. Other clocks are compared with Trio's."""
 
     def steady(self) -> int:
-        """Return milliseconds since some moment; they go on while the machine sleeps."""
+        """Return milliseconds since an arbitrary moment; sleep of the machine counts."""
         ...
 
 
 def steady_time() -> int:
-    """Return this machine's milliseconds since some moment, with those in which it slept."""
+    """Return this machine's milliseconds since an arbitrary moment; sleep of the machine counts."""
     if sys.platform == "linux":
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-    if sys.platform == "darwin":  # where time.monotonic() is the one that stops
+    if sys.platform == "darwin":  # time.monotonic() stops there while the machine sleeps
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
     return time.monotonic_ns() // 1_000_000
 
@@ -80,23 +81,23 @@ class SystemClock:
     """This machine's clock."""
 
     def now(self) -> int:
-        """Return milliseconds since 1970 in UTC."""
+        """Return the time of day in milliseconds since 1970 UTC."""
         return time.time_ns() // 1_000_000
 
     def steady(self) -> int:
-        """Return milliseconds since some moment."""
+        """Return milliseconds since an arbitrary moment."""
         return steady_time()
 
 
 @final
 @guarded
 class StoppedClock:
-    """A clock that stands still, for looking at what was."""
+    """A clock that always shows the same time, for reading past states."""
 
     at: int
 
     def now(self) -> int:
-        """Return the one moment."""
+        """Return the fixed time, `at`."""
         return self.at
 
     def steady(self) -> int:
@@ -106,10 +107,10 @@ class StoppedClock:
 
 @final
 class Timepiece:
-    """A time of day that knows by how much it jumped.
+    """A time of day that measures its jumps.
 
     Attributes:
-        before: by how much it had jumped in all, before this run of the program.
+        before: sum of all jumps before this run of the program, in milliseconds.
     """
 
     def __init__(self, clock: TimeOfDay) -> None:
@@ -117,7 +118,7 @@ class Timepiece:
         self._compared_at = -_COMPARED_FOR
         self._waits: set[trio.CancelScope] = set()
         self._look_again = LOOK_AGAIN
-        # A clock of tests says when it is set; this machine's has to be looked at.
+        # A test clock calls back when it is set; the system clock has to be read regularly.
         if (when_set := getattr(clock, "when_set", None)) is not None:
             when_set(self._look_soon)
             self._look_again = math.inf
@@ -126,7 +127,7 @@ class Timepiece:
         self._between: int | None = None
 
     def now(self) -> int:
-        """Return milliseconds since 1970 in UTC."""
+        """Return the time of day in milliseconds since 1970 UTC."""
         if self._read is _read_system:
             now = time.time_ns() // 1_000_000
             if 0 <= now - self._compared_at < _COMPARED_FOR:
@@ -137,7 +138,7 @@ class Timepiece:
         if known is not None and -TOLERANCE <= between - known <= TOLERANCE:
             self._between = between
             return now
-        # Once more: the program may have been stopped between the two readings.
+        # Read both again: the program may have been stopped between the two readings.
         now, steady = self._read()
         self._compared_at, between = now, now - steady
         by, self._between = 0 if known is None else between - known, between
@@ -146,15 +147,16 @@ class Timepiece:
         return now
 
     def jumped(self) -> int:
-        """Return by how many milliseconds it had jumped in all when it was read last; forward is positive."""
+        """Return the sum of all jumps up to the last reading, in milliseconds; forward is positive."""
         return self._jumped
 
     @contextmanager
     def telling(self, told: Callable[[int], None]) -> Generator[None]:
-        """Call `told` with each jump while the block runs: at once, from wherever the clock is read.
+        """Call `told` with the milliseconds of each jump while the block runs, inside the call that reads the
+        clock.
 
         Args:
-            told: must be quick, and must not raise.
+            told: callback; must be quick and must not raise.
         """
         self._told.append(told)
         try:
@@ -163,18 +165,20 @@ class Timepiece:
             self._told.remove(told)
 
     def take_up(self, jumped: int) -> None:
-        """Go on from what the jumps of earlier runs came to; once, before anything reckons with that."""
+        """Add the jumps of earlier runs, `jumped` milliseconds. Call once, before any use of the sum."""
         self.before = jumped
         self._jumped += jumped
 
     def was_seen(self, at: int) -> None:
-        """Note how late it once was, in an earlier run: if it isn't now, it was set back meanwhile."""
+        """Compare the time with `at`, the time of an earlier run. If it is earlier now, count the difference
+        as a jump.
+        """
         if (now := self.now()) < at - TOLERANCE:
             self._jump(now - at)
 
     async def wait(self, news: trio.Event, seconds: float) -> None:
-        """Wait for news, or for a time of day: so many seconds, or until the clock is to be read again."""
-        # Who waits for news alone reads no clock.
+        """Wait for `news`, for `seconds`, or until the clock must be read again, whichever is first."""
+        # A wait without a time limit needs no clock reading.
         with trio.move_on_after(seconds if seconds == math.inf else min(seconds, self._look_again)) as scope:
             self._waits.add(scope)
             try:
@@ -194,7 +198,7 @@ class Timepiece:
 
 
 def _reader_of(clock: TimeOfDay) -> Callable[[], tuple[int, int]]:
-    """Return what reads the time of day, and then a time that can't be set."""
+    """Return a function that reads the time of day, and then a clock that can't be set."""
     if type(clock) is SystemClock:
         return _read_system
     steady = clock.steady if isinstance(clock, Steady) else _trios_time

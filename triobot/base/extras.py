@@ -1,4 +1,6 @@
-"""What pip brings only when it is asked to: extras, with the line that asks for it, and others' routes."""
+"""Optional dependencies (pip's extras): error messages with the install command; and entry points of other
+packages.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ _BROUGHT: Final = frozenset({"opentelemetry", "persiantools", "psycopg", "shtab"
 
 @cache
 def distribution() -> Distribution | None:
-    """Return what pip installed triobot from, under pip's own name; None where it was not installed.
+    """Return the installed distribution of triobot, under its name in pip; None if triobot was not installed.
 
-    It is found by the command that it brings: an editable one lists no package.
+    The ``triobot`` console script identifies the distribution: an editable installation lists no packages.
     """
-    from importlib.metadata import entry_points  # a start has no use for it
+    from importlib.metadata import entry_points  # imported late: most starts don't need it
 
     for command in entry_points(group="console_scripts", name="triobot"):
         if command.value == "triobot.cli:main":
@@ -30,19 +32,20 @@ def distribution() -> Distribution | None:
 
 
 def install_line(extra: str) -> str:
-    """Return the command that brings an extra to the triobot that runs."""
+    """Return the pip command that installs an extra of the installed triobot."""
     installed = distribution()
     return f"pip install '{installed.name if installed else '.'}[{extra}]'"
 
 
 @contextmanager
 def needing(extra: str, what: str) -> Generator[None]:
-    """Say in one line which extra brings what the block imports, where that isn't installed.
+    """Raise ConfigError with the install command if an import in the block fails because `extra` isn't
+    installed.
 
-    Of blocks in one another the outermost says it: that is what was asked for.
+    In nested blocks, the outermost block's extra and `what` are named: the user asked for those.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: the extra isn't installed.
     """
     try:
         yield
@@ -56,12 +59,12 @@ def needing(extra: str, what: str) -> Generator[None]:
 
 
 def installed(kind: Literal["routes", "widgets"], name: str) -> Any:
-    """Return what a package that is installed offers bots under this name: a `Router`, or a widget.
+    """Load an installed package's `Router` or widget by its entry point name.
 
-    A package offers it as an entry point of the group ``triobot.routes`` or ``triobot.widgets``.
+    The package declares an entry point in the group ``triobot.routes`` or ``triobot.widgets``.
 
     Raises:
-        ConfigError: no package offers it, several do, or it can't be imported.
+        ConfigError: no package or several packages declare the name, or the import fails.
 
     Examples:
         >>> bot.include(installed("routes", "feedback"))

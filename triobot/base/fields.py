@@ -1,4 +1,4 @@
-"""The classes that authors make for values, and their fields: attrs classes and dataclasses alike."""
+"""Fields of authors' value classes: attrs classes and dataclasses alike."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _hints: Final = cache(get_type_hints)
 @final
 @guarded
 class ValueField:
-    """A field of a class that is made for values.
+    """A field of an attrs class or dataclass.
 
     Attributes:
-        argument: what the class's constructor calls it.
-        init: the constructor takes it.
-        required: the constructor doesn't do without it.
-        metadata: what the author attached to it.
+        argument: name of the constructor's argument.
+        init: whether the constructor accepts the field.
+        required: whether the constructor needs the field.
+        metadata: the author's metadata of the field.
     """
 
     name: str
@@ -39,19 +39,19 @@ class ValueField:
 
 
 def has_fields(cls: object) -> bool:
-    """Return whether this is an attrs class or a dataclass."""
+    """Whether `cls` is an attrs class or a dataclass."""
     return isinstance(cls, type) and (attrs.has(cls) or dataclasses.is_dataclass(cls))
 
 
 def is_frozen(cls: type) -> bool:
-    """Return whether the values of such a class can't be changed."""
+    """Whether the class refuses assignments to its values' fields."""
     if attrs.has(cls):
         return cls.__setattr__.__name__ == "_frozen_setattrs"
     return bool(cast("Any", cls).__dataclass_params__.frozen)
 
 
 def fields_of(cls: type) -> tuple[ValueField, ...]:
-    """Return the fields of such a class, in their order."""
+    """Return the class's fields in their order."""
     if (fields := _found.get(cls)) is None:
         fields = _found[cls] = _find(cls)
     return fields
@@ -83,10 +83,10 @@ def _find(cls: type) -> tuple[ValueField, ...]:
 
 
 def check_types(made: object) -> None:
-    """Refuse a value of a field that is not of the field's type; a whole number is a number, too.
+    """Check each field's value against the field's type annotation; an int is accepted for a float.
 
     Raises:
-        ConfigError: names the field and both types, and not the value, which may be a secret.
+        ConfigError: names the field and both types; never the value, which may be a secret.
     """
     for name, hint in _hints(cast("Any", type(made))).items():
         value: object = getattr(made, name)

@@ -1,4 +1,4 @@
-"""Locks on open files, which the system lets go of when the process dies, however it dies."""
+"""Locks on open files. The system releases them when the process ends, even after SIGKILL."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 from importlib import import_module
 from typing import Any, Final
 
-# Windows locks bytes, and lets nobody else read them: one that is never written.
+# Windows locks bytes, and other processes can't read a locked byte: so lock a byte that is never written.
 _BYTE: Final = 1 << 30
 
 
 def try_lock(fd: int, *, shared: bool = False) -> bool:
-    """Lock an open file until it is closed; return False if another process has it.
+    """Lock an open file until it is closed. Return False if another process has a lock.
 
     Args:
-        shared: others may do the same meanwhile; not on Windows.
+        shared: allow other processes' shared locks; not on Windows.
 
     Raises:
         OSError: the filesystem has no locks.
@@ -31,7 +31,7 @@ def try_lock(fd: int, *, shared: bool = False) -> bool:
 
 
 def _try_lock_on_windows(fd: int) -> bool:
-    # Checkers know its names on Windows only.
+    # Type checkers find the module's names on Windows only.
     msvcrt: Any = import_module("msvcrt")
     os.lseek(fd, _BYTE, os.SEEK_SET)
     try:

@@ -1,11 +1,13 @@
-"""Two decorators for values: attrs' own for type checkers; at run time they make a class in half the time.
+"""Two decorators for value classes. Type checkers use attrs' own `frozen`; at run time the classes are made
+in half the time.
 
-attrs compiles a comparison, a hash and a representation for each class, and a start waits for some 300
-classes. Here classes share these three, so a comparison takes 0.3 us in place of 0.1.
+attrs compiles `__eq__`, `__hash__` and `__repr__` for each class, and a start of triobot makes some 300
+classes. Here all classes share the three methods; a comparison takes 0.3 us instead of 0.1.
 
-A `frozen` value is kept from changes by type checkers alone: attrs sets each field of a frozen value past its
-own refusal to set fields, and that is four fifths of what making a value of five fields costs. It is for
-values that are made for each event, and that no author's code sees. A `guarded` value refuses at run time.
+Only type checkers prevent changes of a `frozen` value. A frozen attrs class would refuse them at run time,
+but then its constructor must bypass the refusal for each field, which costs four fifths of making a value of
+five fields. `frozen` is for values that are made for each event and never reach an author's code. A `guarded`
+value refuses changes at run time.
 """
 
 from __future__ import annotations
@@ -49,11 +51,11 @@ else:
         return cls
 
     def frozen(cls=None, /, *, eq=True, **options):
-        """Make a class whose values only type checkers keep from being changed."""
+        """Make a value class; only type checkers prevent changes of its values."""
         return _sharing(attrs.define, cls, eq, options)
 
     def guarded(cls=None, /, *, eq=True, **options):
-        """Make a class whose values refuse to be changed."""
+        """Make a value class; its values refuse changes at run time."""
         return _sharing(attrs.frozen, cls, eq, options)
 
 

@@ -1,4 +1,4 @@
-"""How much a listener takes and how long it waits, and which senders count as many. Pure."""
+"""A listener's limits and time limits, and the networks shared by many senders. Pure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ PRIVATE: Final = (
     *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
     *("::1", "fc00::/7", "fe80::/10", "unix"),
 )
-"""The addresses of this machine and of private networks."""
+"""Addresses of this machine and of private networks, and ``unix``."""
 
 
 @final
 class Networks:
-    """Addresses and networks, such as ``10.0.0.0/8``; ``unix`` stands for connections through a path.
+    """A set of addresses and networks, such as ``10.0.0.0/8``; ``unix`` stands for connections through a Unix
+    socket.
 
     Raises:
-        ConfigError: one of them is neither.
+        ConfigError: a name is neither an address nor a network.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -40,7 +41,7 @@ class Networks:
                 raise ConfigError(f"{name!r} is no address or network, such as 10.0.0.0/8") from None
 
     def hold(self, host: str | None) -> bool:
-        """Return whether this host is in one of them; None stands for connections through a path."""
+        """Whether the set contains `host`; None stands for a connection through a Unix socket."""
         if host is None:
             return self._unix
         try:
@@ -55,50 +56,51 @@ class Networks:
 @final
 @guarded(kw_only=True)
 class ServingLimits:
-    """How many connections a listener takes, and how long it waits for them.
+    """Limits of a listener: its connections, sizes and waiting times.
 
     Attributes:
-        header_bytes: the longest request line with its headers. Longer: 431.
-        idle_seconds: how long a connection may wait for a request, and a begun head for its end; up to a
-            quarter more. Then it is closed without an answer.
-        body_seconds: how long a reader of a body may wait for its next bytes; up to a quarter of
+        header_bytes: most bytes of a request line with its headers. A longer one is answered 431.
+        idle_seconds: time limit for an idle connection, and for reading the rest of a begun request head; up
+            to a quarter more. Then the connection is closed without an answer.
+        body_seconds: time limit for each read of a body; up to a quarter of `idle_seconds` more. Then the
+            connection is closed.
+        send_seconds: time limit for a write to a sender that doesn't read its answers; up to a quarter of
             `idle_seconds` more. Then the connection is closed.
-        send_seconds: how long a write may wait for a sender that doesn't read its answers; up to a quarter of
-            `idle_seconds` more. Then the connection is closed.
-        send_bytes: about how many bytes of answers the kernel holds for a sender that doesn't read them;
-            None: as many as it thinks right for long answers, some megabytes.
-        linger_seconds: how long what is still sent is read and thrown away after an answer to a request
-            that has not come to its end, so that the answer reaches a sender that reads only after it has
-            written.
-        connections: how many are open at once; never more than the process may have, less what it needs for
-            other things. One more: the connection whose sender has kept us waiting for longest is closed;
-            where all have a request in hand, the new one waits in the kernel's queue. Strangers who hold
-            more than this cost good events a second each; who hold fewer, some milliseconds.
-        connections_per_address: the same for one IPv4 address or one IPv6 network of 64 bits, or None. One
-            more: as above, among that sender's; where all have a request in hand, the new one is closed.
-        shared_addresses: addresses and networks that many senders share, such as a proxy's: what comes from
-            these, or through a path, is not bounded as one sender's.
-        spare_descriptors: files that the process is to open besides connections: its store, its own requests.
-        settle_seconds: at a stop, how long connections that are open may still bring a request.
-        grace_seconds: at a stop, how long requests that are in hand may take to be answered.
+        send_bytes: about how many bytes of unread answers the kernel buffers for a sender; None: the kernel's
+            default for long answers, some megabytes.
+        linger_seconds: time for reading and discarding the rest of an unfinished request after its answer. So
+            a sender that reads only after writing still gets the answer.
+        connections: most connections open at once; never more than the process's limit of open files, less
+            `spare_descriptors`. For one more, the connection that has been waiting for its sender longest is
+            closed. If every connection has a request in progress, the new one waits in the kernel's queue.
+            While strangers open more than this number, each good event takes a second; with fewer, some
+            milliseconds.
+        connections_per_address: most connections of one IPv4 address or one IPv6 network of 64 bits, or None.
+            For one more, the sender's own connection that has been waiting longest is closed. If each has a
+            request in progress, the new one is closed.
+        shared_addresses: addresses and networks that many senders share, such as a proxy's.
+            `connections_per_address` doesn't apply to them or to Unix sockets.
+        spare_descriptors: open files reserved for other uses than connections: the store, outgoing requests.
+        settle_seconds: at a stop, how long open connections may still send a request.
+        grace_seconds: at a stop, how long requests in progress may take until they are answered.
 
     Raises:
-        ConfigError: one of them is not above zero.
+        ConfigError: a limit is not above zero.
     """
 
     header_bytes: int = 16 * 1024
     idle_seconds: float = 5.0
-    # nginx: client_body_timeout 60 s, and as there between two reads. Applications may want less.
+    # nginx: client_body_timeout is 60 s, there also between two reads. Applications may want less.
     body_seconds: float = 60.0
-    # nginx: send_timeout 60 s; our answers are short, a place is dear.
+    # nginx: send_timeout is 60 s. Answers are short here, and connections are scarce.
     send_seconds: float = 30.0
     send_bytes: int | None = None
-    # nginx: lingering_timeout 5 s. A sender that is cut off sooner only comes back sooner.
+    # nginx: lingering_timeout is 5 s. A sender that is disconnected sooner only returns sooner.
     linger_seconds: float = 5.0
-    # Enough to bear with thousands that say nothing until their time is over, at some 10 kB each.
+    # Enough for thousands of silent connections until their time limit, at some 10 kB each.
     connections: int = 4096
     connections_per_address: int | None = 128
-    # This machine's own, and those of private networks, where proxies are.
+    # Addresses of this machine and of private networks: proxies are there.
     shared_addresses: tuple[str, ...] = PRIVATE
     spare_descriptors: int = 128
     settle_seconds: float = 0.25
@@ -109,10 +111,13 @@ class ServingLimits:
 
 
 def check_bounds(limits: attrs.AttrsInstance, whose: str) -> None:
-    """Refuse a bound that is of another type, or not above zero.
+    """Check that each limit has its field's type and is above zero.
+
+    Args:
+        whose: owner of the limits, for the error message, such as ``the listener's``.
 
     Raises:
-        ConfigError: names it.
+        ConfigError: names the field.
     """
     check_types(limits)
     for field in attrs.fields(type(limits)):

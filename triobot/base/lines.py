@@ -10,7 +10,11 @@ import trio
 async def lines_of(
     stream: trio.abc.ReceiveStream | AsyncGenerator[bytes], longest: int
 ) -> AsyncGenerator[bytes]:
-    """Yield each line of a stream, with its end; what is longer, or breaks off, comes without one."""
+    """Yield each line of `stream` with its line end.
+
+    A line without an end is yielded as it is: the stream's unfinished last line, or a line over `longest`
+    bytes, which is yielded in pieces.
+    """
     rest = bytearray()
     async for chunk in stream:
         rest += chunk

@@ -1,7 +1,7 @@
-"""Calls on open files, each with what Windows has in its place.
+"""File operations that differ between POSIX and Windows.
 
-Windows has no modes, no owners' numbers and no links that a mere user could plant: a new file is for those
-whom its folder lets in, which below a user's own folder is that user, and the administrators.
+Windows has no file modes, no numeric owners and no links that an ordinary user could create. A new file there
+inherits its folder's permissions: below a user's own folder, access for that user and administrators.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Final
 
 OWNER_ONLY: Final = 0o600
 PLAIN: Final[int] = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-"""How every file is opened: for this process only, and bytes as they are."""
+"""Flags for every open: the descriptor is not inherited, and bytes are unchanged."""
 CAREFUL: Final[int] = PLAIN | getattr(os, "O_NOFOLLOW", 0)
-"""The same, and no link is followed."""
+"""`PLAIN`, and opening a symbolic link fails."""
 AT_ONCE: Final[int] = getattr(os, "O_NONBLOCK", 0)
 
 
 def read_at(fd: int, size: int, at: int) -> bytes:
-    """Return what is at a place of a file, as far as there is something. Used by one thread at a time."""
+    """Read up to `size` bytes at offset `at`. Only one thread at a time may use the file."""
     if hasattr(os, "pread"):
         return os.pread(fd, size, at)
     os.lseek(fd, at, os.SEEK_SET)
@@ -27,12 +27,12 @@ def read_at(fd: int, size: int, at: int) -> bytes:
 
 
 def write_at(fd: int, data: bytes, at: int) -> None:
-    """Write all of this to a place of a file. Used by one thread at a time.
+    """Write all of `data` at offset `at`. Only one thread at a time may use the file.
 
     Raises:
-        OSError: there is no room; some of it may be written.
+        OSError: the disk is full; a part of `data` may be written.
     """
-    # The last write that there is room for is shorter, and no error.
+    # On a nearly full disk, the last write that fits is a short write, and no error.
     while data:
         if hasattr(os, "pwrite"):
             written = os.pwrite(fd, data, at)
@@ -43,23 +43,25 @@ def write_at(fd: int, data: bytes, at: int) -> None:
 
 
 def restrict(fd: int) -> None:
-    """Let only its owner read and write an open file, as far as the system has modes."""
+    """Restrict an open file's mode to its owner, where the system has modes."""
     if hasattr(os, "fchmod"):
         os.fchmod(fd, OWNER_ONLY)
 
 
 def is_root() -> bool:
-    """Return whether this process may do everything."""
+    """Whether this process runs as root."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def is_stranger(owner: int, folder_owner: int) -> bool:
-    """Return whether what has this owner is neither this user's nor the folder's; no where none is known."""
+    """Whether the number `owner` is neither this user's nor the folder owner's; False where the system has no
+    numeric owners.
+    """
     return hasattr(os, "geteuid") and owner not in (os.geteuid(), folder_owner)
 
 
 def room_beside(path: Path) -> int:
-    """Return how many bytes the disk of a file has left; more than anything where the system doesn't say."""
+    """Free bytes on the disk of `path`; a huge number where the system doesn't report them."""
     if not hasattr(os, "statvfs"):
         return 1 << 62
     disk = os.statvfs(path)

@@ -10,11 +10,11 @@ _SHOWN: Final = "***"
 
 @final
 class Secret:
-    """Keep a text out of `repr`, `str`, formats, logs and pickles; `reveal` is the one way to it.
+    """A text that `repr`, `str`, formats, logs and pickles never contain. Only `reveal` returns it.
 
-    Not an attrs class on purpose: `attrs.asdict` would take the text out.
+    Not an attrs class on purpose: `attrs.asdict` would return the text.
 
-    Equality with another `Secret` takes the same time wherever they differ.
+    Comparison with another `Secret` takes constant time, wherever the texts differ.
     """
 
     __slots__ = ("_text",)
@@ -23,7 +23,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the text itself: for the header or the comparison that needs it, and for nothing else."""
+        """Return the text, only for a header or a comparison that needs it."""
         return self._text
 
     def __repr__(self) -> str:
@@ -45,5 +45,5 @@ class Secret:
 
 
 def _bytes(text: str) -> bytes:
-    # compare_digest takes text only when it is ASCII, and what strangers send is anything.
+    # compare_digest accepts str only in ASCII, but strangers may send any text.
     return text.encode("utf-8", "surrogatepass")

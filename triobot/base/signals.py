@@ -1,4 +1,4 @@
-"""Says which signals bring a process to rest, and hears them."""
+"""The signals that stop a process, and a receiver for them."""
 
 from __future__ import annotations
 
@@ -14,36 +14,39 @@ from typing import Final, cast
 import trio
 
 HEARD: Final[list[int]] = []
-"""The ending signals that came to this process; a loop that has no turn hears of none."""
+"""Stop signals that the process has received. Set by the handler, even while the event loop is blocked."""
 
 
 def ending_signals() -> list[signal.Signals]:
-    """List the signals that end it in order: Ctrl-C, a polite kill, the closing of the terminal's window."""
+    """List the signals that stop the process in order: Ctrl-C, SIGTERM, and the closing of the terminal
+    window.
+    """
     endings = [signal.SIGINT, signal.SIGTERM]
-    for name in ("SIGHUP", "SIGBREAK"):  # Windows has the second
+    for name in ("SIGHUP", "SIGBREAK"):  # SIGBREAK: Windows
         ending: signal.Signals | None = getattr(signal, name, None)
-        # Who said nohup wants it to outlive the window.
+        # An ignored SIGHUP means nohup: the process is to outlive the window.
         if ending is not None and signal.getsignal(ending) is not signal.SIG_IGN:
             endings.append(ending)
     return endings
 
 
 def _as_it_is() -> Callable[[], None]:
-    """Return what leaves the terminal as it is now: a line that is being edited has no echo."""
+    """Return a function that restores the terminal's present settings: a line editor switches echo off."""
     try:
         import termios
 
         before = termios.tcgetattr(sys.stdin)
-    except Exception:  # there is none
+    except Exception:  # there is no terminal
         return lambda: None
     return partial(termios.tcsetattr, sys.stdin, termios.TCSANOW, before)
 
 
 @contextmanager
 def hearing_signals(most: int) -> Generator[AsyncIterator[int]]:
-    """Hear the signals that end the process while the block runs; so many of them end it, whatever it does.
+    """Receive the stop signals while the block runs. The signal number `most` ends the process at once.
 
-    A bot that spins leaves the loop no turn to hear one, but Python calls a handler between two of its lines.
+    A bot's busy loop blocks the event loop, which then can't receive signals. So a Python handler counts
+    them: Python calls handlers between bytecodes.
     """
     heard, leave_terminal = 0, _as_it_is()
     HEARD.clear()
@@ -59,7 +62,7 @@ def hearing_signals(most: int) -> Generator[AsyncIterator[int]]:
         to_the_loop(number, frame)
 
     with trio.open_signal_receiver(*ending_signals()) as signals:
-        # Of a window that is closed both the shell and the system tell.
+        # Shell and system may both send SIGHUP when a window is closed: only the first counts.
         to_the_loop = cast("Callable[[int, FrameType | None], None]", signal.getsignal(signal.SIGINT))
         for number in ending_signals():
             signal.signal(number, hear)

@@ -1,3 +1,3 @@
-"""The version of this package: a leaf, for whoever shows it; `triobot.__version__` for everyone else."""
+"""The package's version, in a module without imports; other code uses `triobot.__version__`."""
 
 __version__ = "0.1.0"
