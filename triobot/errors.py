@@ -395,7 +395,7 @@ class StoreCorruptError(StoreError):
 
 
 class StoreFullError(StoreError):
-    """A write did not reach the disk, and nothing of it is stored. Repeat the write once the cause is gone."""
+    """A write did not reach the disk, and nothing of it is stored. Repeat it once the cause is gone."""
 
     def __init__(self, text: str, *, remedy: str | None = None) -> None:
         super().__init__(text)

@@ -1,10 +1,11 @@
-"""The platform's interface as values and bytes, both ways, without I/O.
+"""The platform's interface as value classes, and their conversion to and from bytes. No I/O.
 
-Read it in this order: `ids`, `content`, `markup`, `forms` (the parts), `events` (what comes in),
-`operations` and `results` (what goes out, and its answer; in `traits`, what holds for each operation),
-`encode` and `decode` (the only ways to and from bytes; behind them `json_text`). Operations outside the
-interface are in `undocumented`. The gaps that docstrings cite, by number, are on the page `docs/gaps.md`:
-what the interface leaves open, with what we do.
+Read the modules in this order. `ids`, `content`, `markup` and `forms` define the parts. `events` defines the
+events that the platform posts. `operations` and `results` define the requests and their answers, and `traits`
+the common properties of an operation class. `encode` and `decode` convert all of these to and from bytes;
+`json_text` has their JSON readers. `undocumented` has operations outside the interface.
 
-Nothing here waits, reads a clock or opens a file.
+Docstrings cite gaps of the interface by number: `docs/gaps.md` lists each gap and triobot's choice.
+
+No function here waits, reads a clock or opens a file.
 """

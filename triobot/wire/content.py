@@ -1,12 +1,13 @@
-"""What a message holds; the same classes for what is sent and what is received.
+"""A message's content: the same classes for sent and received messages.
 
-`Content` is text or one of the classes here. A media value either has a `Descriptor` (the platform has the
-bytes: received, or uploaded before) or names a source that is still on this side; the outbox uploads that
-before it sends. Descriptors are kept whole and go back unchanged (interface section 2.8).
+`Content` is text or one of the classes here. A media value's source is a `Descriptor` if the platform has the
+bytes: they were received, or uploaded before. Otherwise the source is a local file or bytes in memory, and
+the outbox uploads the source before it sends the message. Descriptors are stored whole and sent back
+unchanged (interface section 2.8).
 
-Content travels as a ``type`` and ``data``, the same text in both directions (interface sections 2.6 to 2.8
-and 4.3): what a user sent may be sent on unchanged. The caption of media is the key ``desc`` of its
-descriptor; in our values the two are apart.
+On the wire, content is a ``type`` and a ``data`` text, in the same format in both directions (interface
+sections 2.6 to 2.8 and 4.3). So a received content can be sent on unchanged. A media caption is the
+descriptor's key ``desc`` on the wire, and a separate field here.
 """
 
 from __future__ import annotations
@@ -42,17 +43,17 @@ def _is_descriptor(instance: object, attribute: attrs.Attribute[Any], value: obj
 @final
 @guarded
 class Descriptor:
-    """The platform's JSON object for an uploaded file, whole but for ``desc``.
+    """The platform's JSON object for an uploaded file, without the key ``desc``.
 
-    It may be stored and sent again without another upload. Unknown keys are kept. Build one with
-    `from_object`, so that equal objects are equal descriptors.
+    A descriptor may be stored and sent again without another upload. Unknown keys are kept. Build descriptors
+    with `from_object`, so that equal objects make equal descriptors.
     """
 
     json: str = attrs.field(validator=_is_descriptor, repr=False)
 
     @classmethod
     def from_object(cls, fields: Mapping[str, JsonValue]) -> Self:
-        """Take a decoded descriptor; ``desc`` is left out, since it is the caption."""
+        """Build a descriptor from a decoded object, without its key ``desc``, which is the caption."""
         try:
             return cls(compact_json({key: value for key, value in fields.items() if key != "desc"}))
         except (TypeError, ValueError, RecursionError):
@@ -60,7 +61,7 @@ class Descriptor:
 
     @property
     def fields(self) -> Mapping[str, JsonValue]:
-        """Return the object, decoded afresh: changing it changes nothing here."""
+        """The decoded object, a new copy at each access."""
         fields: dict[str, JsonValue] = json.loads(self.json)
         return fields
 
@@ -75,7 +76,7 @@ def _as_path(value: str | Path) -> Path:
 @final
 @guarded
 class LocalFile:
-    """A file on this machine that is still to be uploaded; it is read while it is sent."""
+    """A file on this machine to be uploaded. Its bytes are read during the upload."""
 
     path: Path = attrs.field(converter=_as_path, repr=False)
     filename: str = attrs.field(validator=is_text())
@@ -84,7 +85,7 @@ class LocalFile:
 @final
 @guarded
 class Blob:
-    """Bytes in memory that are still to be uploaded."""
+    """Bytes in memory to be uploaded."""
 
     data: bytes = attrs.field(validator=is_a(bytes), repr=False)
     filename: str = attrs.field(validator=is_text())
@@ -100,11 +101,11 @@ def _is_source(instance: object, attribute: attrs.Attribute[Any], value: object)
 
 @guarded
 class Media:
-    """A file of some kind with an optional caption; use one of its five classes.
+    """A file of one kind with an optional caption; use one of the five subclasses.
 
     Attributes:
-        source: a `Descriptor` when the platform has the bytes, else where they are on this side.
-        caption: shown under the file; empty for none.
+        source: a `Descriptor` if the platform has the bytes; else the local file or the bytes to upload.
+        caption: text shown under the file; empty for none.
     """
 
     kind: ClassVar[MediaKind]
@@ -114,18 +115,20 @@ class Media:
 
     @classmethod
     def open(cls, path: str | Path, caption: str = "", *, filename: str | None = None) -> Self:
-        """Name a file on disk. Nothing is read until it is sent, and then in pieces."""
+        """Return a media value for a file on disk. The file is opened only for the upload, and read in
+        pieces.
+        """
         place = Path(path)
         return cls(LocalFile(place, filename or place.name), caption)
 
     @classmethod
     def from_bytes(cls, data: bytes, filename: str, caption: str = "") -> Self:
-        """Take bytes from memory; `filename` is what the receiver sees."""
+        """Return a media value for bytes in memory; `filename` is the name that the receiver sees."""
         return cls(Blob(data, filename), caption)
 
     @property
     def descriptor(self) -> Descriptor:
-        """Return the platform's descriptor.
+        """The platform's descriptor.
 
         Raises:
             LocalProtocolError: the file has not been uploaded yet.
@@ -136,40 +139,40 @@ class Media:
 
     @property
     def url(self) -> str:
-        """Return the address at which the platform serves the bytes."""
+        """Address at which the platform serves the bytes."""
         return str(self.descriptor.fields["path"])
 
     @property
     def filename(self) -> str:
-        """Return the name as the sender's device gave it: display data, never a path to write to."""
+        """File name from the sender's device: for display only, never a path to write to."""
         if isinstance(self.source, Descriptor):
             return str(self.source.fields.get("filename") or "")
         return self.source.filename
 
     @property
     def filesize(self) -> int | None:
-        """Return the size in bytes as the platform states it, or None."""
+        """Size in bytes according to the platform, or None."""
         return _integer(self.descriptor.fields.get("filesize"))
 
     @property
     def duration(self) -> float | None:
-        """Return the length in seconds of a video, audio or voice, or None."""
+        """Length in seconds of a video, audio or voice, or None."""
         value = self.descriptor.fields.get("duration")
         return float(value) if isinstance(value, int | float) else None
 
     @property
     def width(self) -> int | None:
-        """Return the width in pixels of an image or video, or None."""
+        """Width in pixels of an image or video, or None."""
         return _integer(self.descriptor.fields.get("width"))
 
     @property
     def height(self) -> int | None:
-        """Return the height in pixels of an image or video, or None."""
+        """Height in pixels of an image or video, or None."""
         return _integer(self.descriptor.fields.get("height"))
 
     @property
     def screenshots(self) -> Mapping[str, str]:
-        """Return the addresses of the resized images, by size: ``"64"``, ``"128"``, ``"256"``, ``"512"``."""
+        """Addresses of the resized images by size: ``"64"``, ``"128"``, ``"256"``, ``"512"``."""
         value = self.descriptor.fields.get("screenshots")
         if not isinstance(value, dict):
             return {}
@@ -183,7 +186,7 @@ def _integer(value: JsonValue | None) -> int | None:
 @final
 @guarded
 class Image(Media):
-    """A picture; the platform makes four resized ones (`screenshots`)."""
+    """A picture; the platform adds four resized images (`screenshots`)."""
 
     kind: ClassVar[MediaKind] = "image"
 
@@ -191,7 +194,7 @@ class Image(Media):
 @final
 @guarded
 class Video(Media):
-    """A film with preview images."""
+    """A video with preview images."""
 
     kind: ClassVar[MediaKind] = "video"
 
@@ -215,7 +218,7 @@ class Voice(Media):
 @final
 @guarded
 class File(Media):
-    """Any other file."""
+    """A file of any other type."""
 
     kind: ClassVar[MediaKind] = "file"
 
@@ -246,7 +249,8 @@ class Contact:
 def _degrees(value: float | int | str) -> str:
     if isinstance(value, float):
         return f"{value:.12f}".rstrip("0").rstrip(".")
-    # An integer too long for decimal text is left for the validator, which takes text only.
+    # Other values are returned unchanged: the validator refuses them, and integers too long for decimal text,
+    # too.
     return str(value) if isinstance(value, int) and abs(value) < 1_000 else cast("str", value)
 
 
@@ -261,11 +265,11 @@ def _is_longitude(instance: object, attribute: attrs.Attribute[Any], value: obje
 @final
 @guarded
 class Location:
-    """A place on the map (interface section 2.7).
+    """A geographic position (interface section 2.7).
 
     Attributes:
-        lat, long: degrees as decimal text, exactly as they travel; numbers are accepted too.
-        desc: a description; may be empty.
+        lat, long: degrees as decimal text, exactly as on the wire; numbers are converted.
+        desc: description; may be empty.
     """
 
     lat: str = attrs.field(converter=_degrees, validator=_is_latitude, repr=False)
@@ -274,12 +278,12 @@ class Location:
 
     @property
     def latitude(self) -> float:
-        """Return the degrees north."""
+        """Degrees north."""
         return float(self.lat)
 
     @property
     def longitude(self) -> float:
-        """Return the degrees east."""
+        """Degrees east."""
         return float(self.long)
 
 
@@ -297,15 +301,15 @@ ContentType: TypeAlias = MediaKind | Literal["text", "contact", "location"]
 
 
 def is_content_type(type: str) -> TypeGuard[ContentType]:
-    """Return whether a ``type`` is that of some content."""
+    """Whether an event's ``type`` is a type of content."""
     return type in MEDIA or type in ("text", "contact", "location")
 
 
 def encode_content(content: Content) -> tuple[str, str]:
-    """Return the ``type`` and ``data`` of some content.
+    """Return the ``type`` and ``data`` of a content.
 
     Raises:
-        LocalProtocolError: media that has not been uploaded, or text that UTF-8 can't carry.
+        LocalProtocolError: the media has not been uploaded, or UTF-8 can't encode the text.
     """
     match content:
         case str():
@@ -324,10 +328,10 @@ def encode_content(content: Content) -> tuple[str, str]:
 
 
 def decode_content(type: str, data: str) -> Content:
-    """Return the content that a ``type`` and its ``data`` stand for; ``data`` of ``text`` is never decoded.
+    """Decode a content from ``type`` and ``data``. For ``text``, ``data`` is the text itself.
 
     Raises:
-        RemoteProtocolError: the type is no content's, or the data is not what the type asks for.
+        RemoteProtocolError: `type` is no type of content, or `data` is invalid for the type.
     """
     if not is_content_type(type):
         raise RemoteProtocolError("type", "must be a type of content")
@@ -344,10 +348,10 @@ def decode_content(type: str, data: str) -> Content:
 
 
 def content_of(type: ContentType, fields: dict[str, JsonValue]) -> Content:
-    """Return the content of a type that has fields, which are all but ``text``.
+    """Build the content of any type but ``text`` from its decoded ``data``.
 
     Raises:
-        RemoteProtocolError: they are not what the type asks for.
+        RemoteProtocolError: `fields` are invalid for the type.
     """
     with their_fault("data"):
         if type == "contact":

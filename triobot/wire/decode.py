@@ -1,14 +1,16 @@
-"""Bytes to values: events and their content, and results.
+"""Decode bytes to values: events with their content, and results.
 
-Each raises `RemoteProtocolError` for what can't be read, and nothing else, whatever the bytes;
-`decode_result` also raises the platform's refusals; `shape_of` describes what can't be read. Here is the way
-in: a request's bytes to the four fields of an event, whatever the format (gap 2), and those to an event
-(interface sections 2.2 and 6; gaps 2 to 6 and 17). The content type names the format; where the bytes can't
-be of that format, they decide instead. Text that UTF-8 can't carry passes with lone surrogates in it: the
-reader of a field mends it, since what somebody said with half a character in it is still worth having; a
-broken identifier is none. A readable event becomes the one of its type; any other that names a chat and a
-type becomes an `UnknownEvent` that says why, so that a person can look at it. Then come the answers. The rest
-is in `content`; requests are read where the platform is emulated.
+For unreadable bytes the functions raise `RemoteProtocolError`, and no other error; `decode_result` also
+raises the platform's refusals. `shape_of` describes an unreadable answer for logs.
+
+An event is decoded in two stages: a request's bytes to the four fields of an `Envelope`, in any body format
+(gap 2), and the envelope to an event (interface sections 2.2 and 6; gaps 2 to 6 and 17). The content type
+names the body format; if the bytes can't be in that format, their beginning decides. Invalid UTF-8 passes as
+lone surrogates, and the reader of each field decides: in a user's text each broken character is replaced,
+since the rest is still useful; a broken identifier is refused. An envelope becomes an event of its type. If
+that fails, it becomes an `UnknownEvent` with the reason, for a person to inspect.
+
+Content is decoded in `content`. Requests are decoded by the platform's emulator.
 """
 
 from __future__ import annotations
@@ -66,19 +68,20 @@ from .rules import LARGEST_INTEGER, JsonValue, compact_json, is_digits, their_fa
 R = TypeVar("R")
 
 MOST_FIELDS: Final = 1_000
-LONGEST_BOUNDARY: Final = 70  # RFC 2046, section 5.1.1; searching for a longer one costs seconds
-LONGEST_TYPE: Final = 64  # the platform's longest is 15; longer ones would only fill logs
+LONGEST_BOUNDARY: Final = 70  # RFC 2046, section 5.1.1; searching for a longer boundary would take seconds
+LONGEST_TYPE: Final = 64  # the platform's longest type has 15 characters; longer ones would only fill logs
 
 _BOUNDARY: Final = re.compile(r'boundary="?([^";,\s]+)"?', re.IGNORECASE)
 _PART_NAME: Final = re.compile(r'(?:^|[;\s])name="?([^";]*)"?', re.IGNORECASE)
 _QUOTED: Final = re.compile("[+%]")
 _STRAY_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
-# A field that is given twice is kept apart: readers that take the first and readers that take the last
-# would see two different events.
+# Repeated fields are reported separately: a reader of the first value and a reader of the last value would
+# see two different events.
 RawFields: TypeAlias = dict[str, JsonValue]
 
-# An escape that isn't one, or is of a separator below: those are for whoever looks at each field by itself.
+# Invalid escapes, and escapes of the separators below. The general reader decodes such bodies, field by
+# field.
 _NOT_USUAL: Final = re.compile(b"%(?![1-9A-Fa-f][0-9A-Fa-f]|0[2-9A-Fa-f])")
 _SEPARATED: Final = bytes.maketrans(b"&=+%", b"\0\1 =")
 _USUAL_CHAT: Final = re.compile("-?[0-9]{1,18}", re.ASCII)
@@ -91,7 +94,7 @@ LONGEST_REASON: Final = 200
 LONGEST_TRACE_ID: Final = 100
 
 _PLAIN_ID: Final = re.compile(rb'\{"id": ?([1-9][0-9]{0,14})\}')
-# Not JSON, for those that read the body themselves.
+# Not JSON: forces the result readers that parse the body to fail.
 _UNREAD: Final = b"?"
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z_]{0,31}", re.ASCII)
 _FIELDS: Final = 8
@@ -101,15 +104,15 @@ _PHONE: Final = re.compile(r"\+[0-9]{4,15}", re.ASCII)
 @final
 @guarded
 class Envelope:
-    """An event's fields before its type is looked at.
+    """An event's fields before the event's type is interpreted.
 
     Attributes:
-        chat_id: checked.
-        type: as it came, never empty, with no lone surrogate.
-        data: as it came; None when absent.
-        sender: what ``from`` held; None when absent.
-        beside: the optional fields of a message, as they came.
-        repeated: the names that were given more than once.
+        chat_id: the checked chat id.
+        type: received type; never empty, without lone surrogates.
+        data: received ``data``; None if absent.
+        sender: received ``from``; None if absent.
+        beside: a message's optional fields, as received.
+        repeated: names of the fields that the body contains more than once.
     """
 
     chat_id: ChatId
@@ -121,10 +124,10 @@ class Envelope:
 
 
 def open_envelope(content_type: str, body: bytes) -> Envelope:
-    """Find the chat and the type of an event, and its other fields unread.
+    """Read an event's chat id and type from a body; the other fields stay undecoded.
 
     Raises:
-        RemoteProtocolError: there is no chat id or no type that can be used, or two of one of them.
+        RemoteProtocolError: chat id or type is missing, invalid or repeated.
     """
     fields, repeated = _read_fields(content_type, body)
     try:
@@ -147,10 +150,10 @@ def open_envelope(content_type: str, body: bytes) -> Envelope:
 def read_loosely(text: str) -> JsonValue:
     """Decode JSON that `read_json` may refuse, for readers that use only some parts of it.
 
-    Of names that an object has twice, the last counts.
+    If an object repeats a name, the last value counts.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: the text is no JSON.
     """
     return _decoded(_LOOSE, text)
 
@@ -163,12 +166,12 @@ def _decoded(decoder: json.JSONDecoder, text: str) -> JsonValue:
 
 
 def read_pairs(text: str) -> list[tuple[str, str]]:
-    """Return the pairs of a form body or a query string; bytes that are no UTF-8 become lone surrogates.
+    """Return the pairs of a form body or a query string; invalid UTF-8 becomes lone surrogates.
 
     Raises:
-        ValueError: it has more than `MOST_FIELDS` pairs.
+        ValueError: there are more than `MOST_FIELDS` pairs.
     """
-    # As `urllib.parse.parse_qsl`, in a third of its time: each event comes this way.
+    # Same result as `urllib.parse.parse_qsl` in a third of the time; each event is read here.
     if text.count("&") >= MOST_FIELDS:
         raise ValueError("has too many fields")
     pairs: list[tuple[str, str]] = []
@@ -185,8 +188,8 @@ def _unquoted(text: str) -> str:
         return text
     if not text.isascii() or _STRAY_PERCENT.search(text):
         return unquote(text, errors="surrogateescape")
-    # The same escapes with another sign in front, which C undoes: `unquote` takes eight times as long, which
-    # is a twentieth of an event of a button.
+    # Replace the sign of the escapes, so that C code (`a2b_qp`) decodes them. `unquote` takes eight times as
+    # long, which is a twentieth of a button event's total time.
     quoted = text.replace("=", "=3D").replace("%", "=")
     return a2b_qp(quoted).decode("utf-8", "surrogateescape")
 
@@ -240,7 +243,7 @@ def _distinct(pairs: Sequence[tuple[str, JsonValue]]) -> tuple[RawFields, frozen
 
 
 class _Repeating(dict[str, JsonValue]):
-    """A JSON object in which some names came twice."""
+    """A JSON object with repeated names."""
 
     repeated: frozenset[str]
 
@@ -268,7 +271,7 @@ def _integer_or_text(digits: str) -> int | str:
     return int(digits) if len(digits) <= LONGEST_INTEGER else digits
 
 
-# Made once: `json.loads` with settings of its own makes one for every text.
+# Created once: `json.loads` with options creates a decoder for each text.
 _LOOSE: Final = json.JSONDecoder(parse_int=_integer_or_text)
 _TELLING: Final = json.JSONDecoder(parse_int=_integer_or_text, object_pairs_hook=_object_of_pairs)
 
@@ -280,7 +283,7 @@ def _read_multipart(text: str, boundary: str | None) -> list[tuple[str, str]]:
         return []
     pairs: list[tuple[str, str]] = []
     mark = re.compile(rf"\r?\n--{re.escape(boundary)}(--)?[ \t]*(?=\r?\n|\Z)")
-    # What stands before the first mark belongs to no part; then come, in turn, a mark's end and a part.
+    # The text before the first boundary belongs to no part. After it, boundary ends and parts alternate.
     pieces = mark.split(f"\n{text.lstrip()}", MOST_FIELDS)[1:]
     for end, part in zip(pieces[::2], pieces[1::2], strict=True):
         if end:
@@ -303,14 +306,14 @@ def _disposition(head: str) -> str:
 
 
 def decode_event(content_type: str, body: bytes) -> Event:
-    """Read one event, whatever the bytes.
+    """Decode an event from any body format.
 
     Returns:
-        The event of its type; or an `UnknownEvent`, with a reason when its type is known and its ``data``
-        is not readable as that type.
+        An event of the received type. For an unknown type, or for ``data`` that is unreadable as its type, an
+        `UnknownEvent`; in the second case with a reason.
 
     Raises:
-        RemoteProtocolError: there is no chat id or no type that can be used; `raw` is the body.
+        RemoteProtocolError: chat id or type is missing or invalid; `raw` is the body.
 
     Platform: interface sections 2.2 and 6.
     """
@@ -326,17 +329,17 @@ def decode_event(content_type: str, body: bytes) -> Event:
 
 
 def _read_usual_text(content_type: str, body: bytes) -> Message[str] | None:
-    """Read what nearly every request is: a text, in a form of four fields; None for anything else.
+    """Fast decoder for a text message in a form of four fields, as nearly every request is; None for other
+    bodies.
 
-    What it reads, the way for all the others would read as the same: whatever is in the least unusual is
-    theirs. Here one pass undoes all escapes, and each check is made once: 57,000 instructions less of an
-    echo's 860,000.
+    The result equals the general decoder's; anything unusual is left to that decoder. One pass undoes all
+    escapes, and each check is made once. The fast decoder saves 57,000 of an echo's 860,000 instructions.
     """
     if content_type != "application/x-www-form-urlencoded":
         return None
     if 0 in body or 1 in body or _NOT_USUAL.search(body):
         return None
-    # As in `_unquoted`; signs that occur nowhere else keep the fields, and names and values, apart.
+    # As in `_unquoted`. Control characters that occur nowhere else separate fields, and names from values.
     quoted = body.translate(_SEPARATED)
     try:
         pairs = [field.split("\1") for field in a2b_qp(quoted).decode().split("\0")]
@@ -352,7 +355,7 @@ def _read_usual_text(content_type: str, body: bytes) -> Message[str] | None:
         return None
     if type(name) is not str or type(user) is not str:
         return None
-    # Without a backslash in its JSON, and decoded as strictly, no part can hold a lone surrogate.
+    # Strict UTF-8, and no backslash in the sender's JSON: no part can contain a lone surrogate.
     return Message(ChatId(int(chat)), data, Sender(SenderId(id), name, user))
 
 
@@ -370,7 +373,7 @@ def _read_event(envelope: Envelope, sender: Sender | None) -> Event | None:
         data = mend(_data_text(envelope.data)) if text else content_of(kind, _data_fields(envelope.data))
         more: dict[str, Any] = {}
         for name, value in envelope.beside.items():
-            with suppress(LocalProtocolError):  # what can't be read costs no event
+            with suppress(LocalProtocolError):  # an unreadable field is left out
                 Message(chat_id, "", **{name: cast("Any", value)})
                 more[name] = value
         return Message(chat_id, data, sender, **more)
@@ -402,7 +405,7 @@ def _read_event(envelope: Envelope, sender: Sender | None) -> Event | None:
             fields = _data_fields(envelope.data)
             with their_fault("data.ref_id"):
                 ref_id = as_ref_id(_opaque(fields.get("ref_id")))
-            # A callback is a hint: what else it says is worth having, and never worth losing the hint for.
+            # A callback is only a hint to check the payment: unreadable optional fields must not lose it.
             return PayCallback(
                 chat_id,
                 ref_id,
@@ -429,7 +432,7 @@ def _read_sender(envelope: Envelope) -> Sender | None:
         return None
     try:
         if isinstance(value, str):
-            # Not the strict reader: half of a surrogate pair in a name must not cost us who it was.
+            # Not the strict reader: a lone surrogate in a name must not lose the sender's id.
             value = read_loosely(value)
         if not isinstance(value, dict):
             return None
@@ -449,7 +452,7 @@ def _name(value: JsonValue) -> str:
 
 
 def _as_text(value: JsonValue) -> str:
-    """Return ``data`` as text: in a JSON body it may be any value."""
+    """In a JSON body, ``data`` may be any JSON value."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -471,7 +474,7 @@ def _data_text(value: JsonValue) -> str:
 
 def _data_fields(value: JsonValue) -> dict[str, JsonValue]:
     try:
-        fields = read_mended(_data_text(value), whole="path")  # where a file lies; other ids are ASCII
+        fields = read_mended(_data_text(value), whole="path")  # a file's address must be exact
     except ValueError:
         fields = None
     if not isinstance(fields, dict):
@@ -487,7 +490,7 @@ def _press_value(value: JsonValue) -> str:
 
 def _filled_values(value: JsonValue) -> tuple[tuple[str, str], ...]:
     if isinstance(value, str) and value.lstrip().startswith("{"):
-        with suppress(ValueError):  # a query string may begin like that, too
+        with suppress(ValueError):  # a query string may also begin with a brace
             value = read_mended(value)
     if isinstance(value, dict):
         return tuple(
@@ -534,7 +537,9 @@ def _optional_callback_id(value: JsonValue) -> CallbackId | None:
 
 
 def _opaque(value: JsonValue) -> str:
-    """Return an opaque id, which may come as a number; for other values "", which its check refuses."""
+    """Return an opaque id as text; the platform may send a number. For other types "", which the id check
+    refuses.
+    """
     if isinstance(value, str):
         return value
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
@@ -554,31 +559,31 @@ def _optional_integer(value: JsonValue) -> int | None:
 
 
 def is_taken(status: int) -> bool:
-    """Return whether a status says that the platform took the request. The interface names 200 alone."""
+    """Whether the platform accepted the request: any 2xx, although the interface names only 200."""
     return 200 <= status < 300
 
 
 def decode_result(operation: Operation[R], status: int, body: bytes, retry_after: float | None = None) -> R:
-    """Read the answer to an operation.
+    """Decode the answer to an operation.
 
     Args:
-        retry_after: seconds that its `Retry-After` names, for the error.
+        retry_after: seconds from the answer's `Retry-After`, for the raised error.
 
     Raises:
         BadRequestError: status 400.
         ForbiddenError: status 403.
-        RefusedError: any other status but 2xx; or a 2xx whose body names an error.
-        RemoteProtocolError: a 2xx that isn't readable as this operation's result. Whether the operation
-            took effect is then unknown. Never for a send: what was answered 2xx was taken, and a message
-            whose id can't be read has none.
+        RefusedError: another status outside 2xx, or a 2xx with an error in the body.
+        RemoteProtocolError: a 2xx whose body is unreadable as this operation's result. The operation may or
+            may not have taken effect. Never raised for a send: the platform accepted the message, and an
+            unreadable id becomes None.
 
     Platform: interface sections 4 and 7; gap 36.
     """
     if status != 200 and not is_taken(status):
         raise _refusal(operation, status, body, retry_after)
     if isinstance(operation, SendMessage) and (plain := _PLAIN_ID.fullmatch(body)) is not None:
-        # Nearly every answer of all is this one, and there is nothing else to be read in it: that spares
-        # 31,000 instructions of an echo's 860,000.
+        # Fast path for the answer of nearly every operation, which has no other fields: saves 31,000 of an
+        # echo's 860,000 instructions.
         sent: Any = Sent(operation.chat_id, MessageId(int(plain[1])))
         return sent  # type: ignore[no-any-return]
     try:
@@ -597,13 +602,13 @@ def take_unread(operation: Operation[R]) -> R:
     """Return the result of an operation that got a 2xx whose body was not read.
 
     Raises:
-        RemoteProtocolError: the operation's result is in the body.
+        RemoteProtocolError: this operation's result needs the body.
     """
     return cast("R", operation.traits.result(operation, None, _UNREAD))
 
 
 def shape_of(body: bytes) -> str:
-    """Describe the shape of an answer for a log, without its content."""
+    """Describe an answer for a log by its field names and JSON types, without its content."""
     if not body.strip():
         return "empty"
     try:
@@ -655,7 +660,9 @@ def _refusal(
 
 
 def _private(operation: Operation[object]) -> list[str]:
-    """List the operation's texts and phone number, which a log must not show if the platform repeats them."""
+    """The operation's texts and phone number: if the platform repeats them in an error, a log must not show
+    them.
+    """
     private: list[object] = []
     for field in attrs.fields(cast("Any", type(operation))):
         value: object = getattr(operation, field.name)
@@ -663,12 +670,11 @@ def _private(operation: Operation[object]) -> list[str]:
             value = value[1:] if isinstance(value, str) and value.startswith("+") else None
         if not field.repr:
             private.append(value)
-    # Shorter ones would cut the platform's own words to pieces.
+    # Replacing texts of 1 to 3 characters would mutilate the platform's error text.
     return [told for told in private if isinstance(told, str) and len(told) >= 4]
 
 
 def _said(body: bytes) -> tuple[str, str]:
-    """Return the platform's reason and its trace id, out of JSON, plain text or nothing."""
     try:
         value = read_json(body)
     except ValueError:
@@ -685,7 +691,9 @@ def _plain(value: JsonValue) -> str:
 
 
 def _short(text: str, most: int) -> str:
-    """Make the platform's reason fit for a log: one line of at most `most` characters, no phone numbers."""
+    """Return the platform's error text for a log: one line of at most `most` characters, without phone
+    numbers.
+    """
     spaced = " ".join(text[: 16 * LONGEST_REASON].split())
     plain = "".join(character for character in spaced if character.isprintable())
     return _PHONE.sub("+...", plain)[:most].rstrip()

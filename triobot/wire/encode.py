@@ -1,8 +1,8 @@
-"""Values to bytes: operations to requests, events to what the platform posts, results to its answers.
+"""Encode values to bytes: operations to requests, events to the platform's posts, results to its answers.
 
-Our own direction is `encode_operation` with `encode_form`; `event_key` tells a repeated event by what is in
-it. The rest speaks for the platform, for the emulator and for tests. An upload becomes a `Request` with a
-file: its sender makes the multipart body.
+triobot itself uses `encode_operation` and `encode_form`, and `event_key` to detect repeated deliveries. The
+other functions play the platform, for the emulator and for tests. An upload becomes a `Request` with a file;
+the HTTP client makes the multipart body.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _QUOTED: Final = {byte: quote_plus(bytes([byte])) for byte in range(256)}
 @final
 @guarded
 class FilePart:
-    """The file of an upload: `name` is the part's field name, which is the file's kind."""
+    """The file of an upload; `name` is the multipart field name, which is the file's kind."""
 
     name: str
     source: LocalFile | Blob
@@ -71,7 +71,7 @@ class FilePart:
 @final
 @guarded
 class Request:
-    """An operation, ready to be sent: a form body, or a multipart body when there is a file."""
+    """An encoded operation. Sent as a form body, or as a multipart body if there is a file."""
 
     path: str
     fields: Fields = attrs.field(repr=False)
@@ -81,7 +81,7 @@ class Request:
 @final
 @guarded
 class Body:
-    """Bytes with their content type."""
+    """A body's bytes with their content type."""
 
     content_type: str
     data: bytes = attrs.field(repr=False)
@@ -91,12 +91,12 @@ class Body:
 
 
 def encode_operation(operation: Operation[object]) -> Request:
-    """Return the request of an operation: form fields in the interface's order, structures as JSON text.
+    """Encode an operation as a request: form fields in the interface's order, structures as JSON text.
 
-    Fields that are unset are left out; booleans are ``true`` and ``false`` (gap 1).
+    Unset fields are omitted; booleans are ``true`` and ``false`` (gap 1).
 
     Raises:
-        LocalProtocolError: media that has not been uploaded yet, or something that is no operation.
+        LocalProtocolError: `operation` contains media that has not been uploaded, or is no operation.
 
     Platform: interface section 4.
     """
@@ -106,25 +106,27 @@ def encode_operation(operation: Operation[object]) -> Request:
 
 
 def encode_form(fields: Iterable[tuple[str, str]]) -> bytes:
-    """Return the body ``application/x-www-form-urlencoded`` of fields, in UTF-8; names need no quotes.
+    """Encode fields as an ``application/x-www-form-urlencoded`` body in UTF-8. The names must need no
+    quoting.
 
     Raises:
-        LocalProtocolError: a field holds half of a surrogate pair.
+        LocalProtocolError: a value contains a lone surrogate.
     """
     return "&".join([f"{name}={_quoted(name, value)}" for name, value in fields]).encode("ascii")
 
 
 def encode_operation_form(operation: Operation[object]) -> bytes:
-    """Return the form of an operation without a file: that of the fields of `encode_operation`.
+    """Encode an operation without a file as a form body.
 
     Raises:
-        LocalProtocolError: as these two.
+        LocalProtocolError: as `encode_operation` and `encode_form`.
     """
     return encode_form(_operation_fields(operation))
 
 
 def _quoted(name: str, text: str) -> str:
-    # As `urllib.parse.quote_plus`, in a tenth of its time: each byte of UTF-8 as the character of its number.
+    # Same result as `urllib.parse.quote_plus` in a tenth of the time: each UTF-8 byte becomes the character
+    # of that number, for `translate`.
     if text.isascii():
         return text.translate(_QUOTED)
     return check_text(name, text, empty=True).encode().decode("latin-1").translate(_QUOTED)
@@ -133,7 +135,7 @@ def _quoted(name: str, text: str) -> str:
 def _operation_fields(operation: Operation[object]) -> list[tuple[str, str]]:
     if not isinstance(operation, SendMessage):
         return _by_their_names(operation)
-    # Nearly all are this one; its content has two fields.
+    # Fast path: nearly all operations are sends. A send's content makes two fields.
     kind, data = encode_content(operation.content)
     fields = [("chat_id", str(operation.chat_id)), ("type", kind), ("data", data)]
     if operation.reply_keyboard is not None:
@@ -146,7 +148,6 @@ def _operation_fields(operation: Operation[object]) -> list[tuple[str, str]]:
 
 
 def _by_their_names(operation: Operation[object]) -> list[tuple[str, str]]:
-    """Return the fields of an operation in the interface's order, but for a file."""
     if not isinstance(cast("object", operation), Operation):
         raise LocalProtocolError("operation", "must be an operation of this package")
     return [
@@ -174,15 +175,16 @@ def _text(value: object) -> str:
 
 
 def encode_event(event: Event, *, as_json: bool = False, lower_case_callbacks: bool = False) -> Body:
-    """Return the body that the platform posts for an event (gap 2).
+    """Encode an event as the body that the platform posts (gap 2).
 
     Args:
-        event: media in it must have its descriptor.
-        as_json: a JSON body, in which ``data`` is JSON text still and ``from`` an object; else a form.
-        lower_case_callbacks: write ``paycallback`` and ``invoicecallback``, the spelling that bots have met.
+        event: media must have a descriptor.
+        as_json: make a JSON body, with ``data`` as JSON text and ``from`` as an object; else a form.
+        lower_case_callbacks: write ``paycallback`` and ``invoicecallback``, a spelling that bots have
+            received.
 
     Raises:
-        LocalProtocolError: the event can't be written, such as a press whose value was decoded.
+        LocalProtocolError: the event can't be encoded, for example a press with a decoded value.
     """
     kind, data = encode_event_data(event)
     if lower_case_callbacks and isinstance(event, PayCallback | InvoiceCallback):
@@ -250,7 +252,7 @@ def encode_event_data(event: Event) -> tuple[str, str]:
 
 
 def encode_sender(sender: Sender | None) -> dict[str, JsonValue] | None:
-    """Return the object for ``from`` (gap 4)."""
+    """Return the JSON object of ``from`` (gap 4)."""
     if sender is None:
         return None
     return {"id": sender.id, "name": sender.name, "user": sender.username}
@@ -260,10 +262,10 @@ def encode_sender(sender: Sender | None) -> dict[str, JsonValue] | None:
 
 
 def encode_result(operation: Operation[R], result: R) -> bytes:
-    """Return the JSON body with which the platform answers 200.
+    """Encode a result as the JSON body of the platform's 200 answer.
 
     Raises:
-        LocalProtocolError: no operation has such a result.
+        LocalProtocolError: `result` is of no class that operations return.
     """
     match result:
         case None:
@@ -284,7 +286,7 @@ def encode_result(operation: Operation[R], result: R) -> bytes:
 
 
 def encode_error(reason: str, trace_id: str | None = None) -> bytes:
-    """Return the JSON body with which the platform refuses a request (gap 23)."""
+    """Encode the JSON body of the platform's refusal (gap 23)."""
     fields: dict[str, JsonValue] = {"error": reason}
     if trace_id is not None:
         fields["trace_id"] = trace_id
@@ -293,26 +295,27 @@ def encode_error(reason: str, trace_id: str | None = None) -> bytes:
 
 # --- the same event twice
 
-# So many that no two keys are equal by chance, and so few that the table of deliveries stays small.
+# Long enough that no two keys collide by chance; short enough to keep the table of deliveries small.
 _KEY_BYTES: Final = 16
 
 
 def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None, bool]:
-    """Return a key that repeated deliveries of an event share, and whether only these share it.
+    """Return a key shared by all deliveries of an event, and whether equal keys always mean the same event.
 
     Args:
-        event: as it was read from `body`.
-        content_type, body: used only where the event could not be read, or may have been mended: its bytes
-            are compared then, so that two events that differ in what was broken stay two.
+        event: the event decoded from `body`.
+        content_type, body: used only for an event that was unreadable, or whose text may have been mended.
+            Its key is made of its bytes, so that two events that differ only in a broken character have two
+            keys.
 
     Returns:
-        For a press, and a form that came with a callback id: a key of it, and True: a second delivery is
-        never new. For payment callbacks: None and False: the first may tell of a failure and the second of
-        the payment, in the same bytes. For anything else: a digest of chat, type, data and sender, the same
-        in both body formats, and False: users do say the same thing twice.
+        For a press, and for a form with a callback id: a key of the callback id, and True, since a second
+        delivery is never a new event. For payment callbacks: None and False, since the first may report a
+        failure and the second, in the same bytes, the payment. For all others: a digest of chat, type, data
+        and sender, equal in both body formats; and False, since users may send the same text twice.
     """
     match event:
-        case Message():  # most of them, so that no other is asked for first
+        case Message():  # first, since most events are messages
             pass
         case Press():
             return f"press:{event.chat_id}:{event.callback_id}", True
@@ -327,9 +330,9 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
         case _:
             pass
     kind, data = encode_event_data(event)
-    if MENDED in data or (kind != "text" and quote(MENDED) in data):  # what a form holds is quoted
+    if MENDED in data or (kind != "text" and quote(MENDED) in data):  # a form's values are quoted
         return _key_of_bytes(event, content_type, body)
-    # The JSON of a list of these four, in less than the time that a list's takes.
+    # The JSON of a list of these four values, made faster than by the encoder.
     told = f"[{event.chat_id},{_TEXT(kind)},{_TEXT(data)},{_sender_text(event.sender)}]"
     if BESIDE and (more := beside(event)):
         told += compact_json(more)

@@ -1,7 +1,7 @@
-"""What the platform posts to us (interface sections 2.2 and 6, and the three types that it leaves out).
+"""Events that the platform posts (interface sections 2.2 and 6, and three types that the interface omits).
 
-One frozen class a type; all have `chat_id` and `sender`. Payment callbacks are hints, never facts: anyone
-who knows the webhook's address can post one.
+One frozen class per type; each has `chat_id` and `sender`. Payment callbacks are hints, never facts: anyone
+who knows the webhook's address can post a callback.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ V_co = TypeVar("V_co", covariant=True, default=str)
 @final
 @guarded
 class Sender:
-    """The person behind an event; the platform may leave it out.
+    """The user who caused an event; the platform may omit the sender.
 
     Attributes:
-        id: the same in every chat, and different from the private chat's id.
-        name: the display name; may be empty.
+        id: the user's id, the same in every chat; differs from the private chat's id.
+        name: display name; may be empty.
         username: may be empty.
     """
 
@@ -62,7 +62,7 @@ def _as_optional_callback_id(value: str | None) -> CallbackId | None:
 @final
 @guarded
 class Join:
-    """A user joined the service, or a group it is in."""
+    """A user joined the service, or a group that the service is in."""
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)
     sender: Sender | None = attrs.field(default=None, validator=_is_sender)
@@ -71,7 +71,7 @@ class Join:
 @final
 @guarded
 class Leave:
-    """A user left."""
+    """A user left the service, or a group that the service is in."""
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)
     sender: Sender | None = attrs.field(default=None, validator=_is_sender)
@@ -87,9 +87,9 @@ def _is_content(instance: object, attribute: attrs.Attribute[Any], value: object
 @final
 @guarded
 class Message(Generic[C_co]):
-    """Text, media, a contact or a location. A key of a reply keyboard arrives as text, too.
+    """A user's text, media, contact or location. A pressed key of a reply keyboard arrives as text, too.
 
-    There is no message id: the platform doesn't tell it for what users write.
+    There is no message id: the platform sends none for users' messages.
     """
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)
@@ -98,11 +98,11 @@ class Message(Generic[C_co]):
 
 
 BESIDE: Final = tuple(field.name for field in attrs.fields(Message))[3:]
-"""The optional fields of a message beside its chat, content and sender, by their names on the wire."""
+"""A message's optional fields besides chat, content and sender, by their names on the wire."""
 
 
 def beside(event: object) -> dict[str, Any]:
-    """Return the optional fields of a message that the platform told; empty for other events."""
+    """Return the optional fields that the platform sent with a message; empty for other events."""
     return {name: value for name in BESIDE if (value := getattr(event, name, None)) is not None}
 
 
@@ -112,9 +112,9 @@ class Press(Generic[V_co]):
     """A click on an inline button that has ``cb_data``.
 
     Attributes:
-        value: the button's data; `pressed(Take)` and `Buttons.pressed` decode it to what was put in.
-        message_id: the message that the button hangs under.
-        callback_id: goes back in `AnswerCallback`, once.
+        value: the button's data. `pressed(Take)` and `Buttons.pressed` decode the data to the original value.
+        message_id: message with the button.
+        callback_id: id for `AnswerCallback`, which may answer once.
     """
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)
@@ -125,7 +125,7 @@ class Press(Generic[V_co]):
 
     @property
     def on(self) -> Sent:
-        """Return the message that the button hangs under, for `edit` and `delete`."""
+        """The message with the button, for `edit` and `delete`."""
         return Sent(self.chat_id, self.message_id)
 
 
@@ -144,9 +144,9 @@ class Submission:
     """A filled form.
 
     Attributes:
-        values: pairs of field name and text, in the order in which they came; names may repeat.
-        message_id: the message that the form hangs under.
-        callback_id: present on some app versions.
+        values: pairs of field name and text, in the received order; names may repeat.
+        message_id: message with the form.
+        callback_id: sent by some app versions; else None.
     """
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)
@@ -157,18 +157,18 @@ class Submission:
 
     @property
     def on(self) -> Sent:
-        """Return the message that the form hangs under."""
+        """The message with the form, for `edit` and `delete`."""
         return Sent(self.chat_id, self.message_id)
 
     def get(self, name: str) -> str | None:
-        """Return the last value of this name, or None."""
+        """Return the last value with the name `name`, or None."""
         return next((value for key, value in reversed(self.values) if key == name), None)
 
 
 @final
 @guarded
 class InvoiceCallback:
-    """A hint that an invoice was paid, **or** that paying it failed: the bytes are the same."""
+    """A hint that an invoice was paid, **or** that paying it failed: both send the same bytes."""
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)
     invoice_id: InvoiceId = attrs.field(converter=as_invoice_id)
@@ -186,10 +186,10 @@ class PayCallback:
     """A hint that an in-app payment succeeded or failed (interface section 6).
 
     Attributes:
-        message_id: the message whose button was pressed, if told.
-        status: the platform's word, such as ``error``; the word for success is not documented.
-        code: 1000 to 1006, if told.
-        charge_url: with code 1000, where the user can top up. Never sent on without a check.
+        message_id: message with the pressed button, or None.
+        status: the platform's status word, such as ``error``; the word for success is not documented.
+        code: 1000 to 1006, or None.
+        charge_url: with code 1000, the address where the user can top up. Never sent on without a check.
     """
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)
@@ -204,12 +204,12 @@ class PayCallback:
 @final
 @guarded
 class UnknownEvent:
-    """An event of a type that this version doesn't know, or whose ``data`` it can't read.
+    """An event of a type unknown to this version, or with ``data`` unreadable as its type.
 
     Attributes:
-        type: as it came.
-        data: as it came, as text.
-        reason: why it could not be read as its type, or empty for an unknown type.
+        type: received type.
+        data: received data, as text.
+        reason: why ``data`` is unreadable; empty for an unknown type.
     """
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)

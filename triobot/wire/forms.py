@@ -1,4 +1,4 @@
-"""Native forms (interface section 2.11): fields of seven types, and the values that come back."""
+"""Native forms (interface section 2.11): fields of seven types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import LocalProtocolError
 from .rules import check_text, check_tuple, is_one_of, is_optional_text, is_text
 
 Option: TypeAlias = tuple[str, str]
-"""An option's value, and the label that is seen."""
+"""An option's value and visible label."""
 
 
 def _options(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -31,7 +31,7 @@ def _options(instance: object, attribute: attrs.Attribute[Any], value: object) -
 @final
 @guarded
 class TextField:
-    """One line of text; `value` is what stands in it at first (gap 12)."""
+    """One line of text; `value` is the initial text (gap 12)."""
 
     name: str = attrs.field(validator=is_text())
     label: str = attrs.field(validator=is_text())
@@ -41,7 +41,7 @@ class TextField:
 @final
 @guarded
 class TextArea:
-    """Several lines of text; `value` is what stands in it at first (gap 12)."""
+    """Several lines of text; `value` is the initial text (gap 12)."""
 
     name: str = attrs.field(validator=is_text())
     label: str = attrs.field(validator=is_text())
@@ -51,7 +51,7 @@ class TextArea:
 @final
 @guarded
 class Radio:
-    """One of several options, all of them in sight."""
+    """A choice of one option, with all options visible."""
 
     name: str = attrs.field(validator=is_text())
     label: str = attrs.field(validator=is_text())
@@ -61,7 +61,7 @@ class Radio:
 @final
 @guarded
 class Select:
-    """One of several options, in a list that opens."""
+    """A choice of one option from a drop-down list."""
 
     name: str = attrs.field(validator=is_text())
     label: str = attrs.field(validator=is_text())
@@ -71,7 +71,7 @@ class Select:
 @final
 @guarded
 class Checkbox:
-    """Yes or no; comes back as ``true`` when ticked."""
+    """Yes or no; a ticked box returns ``true``."""
 
     name: str = attrs.field(validator=is_text())
     label: str = attrs.field(validator=is_text())
@@ -80,7 +80,7 @@ class Checkbox:
 @final
 @guarded
 class Inbuilt:
-    """A code reader of the app."""
+    """The app's barcode or QR code reader."""
 
     name: str = attrs.field(validator=is_text())
     label: str = attrs.field(validator=is_text())
@@ -90,7 +90,7 @@ class Inbuilt:
 @final
 @guarded
 class Submit:
-    """The button that sends the form; it has no name."""
+    """The button that sends the form; has no name."""
 
     label: str = attrs.field(validator=is_text())
 

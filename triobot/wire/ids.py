@@ -1,8 +1,8 @@
-"""The platform's identifiers, each a type of its own, checked at the door (interface section 2.1).
+"""The platform's identifiers, one type each, checked where they enter (interface section 2.1).
 
-A `ChatId` is what events carry. A `Recipient` is whatever an operation may be addressed to: a chat id, a
-member's phone number, or a group in either spelling. Callback, invoice and reference ids are opaque: they
-go back exactly as they came.
+A `ChatId` identifies an event's chat. A `Recipient` identifies an operation's chat: by chat id, by a member's
+phone number, or by a group's name in either spelling. Callback, invoice and reference ids are opaque and are
+sent back unchanged.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from ..errors import LocalProtocolError
 from .rules import check_integer, check_text
 
 ChatId = NewType("ChatId", int)
-"""A chat with one user, or a group's; unique per service."""
+"""Id of a private chat or a group; unique within a service."""
 
 PhoneNumber = NewType("PhoneNumber", str)
-"""International, with a leading plus sign. Never the key of a conversation: its chat has an id too."""
+"""International, with a leading plus sign. Never a conversation's key, since the chat also has an id."""
 
 GroupName = NewType("GroupName", str)
-"""The service's identifier with ``@`` before it (as clients send it) or after it (as the interface says)."""
+"""The service's identifier, with ``@`` before it as clients send it, or after it as in the interface."""
 
 Recipient: TypeAlias = ChatId | PhoneNumber | GroupName
 
 SenderId = NewType("SenderId", int)
-"""The person, the same in every chat; differs from the id of the private chat."""
+"""Id of a user, the same in every chat; differs from the private chat's id."""
 
 MessageId = NewType("MessageId", int)
 CallbackId = NewType("CallbackId", str)
@@ -40,10 +40,10 @@ _OPAQUE: Final = re.compile(r"[\x21-\x7e]{1,512}", re.ASCII)
 
 
 def as_chat_id(value: int | str) -> ChatId:
-    """Check a chat id: an integer of at most 18 digits, or that in ASCII digits.
+    """Check a chat id: an integer of at most 18 digits, or an integer in ASCII digits.
 
     Raises:
-        LocalProtocolError: it is neither.
+        LocalProtocolError: `value` is neither.
     """
     if type(value) is int and -(10**18) < value < 10**18:
         return ChatId(value)
@@ -53,10 +53,10 @@ def as_chat_id(value: int | str) -> ChatId:
 
 
 def as_recipient(value: int | str) -> Recipient:
-    """Check whom an operation is addressed to: a chat id, ``+98912...``, ``@group`` or ``group@``.
+    """Check an operation's recipient: a chat id, ``+98912...``, ``@group`` or ``group@``.
 
     Raises:
-        LocalProtocolError: it is none of these.
+        LocalProtocolError: `value` is none of these.
     """
     if type(value) is int and -(10**18) < value < 10**18:
         return ChatId(value)
@@ -73,7 +73,7 @@ def as_recipient(value: int | str) -> Recipient:
 
 
 def as_sender_id(value: int | str) -> SenderId:
-    """Check a person's id, which has the shape of a chat id."""
+    """Check a user's id, in the format of a chat id."""
     try:
         return SenderId(as_chat_id(value))
     except LocalProtocolError as error:
@@ -81,7 +81,7 @@ def as_sender_id(value: int | str) -> SenderId:
 
 
 def as_message_id(value: int | str) -> MessageId:
-    """Check a message's id: a non-negative integer, or that in ASCII digits."""
+    """Check a message's id: a non-negative integer, or one in ASCII digits."""
     if type(value) is int and 0 <= value < 10**18:
         return MessageId(value)
     number = int(value) if isinstance(value, str) and _CHAT.fullmatch(value) else value
@@ -90,12 +90,12 @@ def as_message_id(value: int | str) -> MessageId:
 
 
 def as_optional_message_id(value: int | str | None) -> MessageId | None:
-    """Check a message's id, which may be absent."""
+    """Check a message's id, or None."""
     return None if value is None else as_message_id(value)
 
 
 def as_callback_id(value: str) -> CallbackId:
-    """Check a press's id: opaque printable ASCII."""
+    """Check a callback id: opaque printable ASCII."""
     return CallbackId(_opaque("callback_id", value))
 
 

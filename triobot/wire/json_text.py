@@ -1,9 +1,9 @@
-"""JSON text to values, strictly: what passes here can be stored, encoded again and read by any program.
+"""Strict JSON readers: an accepted value can be stored, encoded again and read by any program.
 
-Refused, always as `ValueError`: what is no JSON, NaN and infinities (also as ``1e999``), integers beyond the
-range of a double, a name that an object has twice (some readers take the first, some the last), and nesting
-so deep that a later reader would run out of stack; and lone surrogates, but by `read_mended`: what people
-typed arrives with a sign in their place.
+Refused, always with `ValueError`: invalid JSON, NaN and infinities (also as ``1e999``), integers beyond the
+range of a double, repeated names in an object (some readers use the first value, some the last), and nesting
+deeper than a later reader's stack allows. Lone surrogates are refused, too, except by `read_mended`, which
+replaces them: users' texts must arrive.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _BOM: Final = b"\xef\xbb\xbf"
 DEEPEST: Final = 32
 LONGEST_INTEGER: Final = 309  # digits; the largest double has as many
 
-# The bytes of one character, decoded with `surrogateescape`, are one character of which a part is missing.
+# With `surrogateescape`, one undecodable character becomes one or more surrogates; replace them together.
 _SURROGATE: Final = re.compile("[\udcc2-\udcf4][\udc80-\udcbf]{1,2}|[\ud800-\udfff]")
 
 MENDED: Final = "\N{REPLACEMENT CHARACTER}"
-"""What stands in the place of half a character."""
+"""Replacement for a broken character."""
 
 
 def mend(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 can't carry, so that the text can be stored and sent."""
+    """Replace lone surrogates, which UTF-8 can't encode, so that the text can be stored and sent."""
     return text if text.isascii() else _SURROGATE.sub(MENDED, text)
 
 
 def read_mended(text: str, *, whole: str = "") -> JsonValue:
-    """Decode JSON text in which a string may be broken: it is mended, and all else is as for `read_json`.
+    """Decode JSON text as `read_json` does, but replace lone surrogates in strings.
 
     Args:
-        whole: what an object has under this name is never mended.
+        whole: name of an object's entry that must have no lone surrogates: its value is not mended.
 
     Raises:
         ValueError: as `read_json`.
@@ -54,10 +54,10 @@ def read_mended(text: str, *, whole: str = "") -> JsonValue:
 
 
 def read_json(text: str | bytes) -> JsonValue:
-    """Decode JSON text, or bytes in UTF-8.
+    """Decode JSON text, or JSON bytes in UTF-8.
 
     Raises:
-        ValueError: it is no JSON, or JSON that some later reader could not read.
+        ValueError: invalid JSON, or JSON that another reader might refuse.
     """
     try:
         decoded = text if isinstance(text, str) else text.removeprefix(_BOM).decode()
@@ -72,7 +72,7 @@ def read_object(text: str | bytes) -> dict[str, JsonValue]:
     """Decode a JSON object.
 
     Raises:
-        ValueError: as `read_json`, or it is another value.
+        ValueError: as `read_json`, or the value is no object.
     """
     value = read_json(text)
     if isinstance(value, dict):
@@ -97,12 +97,12 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError("holds what is not a number")
 
 
-# Made once: `json.loads` with settings of its own makes one for every text.
+# Created once: `json.loads` with options creates a decoder for each text.
 _STRICT: Final = json.JSONDecoder(parse_int=_integer, parse_constant=_no_number, object_pairs_hook=_object)
 
 
 def _check(value: JsonValue) -> None:
-    # With a list of its own in place of recursion, so that it needs no stack.
+    # With a list instead of recursion: deep nesting can't exhaust the stack.
     waiting: list[tuple[JsonValue, int]] = [(value, 1)]
     while waiting:
         item, depth = waiting.pop()
@@ -124,4 +124,4 @@ def _check(value: JsonValue) -> None:
 
 def _check_text(text: str) -> None:
     if not text.isascii():
-        text.encode()  # UnicodeEncodeError, which is a ValueError, for half of a surrogate pair
+        text.encode()  # raises UnicodeEncodeError, a ValueError, for a lone surrogate

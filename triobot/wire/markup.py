@@ -1,8 +1,8 @@
-"""Keyboards, under the text field and under a message, and the JSON text that they and forms travel as.
+"""Reply keyboards, inline keyboards, and the JSON text of keyboards and forms.
 
-Interface sections 2.9 and 2.10. These are the wire's values; authors build them from
-`triobot.Keyboard` and `triobot.Buttons`. Keyboards and forms travel as the JSON text of one form field; the
-ways there and back are at the end.
+Interface sections 2.9 and 2.10. Authors build these values with `triobot.Keyboard` and `triobot.Buttons`. On
+the wire, a keyboard or form is the JSON text of one form field; encoders and decoders are at the end of this
+module.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ V = TypeVar("V")
 @final
 @guarded
 class Key:
-    """One button of a reply keyboard: `value` arrives as a text message, `label` is what is seen."""
+    """A button of a reply keyboard: `label` is shown, and a click sends `value` as a text message."""
 
     value: str = attrs.field(validator=is_text())
     label: str = attrs.field(validator=is_text())
@@ -65,10 +65,10 @@ def _is_key_rows(instance: object, attribute: attrs.Attribute[Any], value: objec
 @final
 @guarded
 class ReplyKeyboard:
-    """Keys in place of the text field; no rows at all removes the keyboard (gap 10).
+    """Keys that replace the text field. A keyboard without rows removes the present one (gap 10).
 
     Attributes:
-        once, selective: passed on when given; the interface doesn't say what they do (gap 9).
+        once, selective: sent if not None; the interface doesn't define their meaning (gap 9).
     """
 
     rows: tuple[tuple[Key, ...], ...] = attrs.field(validator=_is_key_rows)
@@ -79,7 +79,7 @@ class ReplyKeyboard:
 @final
 @guarded
 class CallbackButton:
-    """A click sends the bot an event with `data`; it stays until its message is edited or deleted."""
+    """A button that sends an event with `data` at each click, until its message is edited or deleted."""
 
     text: str = attrs.field(validator=is_text())
     data: str = attrs.field(validator=is_text())
@@ -94,7 +94,7 @@ def _is_address(instance: object, attribute: attrs.Attribute[Any], value: object
 @final
 @guarded
 class LinkButton:
-    """A click opens `url`."""
+    """A button that opens `url`."""
 
     text: str = attrs.field(validator=is_text())
     url: str = attrs.field(validator=_is_address)
@@ -109,7 +109,7 @@ class LinkButton:
 @final
 @guarded
 class PayButton:
-    """A click pays in place (interface section 2.4); `amount` is in `currency`, rials by default."""
+    """A button that pays in place (interface section 2.4); `amount` is in `currency`, rials by default."""
 
     text: str = attrs.field(validator=is_text())
     amount: int = attrs.field(validator=is_amount)
@@ -210,28 +210,28 @@ def _object(fields: Mapping[str, JsonValue]) -> str:
 
 
 def decode_reply_keyboard(text: str) -> ReplyKeyboard:
-    """Read ``reply_keyboard``.
+    """Decode ``reply_keyboard``.
 
     Raises:
-        RemoteProtocolError: with ``reply_keyboard`` as its field.
+        RemoteProtocolError: its `field` is ``reply_keyboard``.
     """
     return _read("reply_keyboard", text, _reply_keyboard)
 
 
 def decode_inline_keyboard(text: str) -> InlineKeyboard:
-    """Read ``inline_keyboard``.
+    """Decode ``inline_keyboard``.
 
     Raises:
-        RemoteProtocolError: with ``inline_keyboard`` as its field.
+        RemoteProtocolError: its `field` is ``inline_keyboard``.
     """
     return _read("inline_keyboard", text, _inline_keyboard)
 
 
 def decode_form_fields(text: str) -> Form:
-    """Read ``form``.
+    """Decode ``form``.
 
     Raises:
-        RemoteProtocolError: with ``form`` as its field.
+        RemoteProtocolError: its `field` is ``form``.
     """
     return _read("form", text, _form)
 
@@ -278,7 +278,7 @@ def _read_button(value: JsonValue) -> InlineButton:
     amount = value["amount"]
     return PayButton(
         text,
-        # Some clients write the amount as text.
+        # Some clients send the amount as text.
         int(amount) if isinstance(amount, str) and is_digits(amount) else cast("int", amount),
         _text(value, "ref_id"),
         cast("Currency", value.get("currency")),

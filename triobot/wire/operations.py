@@ -1,7 +1,7 @@
-"""What we ask of the platform (interface section 4): one frozen class an operation.
+"""Requests to the platform (interface section 4): one frozen class per operation.
 
-`Operation[R]` carries the type of its result and nothing else, so that
-``await platform.perform(SendMessage(...))`` is known to be a `Sent`.
+`Operation[R]` only declares the type of the result, so that type checkers infer `Sent` for ``await
+platform.perform(SendMessage(...))``.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Operation(Generic[R_co]):
-    """The sealed base of all operations; `R_co` is the type of the platform's answer.
+    """Base class of all operations; `R_co` is the type of the result.
 
     Attributes:
-        path: appended to the base URL.
-        traits: what else holds for each of its values.
+        path: path of the request below the base URL.
+        traits: common properties of the class's operations.
     """
 
     __slots__ = ()
@@ -70,7 +70,7 @@ class Operation(Generic[R_co]):
 
 
 def check_content(field: str, value: object) -> None:
-    """Refuse what is no content, and text that is empty."""
+    """Check that a value is content and, if text, not empty."""
     if isinstance(value, str):
         check_text(field, value)
     elif not isinstance(value, CONTENT_CLASSES):
@@ -78,12 +78,12 @@ def check_content(field: str, value: object) -> None:
 
 
 def _is_content(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if type(value) is not str or not value or not value.isascii():  # the usual text passes all checks
+    if type(value) is not str or not value or not value.isascii():  # fast path for the usual text
         check_content("data", value)
 
 
 def _are_below(instance: SendMessage, attribute: attrs.Attribute[Any], value: object) -> None:
-    """Check all that hangs below a message: at most of them nothing does."""
+    """Check keyboards and form together: most messages have none of them."""
     if instance.reply_keyboard is not None:
         check_is_a("reply_keyboard", instance.reply_keyboard, ReplyKeyboard)
     if instance.inline_keyboard is not None:
@@ -95,9 +95,9 @@ def _are_below(instance: SendMessage, attribute: attrs.Attribute[Any], value: ob
 @final
 @guarded
 class SendMessage(Operation[Sent]):
-    """Send text, media, a contact or a location (interface section 4.3). Never repeatable by itself.
+    """Send text, media, a contact or a location (interface section 4.3). Never repeated by itself.
 
-    Media must have its descriptor before this is encoded.
+    Media must have a descriptor before this operation is encoded.
     """
 
     path: ClassVar[str] = "sendMessage"
@@ -120,7 +120,7 @@ def _is_new_content(instance: object, attribute: attrs.Attribute[Any], value: ob
 class EditMessage(Operation[None]):
     """Replace a message's content, its inline keyboard, or both. Repeatable.
 
-    The interface requires ``data``; none is accepted with a keyboard, for those who know (gap 7).
+    The interface requires ``data``, but an edit of the keyboard alone is allowed here (gap 7).
     """
 
     path: ClassVar[str] = "editMessage"
@@ -143,7 +143,7 @@ class EditMessage(Operation[None]):
 @final
 @guarded
 class DeleteMessage(Operation[None]):
-    """Delete a message of ours. Repeatable: deleting what is gone is answered 200."""
+    """Delete a message of the bot. Repeatable: deleting a deleted message is answered 200."""
 
     path: ClassVar[str] = "deleteMessage"
     traits: ClassVar[Traits] = Traits(read_nothing, "chat", repeat="freely", word="delete")
@@ -170,9 +170,9 @@ class SendAction(Operation[None]):
 @final
 @guarded
 class AnswerCallback(Operation[None]):
-    """Answer a press: a tooltip, or an alert. Repeatable, and worth nothing when late.
+    """Answer a press with a tooltip or an alert. Repeatable; useless when late.
 
-    The interface requires `text`; the empty text ends the waiting state without a word (gap 8).
+    The interface requires `text`; an empty text only ends the button's waiting state (gap 8).
     """
 
     path: ClassVar[str] = "answerCallback"
@@ -189,9 +189,9 @@ class AnswerCallback(Operation[None]):
 @final
 @guarded
 class Upload(Operation[Descriptor]):
-    """Hand over a file's bytes; the descriptor that comes back may be sent often. Repeatable.
+    """Upload a file's bytes; the returned descriptor may be sent often. Repeatable.
 
-    What the platform does with the keyboards is not shown (gap 38): a message that shows some has its own.
+    The keyboards' effect is not documented (gap 38); a message's visible keyboards are sent with the message.
     """
 
     path: ClassVar[str] = "upload"
@@ -212,10 +212,10 @@ class Upload(Operation[Descriptor]):
     def of(
         cls, media: Media, reply: ReplyKeyboard | None = None, inline: InlineKeyboard | None = None
     ) -> Upload:
-        """Return the upload that a media value still needs, with these keyboards.
+        """Return the upload of a media value's source, with the keyboards `reply` and `inline`.
 
         Raises:
-            LocalProtocolError: the platform has it already.
+            LocalProtocolError: the media has a descriptor: it was uploaded already.
         """
         if isinstance(media.source, Descriptor):
             raise LocalProtocolError("source", "has been uploaded already")
@@ -230,10 +230,11 @@ def _is_expiry(instance: object, attribute: attrs.Attribute[Any], value: object)
 @final
 @guarded
 class CreateInvoice(Operation[InvoiceCreated]):
-    """Ask a user for money through the wallet page (interface section 4.1). **Never** repeated by itself.
+    """Request money from a user through the wallet page (interface section 4.1). **Never** repeated by
+    itself.
 
     Attributes:
-        amount: in rials, or in `currency` when that is given (outside the interface).
+        amount: in rials, or in `currency` if given (outside the interface).
         expire_time: seconds from 300 to 604,800 (outside the interface; gap 13).
     """
 
@@ -252,7 +253,7 @@ class CreateInvoice(Operation[InvoiceCreated]):
 @final
 @guarded
 class VerifyInvoice(Operation[PaymentState]):
-    """Capture a paid invoice. What is not captured within its hour goes back to the user."""
+    """Capture a paid invoice. Money that is not captured within an hour returns to the user."""
 
     path: ClassVar[str] = "invoice/verify"
     traits: ClassVar[Traits] = Traits(read_payment_state, "invoice", "invoice_id", "never", money=True)
@@ -264,7 +265,7 @@ class VerifyInvoice(Operation[PaymentState]):
 @final
 @guarded
 class InquireInvoice(Operation[PaymentState]):
-    """Ask where an invoice stands; captures nothing."""
+    """Request an invoice's payment state; captures nothing."""
 
     path: ClassVar[str] = "invoice/inquiry"
     traits: ClassVar[Traits] = Traits(read_payment_state, "invoice", "invoice_id", "freely", money=True)
@@ -288,7 +289,7 @@ class VerifyPayment(Operation[PaymentState]):
 @final
 @guarded
 class InquirePayment(Operation[PaymentState]):
-    """Ask where an in-app payment stands; captures nothing."""
+    """Request an in-app payment's state; captures nothing."""
 
     path: ClassVar[str] = "payment/inquiry"
     traits: ClassVar[Traits] = Traits(read_payment_state, "payment", "ref_id", "freely", money=True)
@@ -310,9 +311,11 @@ OPERATIONS: Final = (
     VerifyPayment,
     InquirePayment,
 )
-"""Those of the interface."""
+"""All operations of the interface."""
 
 
 def repeatable(operation: Operation[object]) -> bool:
-    """Return whether an operation may be repeated if its outcome is unknown: twice is as good as once."""
+    """Whether an operation may be repeated after an unknown outcome, because a second run has no further
+    effect.
+    """
     return operation.traits.repeat == "freely"

@@ -1,4 +1,4 @@
-"""What the platform answers, as values, and how each is read (interface section 4)."""
+"""The platform's answers as values, and their readers (interface section 4)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .rules import JsonValue, check_integer, is_a, is_digits, their_fault
 @final
 @guarded
 class Sent:
-    """A message of ours: what `send` returns, and `edit` and `delete` take.
+    """A message of the bot: returned by `send`, accepted by `edit` and `delete`.
 
     Attributes:
-        id: None if the platform took the message, and its answer named no id that can be read.
+        id: None if the platform accepted the message but its answer contains no readable id.
     """
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
@@ -36,11 +36,11 @@ class Sent:
 
     @property
     def message_id(self) -> MessageId:
-        """Return the id, for code that can't do without it.
+        """The message's id, never None.
 
         Raises:
-            RemoteProtocolError: the platform named none; so the message can't be edited or deleted. The
-                platform's fault.
+            RemoteProtocolError: the platform's answer contained no id, so the message can't be edited or
+                deleted. The platform's fault.
         """
         if self.id is None:
             raise RemoteProtocolError(
@@ -52,7 +52,7 @@ class Sent:
 @final
 @guarded
 class InvoiceCreated:
-    """An invoice's id, to be kept: its callback and its verification name it."""
+    """A new invoice's id; the invoice's callback and verification use it, so the id must be stored."""
 
     id: InvoiceId = attrs.field(converter=as_invoice_id)
 
@@ -65,12 +65,12 @@ def _is_captured(instance: PaymentState, attribute: attrs.Attribute[int | None],
 @final
 @guarded
 class PaymentState:
-    """The answer of verify and inquiry.
+    """Answer to a verify or an inquiry.
 
     Attributes:
-        verified: the platform's word was ``verified``; else it was ``error``, which means "not paid as far
-            as the platform says now" and nothing stronger.
-        amount: what was captured; always there when verified.
+        verified: whether the platform answered ``verified``. The other answer, ``error``, only means that the
+            platform regards it as not paid now.
+        amount: captured amount; always present if verified.
     """
 
     verified: bool = attrs.field(validator=is_a(bool))
@@ -80,20 +80,20 @@ class PaymentState:
 @final
 @guarded
 class Answer:
-    """The JSON of an operation outside the interface, unread; None for an empty body."""
+    """The decoded JSON answer of an operation outside the interface; None for an empty body."""
 
     value: JsonValue = attrs.field(repr=False)
 
 
-# --- from the operation, the answer's JSON, and its bytes
+# --- result readers: (operation, decoded answer, answer's bytes)
 
 
 def read_nothing(operation: object, answer: JsonValue, body: bytes) -> None:
-    """Return nothing: whatever the answer says, the operation has taken effect."""
+    """Return None: after a 2xx the operation has taken effect, so the answer's content is ignored."""
 
 
 def read_sent(operation: Any, answer: JsonValue, body: bytes) -> Sent:
-    """Read the message's id. A message was sent even if nothing can be read."""
+    """Read the message's id. For an unreadable answer the id is None, since the message was sent."""
     id = answer.get("id") if isinstance(answer, dict) else None
     try:
         number = as_message_id(id) if isinstance(id, int | str) else None
@@ -103,7 +103,6 @@ def read_sent(operation: Any, answer: JsonValue, body: bytes) -> Sent:
 
 
 def read_invoice_created(operation: object, answer: JsonValue, body: bytes) -> InvoiceCreated:
-    """Read the invoice's id."""
     id = _fields(answer).get("id")
     if isinstance(id, bool) or not isinstance(id, int | str):
         raise RemoteProtocolError("id", "must be text or an integer")
@@ -112,7 +111,6 @@ def read_invoice_created(operation: object, answer: JsonValue, body: bytes) -> I
 
 
 def read_payment_state(operation: object, answer: JsonValue, body: bytes) -> PaymentState:
-    """Read where a payment stands."""
     fields = _fields(answer)
     status, amount = fields.get("status"), fields.get("amount")
     if status != "verified" and status != "error":
@@ -128,13 +126,13 @@ def read_payment_state(operation: object, answer: JsonValue, body: bytes) -> Pay
 
 
 def read_descriptor(operation: object, answer: JsonValue, body: bytes) -> Descriptor:
-    """Read what stands for an uploaded file."""
+    """Read the descriptor of an uploaded file."""
     with their_fault("descriptor"):
         return Descriptor.from_object(_fields(answer))
 
 
 def read_answer(operation: object, answer: JsonValue, body: bytes) -> Answer:
-    """Take the JSON as it is."""
+    """Return the decoded JSON without interpreting it."""
     if not body.strip():
         return Answer(None)
     try:

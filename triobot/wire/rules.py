@@ -1,6 +1,6 @@
-"""The checks that the wire's values share, each with an error that names the field and the rule.
+"""Validators shared by the wire's value classes; their errors name the field and the rule.
 
-No I/O, no state. A value that exists has passed its checks, so code that receives one never checks again.
+No I/O, no state. A value's constructor checks it, so code that receives a value never checks again.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from ..errors import LocalProtocolError, RemoteProtocolError
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
-# attrs offers no narrower type that both type checkers accept for a field of any type.
+# attrs has no narrower type that both type checkers accept for a field of any type.
 Validator: TypeAlias = Callable[[Any, "Attribute[Any]", Any], None]
 
-# The platform's numbers travel through JSON readers that hold them as doubles; beyond this they would change.
+# JSON readers may store numbers as doubles; a larger integer would change.
 LARGEST_INTEGER: Final = 2**53 - 1
 
 _DIGITS: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 def is_digits(text: str) -> bool:
-    """Return whether `text` is 1 to 18 ASCII digits: `int` would take ``"۱۲"``, ``"1_2"``, ``" 12"``, too."""
+    """Whether `text` is 1 to 18 ASCII digits. (`int` would also accept ``"۱۲"``, ``"1_2"`` and ``" 12"``.)"""
     return _DIGITS.fullmatch(text) is not None
 
 
 def check_text(field: str, value: object, *, empty: bool = False) -> str:
-    """Refuse what is not text, is empty, or holds a lone surrogate, which UTF-8 can't carry."""
+    """Check that a value is text, not empty unless `empty`, and without lone surrogates, which UTF-8 can't
+    encode.
+    """
     if type(value) is not str and not isinstance(value, str):
         raise LocalProtocolError(field, "must be text")
     if not value and not empty:
@@ -45,14 +47,14 @@ def check_text(field: str, value: object, *, empty: bool = False) -> str:
 
 
 def check_tuple(field: str, value: object) -> tuple[object, ...]:
-    """Refuse what is not a tuple."""
+    """Check that a value is a tuple."""
     if not isinstance(value, tuple):
         raise LocalProtocolError(field, "must be a tuple")
     return cast("tuple[object, ...]", value)
 
 
 def check_integer(field: str, value: object, *, least: int, most: int = LARGEST_INTEGER) -> None:
-    """Refuse what is not an integer between the bounds; True and 1.0 are not integers here."""
+    """Check that a value is an integer within the bounds; True and 1.0 are refused."""
     if type(value) is not int:
         raise LocalProtocolError(field, "must be an integer")
     if not least <= value <= most:
@@ -60,14 +62,14 @@ def check_integer(field: str, value: object, *, least: int, most: int = LARGEST_
 
 
 def check_is_a(field: str, value: object, *types: type) -> None:
-    """Refuse what is of none of these classes."""
+    """Check that a value is an instance of one of `types`."""
     if not isinstance(value, types):
         names = " or ".join(kind.__name__ for kind in types)
         raise LocalProtocolError(field, f"must be {names}")
 
 
 def check_word(field: str, value: object, *words: str) -> None:
-    """Refuse what is not one word of a closed list."""
+    """Check that a value is one of `words`."""
     if value not in words:
         raise LocalProtocolError(field, f"must be one of {', '.join(words)}")
 
@@ -83,18 +85,18 @@ def is_text(*, empty: bool = False) -> Validator:
 
 
 def is_optional_text(instance: object, attribute: Attribute[Any], value: object) -> None:
-    """Validate, for attrs, text that may be absent, but not empty."""
+    """attrs validator: None or a text that is not empty."""
     if value is not None:
         check_text(attribute.name, value)
 
 
 def is_amount(instance: object, attribute: Attribute[Any], value: object) -> None:
-    """Validate, for attrs, an amount of money: an integer of at least 1 that a double holds exactly."""
+    """attrs validator for an amount of money: an integer of at least 1 that a double stores exactly."""
     check_integer(attribute.name, value, least=1)
 
 
 def is_a(*types: type) -> Validator:
-    """Return an attrs validator for a value of one of these classes."""
+    """Return an attrs validator for an instance of one of `types`."""
 
     def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
         check_is_a(attribute.name, value, *types)
@@ -103,7 +105,7 @@ def is_a(*types: type) -> Validator:
 
 
 def is_optional(validator: Validator) -> Validator:
-    """Return an attrs validator for a value that may be None."""
+    """Return an attrs validator that accepts None, and checks other values with `validator`."""
 
     def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
         if value is not None:
@@ -113,7 +115,7 @@ def is_optional(validator: Validator) -> Validator:
 
 
 def is_one_of(*words: str) -> Validator:
-    """Return an attrs validator for one word of a closed list."""
+    """Return an attrs validator for one of `words`."""
 
     def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
         check_word(attribute.name, value, *words)
@@ -122,26 +124,28 @@ def is_one_of(*words: str) -> Validator:
 
 
 def compact_json(value: JsonValue) -> str:
-    """Return the JSON text of a value: no spaces, raw UTF-8, no NaN."""
+    """Encode a value as JSON text: no spaces, raw UTF-8, no NaN."""
     return _COMPACT.encode(value)
 
 
-# Made once: `json.dumps` with settings of its own makes one for every value.
+# Created once: `json.dumps` with options creates an encoder for each value.
 _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 @final
 class their_fault:
-    """Reports a rule that the block's value breaks as the fault of whatever sent the value's parts.
+    """Context manager that converts a `LocalProtocolError` of the block into the remote side's fault.
+
+    Use it where received parts are put into a value class, whose constructor raises `LocalProtocolError`.
 
     Args:
-        field: the sender's name for it; None when the value's own name for the field is the same.
+        field: name of the field in the received data; None if the value class uses the same name.
 
     Raises:
-        RemoteProtocolError: in place of a `LocalProtocolError`.
+        RemoteProtocolError: instead of a `LocalProtocolError`.
     """
 
-    # Not a generator: entering one costs three times as much, for each id of each event.
+    # A class, not a generator: entering a generator costs three times as much, for each id of each event.
     __slots__ = ("_field",)
 
     def __init__(self, field: str | None = None) -> None:

@@ -1,7 +1,7 @@
-"""What holds for each operation of a class, said once where the class is declared.
+"""Common properties of an operation class's operations, declared once with the class.
 
-Code that writes, reads, orders, repeats or shows operations asks for this, and names a class only where it
-needs more.
+Code that encodes, decodes, orders, repeats or shows operations uses these properties, and checks for a class
+only where it needs more.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ ReadResult: TypeAlias = "Callable[[Any, JsonValue, bytes], Any]"
 
 _TOLD: Final = "told"
 OUTSIDE: Final[Mapping[str, object]] = {"outside": True}
-"""The metadata of a field that the interface doesn't list."""
+"""Metadata of a field that the interface doesn't list."""
 
 
 @final
 @guarded
 class Traits:
-    """What holds for each operation of a class.
+    """Common properties of the operations of one class.
 
     Attributes:
-        result: gives the result of an operation from the JSON of its answer, and that answer's bytes.
-        lane: those in an equal lane go one after the other; ``chat`` is what a chat's people see. None: an
-            operation that waits for no other.
-        number: the field by which such lanes differ; "" for its chat.
-        repeat: whether an attempt that may have taken effect is followed by another: ``freely``, because
-            twice is as good as once; ``as chosen`` by `OnUnknown`; ``never``.
-        late: it is worth something when late; else the first attempt is the last.
-        money: it asks about money, for which the ledger has a schedule.
-        word: short, for people; "" for its path.
+        result: reader that makes the result from the operation, the answer's decoded JSON and the answer's
+            bytes.
+        lane: kind of lane: operations of the same lane are sent one after the other. ``chat`` is for
+            everything that a chat's users see. None: no lane, the operation waits for no other.
+        number: name of the operation's field that distinguishes lanes of one kind; "" for the chat id.
+        repeat: whether an attempt that may have taken effect is repeated. ``freely``: yes, a second run has
+            no further effect. ``as chosen``: the setting `OnUnknown` decides. ``never``: no.
+        late: whether a late attempt is still useful; if not, there is only one attempt.
+        money: whether the operation concerns money; the ledger schedules its attempts.
+        word: short name for people; "" for the path.
     """
 
     result: ReadResult
@@ -50,17 +51,17 @@ class Traits:
 
 
 def told(*names: str) -> Mapping[str, object]:
-    """Return the metadata of a field with these names on the wire, be they several or none."""
+    """Return the metadata of a field with these names on the wire; none or several are possible."""
     return {_TOLD: names}
 
 
 def names_of(kind: type[object]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the fields of an operation's class in the interface's order, each with its names on the wire."""
+    """Yield an operation class's field names in the interface's order, each with its names on the wire."""
     for field in attrs.fields(cast("Any", kind)):
         yield field.name, field.metadata.get(_TOLD, (field.name,))
 
 
 def promised(kind: type[object]) -> tuple[str, ...]:
-    """Return the names on the wire that the interface lists."""
+    """Return the names on the wire that the interface lists for an operation class."""
     outside = {field.name for field in attrs.fields(cast("Any", kind)) if field.metadata == OUTSIDE}
     return tuple(name for field, names in names_of(kind) if field not in outside for name in names)

@@ -1,6 +1,6 @@
-"""Operations outside the interface, known from public clients only: they may not exist any more.
+"""Operations outside the interface, known only from public clients. The platform may have removed them.
 
-Each answers whatever the platform sends, unread (`Answer`). None of them is used by triobot itself.
+Each returns the platform's answer uninterpreted (`Answer`). triobot itself uses none of them.
 """
 
 from __future__ import annotations
