@@ -1,1 +1,1 @@
-"""Alarms: what rings until somebody looks, and whom it tells."""
+"""Alarms: store them, log them, and send them to the author's hook and to people."""

@@ -1,8 +1,8 @@
-"""Alarms: what an operator should know, said once an hour a thing, in the log and to the author's hook.
+"""Store and log alarms, and call the author's hook, at most once an hour for each kind and key.
 
-Each is a row of the store, so that it outlives the process that raised it: the hook is called at least once,
-and again every hour until an operator has acknowledged it, or what it warned of is over. One that tells of
-something that happened, and lasts no longer, is told once.
+Each alarm is a row of the store, so it survives the process. The hook is called at least once for each alarm,
+and again every hour until an operator has acknowledged it or its state is over. For an alarm about an event,
+which has no duration, the hook is not called again.
 """
 
 from __future__ import annotations
@@ -39,32 +39,33 @@ _REMEMBERED: Final = 10_000
 _RECENT: Final = 100
 
 IsOver: TypeAlias = Callable[[AlarmKind, str, float], Awaitable[bool]]
-"""Tells whether the cause of an alarm of this kind and key, raised so many seconds ago, is gone.
+"""Returns whether the cause of an alarm with this kind and key is gone; the number is the seconds since it
+was last raised.
 
-True only if that is known.
+True only if that is certain.
 """
 
 
 @final
 class AlarmBell:
-    """Takes alarms from anywhere, without waiting, and passes each kind and key on once an hour at most.
+    """Accepts alarms without waiting, and reports each kind and key at most once an hour.
 
-    What goes wrong again next week is news; ten thousand forged callbacks are one. When more than 64 wait to
-    be stored, further ones are only logged.
+    An hour makes one alarm of ten thousand forged callbacks, and a new one of the same failure next week. If
+    more than 64 alarms wait for the store, further ones are only logged.
 
     Args:
-        hook: the author's.
-        at_once: told before that, without waiting; must not raise.
+        hook: the author's hook.
+        at_once: called with each reported alarm before the hook, without waiting; must not raise.
     """
 
     def __init__(self, hook: OnAlarm | None, at_once: RaiseAlarm | None = None) -> None:
         self._hook = hook
         self._at_once = at_once
         self._rung: dict[tuple[AlarmKind, str], float] = {}
-        # When each was raised last, and how often.
+        # For each alarm: the last time that it was raised, and how often.
         self._recent: dict[tuple[AlarmKind, str], tuple[float, int]] = {}
         self._queue: deque[Alarm] = deque()
-        # What the store could not take, for those that tell people.
+        # Alarms that the store could not save, for the couriers.
         self._unstored: dict[tuple[AlarmKind, str], AlarmRow] = {}
         self._listeners: list[Callable[[], None]] = []
         self._news = trio.Event()
@@ -82,14 +83,14 @@ class AlarmBell:
             log.warning("the store is behind: this alarm is in the log only")
 
     def pass_on(self, alarm: Alarm) -> bool:
-        """Pass on an alarm whose row is stored already; False if that was done within the hour."""
+        """Report an alarm whose row is already stored. Return False if it was reported within the hour."""
         now = trio.current_time()
         what = (alarm.kind, alarm.key)
         self._remember(alarm, now)
         if what in self._rung and now < self._rung[what] + _QUIET_SECONDS:
             if self._at_rest:
-                self._news.set()  # nothing was open: somebody has acknowledged it, and it is news again
-            # Else somebody may have, since the last look.
+                self._news.set()  # no alarm was open: it was acknowledged, and is to be reported again
+            # Otherwise an operator may have acknowledged it since the last check.
             self._look_by = self._looked_at + _LOOK
             self._pause.deadline = min(self._pause.deadline, self._look_by)
             return False
@@ -104,15 +105,15 @@ class AlarmBell:
         return True
 
     def unstored(self) -> Sequence[AlarmRow]:
-        """Return the alarms that the store could not take, and that are not known to be over."""
+        """Return the alarms that the store could not save, except those known to be over."""
         return list(self._unstored.values())
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have this called when an alarm was raised or is over; it must not wait or raise."""
+        """Register a callback for raised and ended alarms; it must not wait or raise."""
         self._listeners.append(listener)
 
     def has_rung(self, kind: AlarmKind, key: str) -> bool:
-        """Return whether this alarm was raised in this run, and has not ended since."""
+        """Whether this alarm was raised in this run, and has not ended since."""
         return (kind, key) in self._rung
 
     def _remember(self, alarm: Alarm, now: float) -> None:
@@ -122,17 +123,18 @@ class AlarmBell:
         self._recent[alarm.kind, alarm.key] = now, times + 1
 
     async def keep_telling(self, store: Store, clock: WallClock, is_over: IsOver | None = None) -> None:
-        """Store alarms and call the hook, one alarm at a time, until cancelled; its errors are logged.
+        """Store alarms and call the hook, one alarm at a time, until cancelled. The hook's errors are logged.
 
-        Every five minutes, `is_over` is asked of each alarm that warns of a state; without it none ends by
-        itself. Five minutes old at least, so that a state which comes and goes is one alarm; and no sooner
-        after the start, when an earlier run's have had time to be raised again.
+        Every five minutes, `is_over` is called for each alarm about a state; without `is_over`, no alarm ends
+        by itself. An alarm must be five minutes old, so that a state that comes and goes is one alarm. The
+        first check is five minutes after the start, so that the alarms of an earlier run can be raised again
+        first.
         """
         began = trio.current_time()
         while True:
             self._news, self._at_rest = trio.Event(), False
             self._looked_at = trio.current_time()
-            # Others may put alarms in that the store is shared with.
+            # Other processes that share the store may add alarms.
             self._look_by = math.inf if store.news is None else self._looked_at + _AGAIN
             try:
                 try:
@@ -140,7 +142,7 @@ class AlarmBell:
                     if is_over is not None and trio.current_time() >= began + _LOOK:
                         await self._end_what_is_over(store, clock, is_over)
                 finally:
-                    # Before the hook, which may take its time.
+                    # Before the hook, which may be slow.
                     for listener in self._listeners:
                         listener()
                 pause = await self._tell(store, clock)
@@ -156,7 +158,7 @@ class AlarmBell:
             try:
                 await store.commit(KeepAlarm(alarm.kind, alarm.key, alarm.text, clock.now()))
             except StoreError:
-                # What is wrong may be the store itself: then the hook hears of it without a row.
+                # The store itself may be the problem: then call the hook without a row.
                 self._queue.popleft()
                 if len(self._unstored) < _WAITING:
                     now = clock.now()
@@ -165,14 +167,14 @@ class AlarmBell:
                 await self._call(alarm)
                 raise
             self._queue.popleft()
-        for what, row in list(self._unstored.items()):  # the store takes something again
+        for what, row in list(self._unstored.items()):  # the store can write again
             await store.commit(KeepAlarm(row.kind, row.key, row.text, row.last))
             del self._unstored[what]
 
     async def _end_what_is_over(self, store: Store, clock: WallClock, is_over: IsOver) -> None:
         found = await store.alarms.open(kinds=tuple(STATES), limit=_MOST_STATES)
         rows: dict[tuple[AlarmKind, str], AlarmRow] = {(row.kind, row.key): row for row in found}
-        # Of some there is no row: an operator has acknowledged it, or the store could not take it.
+        # Some alarms have no row: an operator has acknowledged them, or the store could not save them.
         lasting = [what for what in self._recent if what[0] in STATES]
         for what in dict.fromkeys((*rows, *lasting)):
             kind, key = what
@@ -184,8 +186,8 @@ class AlarmBell:
             if quiet < _LOOK or not await is_over(kind, key, quiet):
                 continue
             if self._recent.get(what) != recent:
-                continue  # it was raised again meanwhile
-            # Forgotten first: what is raised from here on is stored behind this.
+                continue  # raised again meanwhile
+            # Remove first: an alarm that is raised from here on is stored after the acknowledgement.
             self._recent.pop(what, None)
             self._rung.pop(what, None)
             self._unstored.pop(what, None)
@@ -194,7 +196,7 @@ class AlarmBell:
                 await store.commit(AcknowledgeAlarms((kind,), key, clock.now()))
 
     async def _tell(self, store: Store, clock: WallClock) -> float:
-        """Tell what is open and has not been told for an hour; returns how long to wait."""
+        """Call the hook for open alarms not reported for an hour. Return the seconds until the next round."""
         failed = False
         for row in await store.alarms.open(told_before=clock.now() - _HOUR, limit=_PAGE):
             if row.told is not None:
@@ -210,9 +212,9 @@ class AlarmBell:
         kinds = {*(row.kind for row in rows), *(kind for kind, _ in self._recent)}
         if kinds & STATES or len(rows) == _PAGE:
             return _LOOK
-        # What is no state is only told again, and what happened once isn't even that.
+        # An alarm about no state is only repeated, and one about an event not even that.
         told = [row.told or 0 for row in rows if row.kind not in EVENTS or row.last > (row.told or 0)]
-        # Some minutes after the hour, so that those told one after the other are told together.
+        # Some minutes after the hour, so that alarms reported one after the other are next reported together.
         return max(min(told) + _HOUR - clock.now(), 0) / 1000 + _LOOK if told else math.inf
 
     async def _call(self, alarm: Alarm) -> bool:
@@ -223,7 +225,7 @@ class AlarmBell:
             with limit:
                 await self._hook(alarm)
         except BaseException as raised:
-            # Not its text: that is the author's, and may hold the password of a mail server.
+            # Don't log the error's text: it is the author's, and may contain a mail server's password.
             error = contained_in_task(raised)
             log.error("the alarm hook failed: %s", kind_of(error))  # noqa: TRY400
             log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))

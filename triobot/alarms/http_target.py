@@ -1,4 +1,4 @@
-"""An alarm's signed HTTP POST, by httpx: loaded for a bot whose settings name an address."""
+"""Alarms by signed HTTP POST, with httpx; imported only if a bot's settings name an address."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @final
 class HttpTarget:
-    """An address that takes a POST of JSON, signed with a secret that it shares with us.
+    """An address that receives alarms as a POST of JSON, signed with a shared secret.
 
-    ``Triobot-Signature: t=SECONDS,v1=HEX`` holds the HMAC-SHA256 of ``SECONDS.BODY``: who checks the time,
-    too, takes no old request for a new one. Redirects are not followed. A user and a password in the address
-    are sent as HTTP's own (Basic).
+    ``Triobot-Signature: t=SECONDS,v1=HEX`` contains the HMAC-SHA256 of ``SECONDS.BODY``. A receiver that also
+    checks the time can refuse replayed requests. Redirects are not followed. A user and a password in the
+    address are sent as HTTP Basic authentication.
 
     Args:
-        url: https, or http to this machine; it may hold a secret.
-        secret: the key.
+        url: https address, or http to this machine; may contain a secret.
+        secret: key of the signature.
 
     Raises:
-        ConfigError: the address is none.
+        ConfigError: `url` is invalid.
     """
 
     name = "url"
@@ -49,7 +49,7 @@ class HttpTarget:
         self._secret = secret
 
     async def tell(self, news: AlarmNews) -> None:
-        """POST it."""
+        """Send `news` as a POST."""
         body = json.dumps({"id": news.id, **attrs.asdict(news)}).encode()
         at = str(news.at // 1000)
         digest = hmac.digest(self._secret.reveal().encode(), f"{at}.".encode() + body, "sha256").hex()
@@ -58,6 +58,6 @@ class HttpTarget:
         request = next(self._auth.auth_flow(request))
         async with new_transport() as transport:
             answer = await transport.handle_async_request(request)
-            await answer.aclose()  # its body is of no interest, however long it is
+            await answer.aclose()  # the answer's body is ignored, however long
         if not answer.is_success:
             raise TargetError(f"it answered {answer.status_code}")

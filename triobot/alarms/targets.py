@@ -1,9 +1,9 @@
-"""Brings alarms to people: by a signed HTTP POST (`http_target`), or into a chat of the bot itself.
+"""Send alarms to people: by a signed HTTP POST (`http_target`), or into a chat of the bot itself.
 
-Each target has a task of its own, so that one that fails or is slow delays nothing else. The task compares
-the alarms that are open with those that its target has been told of, which is kept in the store: so each is
-told once, through restarts, again by rule while it lasts, and once more when it is over. What was told and
-could not be noted before a kill is told again.
+Each target has its own task, so that a failing or slow target delays nothing else. The task compares the open
+alarms with the target's marks: the alarms already sent, kept in the store. So each alarm is sent once, even
+over restarts, then repeated as configured while it lasts, and once more when it is over. An alarm that was
+sent but not yet recorded before a kill is sent again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log: Final = logging.getLogger("triobot.alarms")
 
 UNTOLD: Final[AlarmKind] = "alarm_untold"
 TOLD: Final = "alarms_told "
-"""What the names of the settings begin with that say what a target was told; the target's name follows."""
+"""Prefix of the settings that store the alarms sent to a target; the target's name follows."""
 
 _LOOK: Final = 300.0
 _NOT_YET: Final = 1.0
@@ -50,22 +50,23 @@ What: TypeAlias = tuple[AlarmKind, str]
 
 
 class TargetError(Exception):
-    """A target did not take what it was told; the text holds no secret."""
+    """A target refused an alarm; the text contains no secret."""
 
 
 class NotYetError(Exception):
-    """A target can't be told before the bot works; nothing is wrong with it."""
+    """A target that works only while the bot works can't send yet; no failure."""
 
 
 @final
 @guarded
 class AlarmNews:
-    """What a target is told.
+    """A message to a target about an alarm.
 
     Attributes:
-        bot: its name.
-        text: what is at risk, until when, and what to do; empty when it is over.
-        at, first, last: now, and when it was raised first and last, in wall milliseconds.
+        bot: the bot's name.
+        text: what is at risk, until when, and what to do; empty when the alarm is over.
+        at, first, last: now, and when the alarm was first and last raised, in wall-clock milliseconds.
+        count: how often the alarm was raised.
     """
 
     happened: Happened
@@ -80,20 +81,20 @@ class AlarmNews:
 
     @property
     def id(self) -> str:
-        """Return the same for all that is told of one alarm, from its first time to its end."""
+        """Id of the alarm, the same in all its messages from its first time to its end."""
         told = f"{self.bot}\n{self.kind}\n{self.key}\n{self.first}"
         return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
     @property
     def line(self) -> str:
-        """Return in one line what happened."""
+        """The event and the alarm's kind and key, in one line."""
         key = self.key if self.key.isprintable() else ascii(self.key)
         word = {"raised": "ALARM", "repeated": "ALARM, still", "resolved": "over"}[self.happened]
         return f"[{self.bot}] {word}: {self.kind} {key}"
 
     @property
     def words(self) -> str:
-        """Return all of it for a person."""
+        """The whole message for a person."""
         if self.happened == "resolved":
             return self.line
         many = f" (said {self.count} times)" if self.count > 1 else ""
@@ -102,23 +103,22 @@ class AlarmNews:
 
 
 class Target(Protocol):
-    """Where alarms are told.
+    """A receiver of alarms.
 
     Attributes:
         name: for logs and alarms; no secret.
     """
 
     @property
-    def name(self) -> str:
-        """Return what it is called."""
-        ...
+    def name(self) -> str: ...
 
     async def tell(self, news: AlarmNews) -> None:
-        """Tell it; return once it has taken it.
+        """Send an alarm; return once the receiver has accepted it.
 
         Raises:
-            NotYetError: it is asked again soon, and nobody is told.
-            Exception: it has not. Of anything but a `TargetError` only the class is logged.
+            NotYetError: try again soon, and raise no alarm about this target.
+            Exception: the receiver did not accept it. For exceptions other than `TargetError` only the class
+                is logged.
         """
         ...
 
@@ -128,8 +128,8 @@ class ChatTarget:
     """A chat of the bot itself.
 
     Args:
-        chat: its number.
-        outbox: returns where the bot sends; None while it doesn't work.
+        chat: chat id.
+        outbox: returns the bot's outbox; None while the bot doesn't work.
     """
 
     name = "chat"
@@ -139,7 +139,7 @@ class ChatTarget:
         self._outbox = outbox
 
     async def tell(self, news: AlarmNews) -> None:
-        """Send it as a message."""
+        """Send `news` as a message."""
         if (outbox := self._outbox()) is None:
             raise NotYetError
         words = news.words
@@ -149,7 +149,12 @@ class ChatTarget:
 @final
 @guarded
 class _Mark:
-    """What a target was told of an alarm: of which, since when, and when last."""
+    """The last message sent to a target about an alarm.
+
+    Attributes:
+        first: when the alarm was first raised, which tells it from a later alarm of the same key.
+        told: time of the last message.
+    """
 
     first: int
     told: int
@@ -157,17 +162,17 @@ class _Mark:
 
 @final
 class Courier:
-    """Tells one target of all alarms.
+    """Sends all alarms to one target.
 
     Args:
         bot: the bot's name.
-        unstored: the alarms that the store could not take.
-        repeat: after so many milliseconds an alarm that lasts is told again; None: never.
-        raise_alarm: told when the target fails.
-        cover: takes secrets out of a text.
+        unstored: returns the alarms that the store could not save.
+        repeat: milliseconds after which an open alarm is sent again; None: never.
+        raise_alarm: called when the target fails.
+        cover: replaces the secrets in a text.
 
     Attributes:
-        works: whether the target took what it was told last.
+        works: whether the target accepted the last message.
     """
 
     def __init__(
@@ -197,15 +202,14 @@ class Courier:
 
     @property
     def name(self) -> str:
-        """Return the target's name."""
         return self._target.name
 
     def wake(self) -> None:
-        """Look soon: an alarm was raised, or is over. Never waits."""
+        """Check the alarms soon: an alarm was raised or is over. Never waits."""
         self._news.set()
 
     async def run(self) -> None:
-        """Tell until cancelled."""
+        """Send alarms until cancelled."""
         again = _FIRST_AGAIN
         loaded = False
         while True:
@@ -219,12 +223,12 @@ class Courier:
                 await trio.sleep(_NOT_YET)
                 continue
             except _FailedError:
-                # Not at once when there is news: that would be told in vain, too.
+                # Wait even if there are new alarms: the target would fail for them, too.
                 await trio.sleep(again)
                 again = min(2 * again, _LONGEST_AGAIN)
                 continue
             except StoreError:
-                more = True  # looked at again a minute later
+                more = True  # checked again a minute later
             again = _FIRST_AGAIN
             if more:
                 await trio.sleep(_FIRST_AGAIN)
@@ -233,7 +237,7 @@ class Courier:
                 await self._news.wait()
 
     async def _round(self) -> bool:
-        """Tell what is due; return whether more of it is, since there was too much for once."""
+        """Send the due messages, at most `_AT_ONCE`. Return whether more are due."""
         try:
             rows: Sequence[AlarmRow] | None = await self._store.alarms.open(limit=_MOST)
         except StoreError:
@@ -250,16 +254,16 @@ class Courier:
         return len(due) > _AT_ONCE
 
     def _due(self, stored: Sequence[AlarmRow] | None) -> Iterator[tuple[Happened, AlarmRow]]:
-        """Yield what is to be told; nothing is known to be over where the store can't be read."""
+        """Yield the due messages. If the store can't be read (`stored` is None), no alarm counts as over."""
         now = self._clock.now()
         recent = [row for row in self._unstored() if row.kind in STATES or now - row.last < _HOUR]
         rows: dict[What, AlarmRow] = {(row.kind, row.key): row for row in (*recent, *(stored or ()))}
-        rows.pop((UNTOLD, self.name), None)  # it would be told once it isn't true any more
+        rows.pop((UNTOLD, self.name), None)  # the target would get this alarm only once it is no longer true
         for what, mark in list(self._marks.items()):
             if stored is None or what in rows:
                 continue
             if what[0] in EVENTS:
-                del self._marks[what]  # nothing is over: a person has seen it
+                del self._marks[what]  # an event has no end: an operator has acknowledged its alarm
                 continue
             kind, key = what
             yield "resolved", AlarmRow(kind, key, "", mark.first, now, 0)
@@ -294,7 +298,7 @@ class Courier:
         except NotYetError:
             raise
         except Exception as error:
-            # Other texts than ours may hold the address, and that a secret.
+            # Texts of other exceptions may contain the address, which may contain a secret.
             why = str(error) if isinstance(error, TargetError) else type(error).__name__
             if self.works:
                 self.works = False
@@ -315,11 +319,11 @@ class Courier:
 
 
 class _FailedError(Exception):
-    """The target did not take it."""
+    """The target did not accept a message."""
 
 
 @reading("what the store keeps of alarms that were told")
 def _read(text: str | None) -> dict[What, _Mark]:
     marks = cast("list[tuple[AlarmKind, str, int, int]]", json.loads(text or "[]"))
-    # Of kinds that this version doesn't know nothing can be told.
+    # This version can't describe kinds that it doesn't define.
     return {(kind, key): _Mark(first, told) for kind, key, first, told in marks if kind in ABOUT}

@@ -1,7 +1,8 @@
-"""HTTP in: the platform's events, from the socket into the store.
+"""The webhook: receives the platform's events over HTTP and stores them.
 
-Read it in the order in which an event passes: `serving` (our own listener) or `app` (hypercorn and Quart), of
-which neither loads the other; `endpoint` (checks each request), `exchange` and `answers` (one request),
-`inbox` (the event).
-`limits` holds every bound, `secrets` compares the secret in the path, `kept_secrets` are the store's.
+Read the modules in the order in which an event passes them. `serving` (triobot's own listener) or `app`
+(hypercorn and Quart) receives the request; neither imports the other. `endpoint` checks each request;
+`exchange` and `answers` define a request's reading and its answers. `inbox` stores the event. `limits`
+defines every limit, `secrets` compares the secret in the path, and `kept_secrets` reads and renews the
+secrets in the store.
 """

@@ -1,6 +1,6 @@
-"""Every answer of the webhook: a status and a few bytes. None of them names the software or the bot.
+"""The webhook's answers: each a status and a few bytes. No answer names the software or the bot.
 
-What never became an event is counted here as well.
+The counters of refused requests are here, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 @final
 @guarded
 class Response:
-    """One answer: its status, body and headers."""
+    """An answer's status, body and headers."""
 
     status: int
     body: bytes = b""
@@ -37,18 +37,18 @@ GET_ONLY: Final = Response(405, b"GET only\n", (*_TEXT, (b"allow", b"GET, HEAD")
 
 
 def try_later(seconds: int) -> Response:
-    """Return a 503 whose ``Retry-After`` is this number of seconds."""
+    """Return a 503 answer with ``Retry-After: seconds``."""
     return Response(503, b"try later\n", (*_TEXT, (b"retry-after", str(seconds).encode())))
 
 
 @final
 @guarded
 class Readiness:
-    """Whether events are taken and handled, and the named states that it follows from.
+    """Whether the bot accepts and handles events, and the states that decide it.
 
     Attributes:
-        ready: decides between 200 and 503.
-        states: such as ``{"store": "ok", "outbox": "held"}``; for the operator alone.
+        ready: whether ``/readyz`` answers 200; else 503.
+        states: named states, such as ``{"store": "ok", "outbox": "held"}``; shown to the operator only.
     """
 
     ready: bool
@@ -56,10 +56,11 @@ class Readiness:
 
 
 def readiness_answer(readiness: Readiness) -> Response:
-    """Return 200 if ready, otherwise 503; and whether this process stands by, and takes events all the same.
+    """Return 200 if ready, otherwise 503. The body of a 200 tells a standby, which also accepts events, from
+    a working process.
 
-    The other states stay out of it: behind a proxy every request comes from this machine, so that strangers
-    can't be told from the operator.
+    The answer omits the other states: behind a proxy every request comes from this machine, so strangers and
+    the operator can't be distinguished.
     """
     headers = (*_TEXT, (b"cache-control", b"no-store"))
     if not readiness.ready:
@@ -71,17 +72,17 @@ def readiness_answer(readiness: Readiness) -> Response:
 @final
 @attrs.define(kw_only=True)
 class TrafficCounters:
-    """Requests that were refused before the inbox saw them, and answers that were lost.
+    """Counts of requests that were refused before the inbox, and of lost answers.
 
     Attributes:
-        unknown_path: no secret, or a wrong one; a rise means that secrets are being guessed.
-        wrong_method: the right secret, but no POST.
+        unknown_path: no secret, or a wrong one; a rise means that someone is guessing secrets.
+        wrong_method: the right secret, but another method than POST.
         too_long: a body beyond the limit; each may be a lost event.
-        bad_framing: two different lengths, or anything else that breaks HTTP's rules.
-        too_slow: a body that was not complete in time; each may be a lost event.
-        truncated: a sender that left in the middle of a body.
-        overloaded: too many bytes in hand; each may be a lost event.
-        unanswered: events that are stored, but whose 200 was not fully written.
+        bad_framing: two different lengths, or another violation of HTTP.
+        too_slow: an incomplete body at the time limit; each may be a lost event.
+        truncated: the sender closed the connection in the middle of a body.
+        overloaded: too many bytes of bodies in memory; each may be a lost event.
+        unanswered: the event is stored, but its 200 was not fully written.
     """
 
     unknown_path: int = 0

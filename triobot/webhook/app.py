@@ -1,12 +1,13 @@
-"""The stock lane's webhook: a quart-trio application, by itself or under a prefix of a site; and hypercorn.
+"""The webhook as a quart-trio application, alone or under a prefix of a site; and a hypercorn server for it.
 
-Quart dispatches each request to one route, reads its body and writes its answer. Three things a view can't
-know or do, and `_Passage` does them between the server and Quart. It keeps the path, which is the secret, out
-of Quart and of the server's access log. It doesn't pass on that a sender has left: Quart would cancel the
-view, in the middle of a commit. And it knows whether the answer was written while its sender was there.
+Quart dispatches each request to the single view, reads the body and writes the answer. `_Passage`, between
+the server and Quart, does three things that a view can't do. It hides the path, which contains the secret,
+from Quart and from the server's access log. It delays the sender's disconnect, since Quart would cancel the
+view in the middle of a commit. And it finds out whether the sender was still connected when the answer was
+written.
 
-The application is the bot's own in a site as well, so that the site's limits and ``before_request`` hooks
-don't turn the platform away.
+Within a site, the webhook remains a separate application, so that the site's limits and ``before_request``
+hooks can't refuse the platform.
 """
 
 from __future__ import annotations
@@ -49,18 +50,20 @@ _PASSAGE: Final = "triobot.passage"
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 
 FindEndpoint: TypeAlias = Callable[[str], Endpoint | None]
-"""Returns the endpoint for a path below the prefix, or None while there is none: then the answer is 503."""
+"""Finds the endpoint for a path below the prefix. It returns None while there is no endpoint; the answer is
+then 503.
+"""
 
 
 def build_app(find: FindEndpoint, prefix: str = "") -> QuartTrio:
-    """Make an application that is the webhook and nothing else.
+    """Make an application that serves only the webhook.
 
-    It answers ``POST /<secret>``, ``GET /healthz`` and ``GET /readyz`` under the prefix; whatever else gets
-    the same 404. Its lifespan is Quart's own: attach ``before_serving`` and ``after_serving`` to it as to any
-    other.
+    It answers ``POST /<secret>``, ``GET /healthz`` and ``GET /readyz`` under the prefix, and every other path
+    with the same 404. The application's lifespan is Quart's, so ``before_serving`` and ``after_serving`` work
+    as usual.
     """
     app = QuartTrio("triobot", static_folder=None)
-    # The view has limits of its own, for every format the same.
+    # The endpoint applies its own limits, the same for every body format.
     for name in ("MAX_CONTENT_LENGTH", "BODY_TIMEOUT", "RESPONSE_TIMEOUT"):
         app.config[name] = None
     _declare_routes(app, find)
@@ -73,7 +76,7 @@ def build_app(find: FindEndpoint, prefix: str = "") -> QuartTrio:
             await _refuse_websocket(scope, receive, send, find(""))
         else:
             passage = _Passage(scope, prefix, receive, send)
-            # In place: servers write their access log from this very mapping, after the answer.
+            # In place: servers write their access log from the same mapping after the answer.
             _hide_path(scope, passage.path)
             inner = cast("HTTPScope", {**scope, "root_path": "", _PASSAGE: passage})
             try:
@@ -86,10 +89,10 @@ def build_app(find: FindEndpoint, prefix: str = "") -> QuartTrio:
 
 
 def mount_endpoint(app: QuartTrio, prefix: str, find: FindEndpoint) -> None:
-    """Put a webhook that comes and goes into an existing application, under a prefix of its own.
+    """Mount a webhook in an existing application under `prefix`. `find` may return None while no bot runs.
 
     Raises:
-        ConfigError: the prefix is empty, or not made of plain segments.
+        ConfigError: the prefix is empty, or contains anything but plain segments.
     """
     if not _PREFIX.fullmatch(prefix):
         raise ConfigError("the webhook's prefix must look like /bot: it can't share a site's root")
@@ -106,8 +109,9 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: FindEndpoint) -> None:
 
 def _declare_routes(app: QuartTrio, find: FindEndpoint) -> None:
     async def webhook(_: object = None) -> Response:
-        """Answer one request; what no route takes comes here too, such as a method that HTTP doesn't know."""
-        # Itself: through its proxy, which looks for the context anew, each use of it is ten calls.
+        """Answer any request; also the error handler for requests without a route, such as unknown methods."""
+        # Use the request itself: each access through Quart's proxy looks up the context, which costs ten
+        # calls.
         proxy: Any = request
         asked: Request = proxy._get_current_object()
         scope: Any = asked.scope
@@ -121,7 +125,7 @@ def _declare_routes(app: QuartTrio, find: FindEndpoint) -> None:
             await endpoint.respond(passage, passage.path, asked.method, passage.framing)
         return passage.response()
 
-    # Not by a blueprint: Quart looks for the hooks of one at three places of each request.
+    # Not a blueprint: for blueprints, Quart searches hooks at three points of each request.
     for path in (HIDDEN_PATH, ALIVE_PATH, READY_PATH):
         app.add_url_rule(path, view_func=webhook, methods=_METHODS, provide_automatic_options=False)
     for status in (404, 405):
@@ -130,11 +134,11 @@ def _declare_routes(app: QuartTrio, find: FindEndpoint) -> None:
 
 @final
 class _Passage:
-    """One request and its answer on their way through Quart; implements `RequestExchange`.
+    """A request and its answer, between the ASGI server and Quart; implements `RequestExchange`.
 
-    ASGI servers hand a body over through a bounded queue. An application that answers without emptying it can
-    leave the server waiting for ever for room in that queue, and the connection with it. Quart goes on
-    reading until its answer is written; what the view doesn't want is thrown away here.
+    ASGI servers pass a body through a bounded queue. If an application answers without reading the whole
+    body, the server may wait for room in the queue forever, and the connection with it. Quart reads until its
+    answer is written; `receive` discards the bytes that the view doesn't want.
     """
 
     def __init__(
@@ -142,7 +146,7 @@ class _Passage:
     ) -> None:
         self.path = _local_path(scope)[len(prefix) :]
         self.framing = read_framing(scope["headers"], scope["http_version"])
-        # HTTP/2 forbids the header that HTTP/1 closes a connection with.
+        # HTTP/2 forbids the header ``Connection: close``.
         self._closable = scope["http_version"].startswith("1")
         self._receive = receive
         self._send = send
@@ -150,7 +154,7 @@ class _Passage:
         self._wanted = True
         self._left = self._cut = self._written = self._stayed = False
         self._whole = self._over = False
-        # Made where somebody waits, which hardly anybody does.
+        # Created only when a task waits, which is rare.
         self._until_whole: trio.Event | None = None
         self._until_over: trio.Event | None = None
         self._answer: answers.Response | None = None
@@ -161,7 +165,7 @@ class _Passage:
     # --- between the server and Quart
 
     async def receive(self) -> ASGIReceiveEvent:
-        """Return the next part of the body; that the sender has left is told once the answer is over."""
+        """Return the next part of the body. A disconnect is reported only after the answer."""
         if not self._left:
             message = await self._receive()
             if message["type"] != "http.disconnect":
@@ -170,7 +174,7 @@ class _Passage:
                 return message if self._wanted else _nothing_of(message)
             self._left = True
             if not self._whole:
-                # Quart hears of the end of a body, and `read` of what has ended it.
+                # For Quart the body has ended; `read` returns Truncated.
                 self._cut = True
                 self._end_body()
                 return {"type": "http.request", "body": b"", "more_body": False}
@@ -185,13 +189,16 @@ class _Passage:
             self._until_whole.set()
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Pass a part of Quart's answer on. Where the body is unread, wait for its end before the last."""
+        """Send a part of Quart's answer to the server. If the body is unread, wait for its end before the
+        last part.
+        """
         if message["type"] == "http.response.start":
             if self._body_first:
                 await self._wait_for_whole()
-            # The disconnect comes behind the body in the queue: two passes of the scheduler, and Quart has
-            # read it. Not after the answer: a sender that closes its connection with each request has read
-            # the answer and left by then, and its next equal event would be taken for a repetition.
+            # A disconnect follows the body in the server's queue, and Quart has read it after two passes of
+            # the scheduler. Don't check after the answer: a sender that opens a connection per request may
+            # have read the answer and disconnected by then, and its next equal event would count as a
+            # repetition.
             await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()
             self._stayed = not self._left
@@ -199,7 +206,7 @@ class _Passage:
         if message["type"] == "http.response.body":
             last = not message.get("more_body", False)
             if not last and not message["body"]:
-                return  # of an answer without a body
+                return  # an empty part, of an answer without a body
         if last and self._closes and not self._body_first:
             await self._wait_for_whole()
         if self._answer is not None:
@@ -209,7 +216,8 @@ class _Passage:
             self._let_go()
 
     async def _wait_for_whole(self) -> None:
-        # Closing before the sender has written all would reset the connection and take the answer with it.
+        # Closing before the sender has written everything would reset the connection, and the sender would
+        # lose the answer.
         if not self._whole:
             self._until_whole = trio.Event()
             with trio.move_on_after(self._linger):
@@ -221,7 +229,7 @@ class _Passage:
             self._until_over.set()
 
     def end(self) -> None:
-        """Tell whether the answer was written while its sender was there."""
+        """Report to the endpoint whether the answer was written while the sender was connected."""
         self._let_go()
         if self._told is not None:
             self._told(self._written and self._stayed)
@@ -247,7 +255,9 @@ class _Passage:
         return self._left
 
     async def answer(self, answer: answers.Response, told: Callable[[bool], None]) -> None:
-        """See `RequestExchange`. It is written once the view has returned; `receive` notices who leaves."""
+        """See `RequestExchange`. Quart writes the answer after the view returns; `receive` detects a
+        disconnect.
+        """
         self._answer, self._told = answer, told
 
     async def refuse(
@@ -256,24 +266,26 @@ class _Passage:
         """See `RequestExchange`.
 
         Args:
-            body_first: throw the body away before the answer, for senders that put another request behind
-                it: hypercorn drops an answer that closes if it finds more to read before that is out.
+            body_first: discard the body before the answer. For senders that send another request behind the
+                body: hypercorn drops a closing answer if it finds more input before the answer is written.
         """
         self._wanted = False
         self._answer, self._closes = answer, unread
-        # Over HTTP/2 hypercorn takes a part of a body behind the answer for an error, and ends with it.
+        # Over HTTP/2, hypercorn treats body data after the answer as an error, and closes the connection.
         self._linger = linger if self._closable else math.inf
         self._body_first = body_first and unread
 
     def response(self) -> Response:
-        """Return what the view answers; nothing of it is sent if the endpoint has no answer."""
+        """Return the view's answer. If the endpoint set no answer, nothing is sent."""
         return _response_of(self._answer or answers.BAD_FRAMING, closes=self._closes and self._closable)
 
 
 @lru_cache(64)
 def _response_of(answer: answers.Response, *, closes: bool) -> Response:
-    """Return an answer as Quart's; the same for all, as the application has no hooks that would change it."""
-    # Quart's own default is a type for HTML.
+    """Convert an answer to a Quart response. Shared by all requests: the application has no hooks that change
+    responses.
+    """
+    # Quart's default content type is HTML.
     response = Response(answer.body, answer.status)
     response.headers.clear()
     for name, value in (*answer.headers, (b"content-length", b"%d" % len(answer.body))):
@@ -288,7 +300,7 @@ def _nothing_of(message: ASGIReceiveEvent) -> ASGIReceiveEvent:
 
 
 def read_framing(headers: Iterable[tuple[bytes, bytes]], http_version: str) -> RequestFraming:
-    """Read what a head says of the body; the headers' names are in lower case."""
+    """Read the body's length and type from a request's headers; the headers' names are in lower case."""
     content_type = ""
     lengths: set[bytes] = set()
     encoded = False
@@ -301,7 +313,7 @@ def read_framing(headers: Iterable[tuple[bytes, bytes]], http_version: str) -> R
             encoded = True
     readable = all(_DIGITS.fullmatch(length) for length in lengths)
     length = int(next(iter(lengths))) if len(lengths) == 1 and readable else None
-    # HTTP/1 without either header has no body; HTTP/2 needs neither to have one.
+    # Without either header, an HTTP/1 request has no body, but an HTTP/2 request may have one.
     unread = bool(lengths and length != 0) or encoded or not http_version.startswith("1")
     conflicting = len(lengths) > 1 or not readable or bool(encoded and lengths)
     return RequestFraming(content_type, length, conflicting, unread)
@@ -310,7 +322,7 @@ def read_framing(headers: Iterable[tuple[bytes, bytes]], http_version: str) -> R
 async def _refuse_websocket(
     scope: WebsocketScope, receive: ASGIReceiveCallable, send: ASGISendCallable, endpoint: Endpoint | None
 ) -> None:
-    """Answer a WebSocket's handshake with 404, like any other unknown path."""
+    """Answer a WebSocket handshake with 404, as any unknown path."""
     _hide_path(scope, "")
     await receive()
     if endpoint is None:
@@ -333,7 +345,7 @@ def _hide_path(scope: HTTPScope | WebsocketScope, local: str) -> None:
 
 
 def _is_below(scope: HTTPScope | WebsocketScope, prefix: str) -> bool:
-    """Return whether a request's path is this prefix or below it."""
+    """Whether the request's path is `prefix` or below it."""
     path = _local_path(scope)
     return path == prefix or path.startswith(prefix + "/")
 
@@ -353,32 +365,34 @@ async def serve_stock(
     key: str | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve the webhook until `shutdown` is set, settle as `Limits` say, and answer the requests in hand.
+    """Serve the webhook until `shutdown` is set; then settle as `limits` say, and answer the requests in
+    progress.
 
-    The limits of a request hold as on our own listener, but hypercorn measures a head only while its end is
-    missing. Those of connections don't: hypercorn takes as many as the process may open files.
+    The limits of a request apply as on triobot's own listener, but hypercorn measures only a head that is
+    incomplete. The limits of connections don't apply: hypercorn accepts connections up to the process's limit
+    of open files.
 
     Args:
-        find: the webhook, or those of several bots.
-        binds: where to listen; on all of them or on none.
-        shutdown: set it to stop.
-        certificate: of the server, a PEM file that is read once; None: plain.
-        key: its key, if that is in a file of its own.
-        task_status: is given the addresses, with the ports that the system chose.
+        find: finds the endpoint of a path, for one bot or several.
+        binds: addresses to listen on, all or none.
+        shutdown: event that stops the server.
+        certificate: PEM file of the server's certificate, read once; None: no TLS.
+        key: PEM file of the key, if separate.
+        task_status: receives the addresses, with the ports that the system chose.
 
     Raises:
-        ConfigError: an address can't be listened on; nothing was started.
+        ConfigError: can't listen on an address; nothing was started.
 
     Cancellation: *forceful*, as `triobot.webhook.serving.serve`.
     """
     listeners = await open_listeners(binds, backlog=limits.backlog)
     addresses = [address_of(listener, secured=certificate is not None) for listener in listeners]
     config = Config()
-    # Sockets that are open already: whose a path is, and who may connect there, is looked after in one place.
+    # Pass open sockets to hypercorn: `open_listeners` alone handles a socket path's owner and mode.
     config.bind = [f"fd://{listener.socket.detach()}" for listener in listeners]
     config.certfile, config.keyfile = certificate, key or certificate
     config.accesslog = ACCESS if ACCESS.isEnabledFor(logging.INFO) else None
-    # The application has hidden the path by then.
+    # The path is hidden already.
     config.access_log_format = "%(m)s %(U)s %(s)s %(L)s s"
     config.errorlog = _log
     config.include_server_header = False
@@ -390,7 +404,7 @@ async def serve_stock(
 
     async def wait_settled() -> None:
         await shutdown.wait()
-        # At its own stop hypercorn closes each connection whose request has no whole head yet.
+        # At its own stop, hypercorn closes each connection whose request head is incomplete.
         await trio.sleep(limits.settle_seconds)
 
     async with trio.open_nursery() as nursery:

@@ -1,11 +1,10 @@
-"""The webhook itself: checks each request, hands its event to the inbox, and answers.
+"""The webhook's endpoint: checks each request, passes the event to the inbox, and answers.
 
-The checks come in this order: the secret, the method, the length in the headers, the framing, the body
-itself, the event. A request without the right secret gets the same 404, whatever it asks for, before a byte
-of its body is read.
+The order of the checks: the secret, the method, the length in the headers, the framing, the body, the event.
+Any request without the right secret gets the same 404, before a byte of its body is read.
 
-There are two more pages, for the supervisor of the process. The operator's commands have none: they do not
-belong on a port that strangers reach.
+Two more pages, ``/healthz`` and ``/readyz``, are for the process's supervisor. There are no pages for the
+operator's commands, since strangers reach this port.
 """
 
 from __future__ import annotations
@@ -35,26 +34,26 @@ from .secrets import Secrets
 
 ACCESS: Final = logging.getLogger("triobot.webhook.access")
 HIDDEN_PATH: Final = "/***"
-"""What logs show in place of a path, which may hold the secret or most of it."""
+"""Replacement in logs for a path, which may contain the secret or most of it."""
 
 _GIVEN_UP_EVERY: Final = 0.0025
 LEFT_AFTER: Final = 7.0
-"""Seconds after which a proxy that waits for 6 has asked another process."""
+"""Seconds after which a proxy with a timeout of 6 has sent the request to another process."""
 
 ALIVE_PATH: Final = "/healthz"
 READY_PATH: Final = "/readyz"
 
 
 class Endpoint:
-    """The webhook, whichever server its requests come through.
+    """The webhook, independent of the server.
 
     Args:
-        inbox: takes the events.
-        secrets: the accepted ones.
-        limits: of one request and of all together.
-        readiness: asked for each ``/readyz``; quick, and must not raise.
-        traffic: counts what is refused before the inbox sees it.
-        begins: called at each request in the task of a listener that others use, too.
+        inbox: stores the events.
+        secrets: accepted secrets.
+        limits: limits of a request and of all requests together.
+        readiness: called for each ``/readyz``; must be quick and must not raise.
+        traffic: counters of the requests refused before the inbox.
+        begins: called at the start of each request, in the task of a listener shared by several bots.
     """
 
     def __init__(
@@ -78,22 +77,22 @@ class Endpoint:
         self._later = answers.try_later(limits.retry_seconds)
 
     def count_unknown_path(self) -> None:
-        """Count a request that named no secret of ours, and was answered by the server's own rules."""
+        """Count a request without an accepted secret that the server itself has refused."""
         self._traffic.unknown_path += 1
 
     def accepts(self, path: str) -> bool:
-        """Return whether a path names this webhook's secret."""
+        """Whether `path` contains an accepted secret of this webhook."""
         return self._secrets.matches(path.removeprefix("/"))
 
     async def respond(
         self, exchange: RequestExchange, path: str, method: str, framing: RequestFraming
     ) -> None:
-        """Answer one request.
+        """Answer a request.
 
         Args:
-            path: decoded, without the prefix of a site.
+            path: decoded path, without the prefix of a site.
 
-        Cancellation: *ambiguous*, as `Inbox.accept`; the connection must be closed then.
+        Cancellation: *ambiguous*, as `Inbox.accept`; then close the connection.
         """
         if path in (ALIVE_PATH, READY_PATH):
             await self._refuse(exchange, self._probe(path, method), framing)
@@ -126,7 +125,8 @@ class Endpoint:
         await exchange.refuse(answer, unread=framing.unread, linger=self._limits.linger_seconds)
 
     async def _take_in_turn(self, exchange: RequestExchange, framing: RequestFraming) -> None:
-        # What is not told is taken for the most it may become; many long bodies at once must not add up.
+        # An unknown length counts as the limit: many long bodies at once must not exceed the memory for
+        # bodies.
         size = self._limits.body_bytes if framing.length is None else framing.length
         if self._in_hand + size > self._limits.bodies_bytes:
             self._traffic.overloaded += 1
@@ -147,25 +147,27 @@ class Endpoint:
                 came = trio.current_time()
                 outcome = await self._inbox.accept(framing.content_type, reading.body)
                 if self._inbox.shared and isinstance(outcome, Unwritable):
-                    # A proxy would hand the refusal on, though only this process may be cut off.
+                    # Wait until the proxy has timed out and asked another process: it would pass a refusal on
+                    # to the sender, though perhaps only this process can't write.
                     await trio.sleep_until(came + LEFT_AFTER)
             await exchange.answer(self._answer_to(outcome), partial(self._told, outcome))
         else:
             await self._cut_short(exchange, reading, framing)
 
     async def _cut_short(self, exchange: RequestExchange, why: CutShort, framing: RequestFraming) -> None:
-        """Answer a request of which there is no whole body, and count it."""
+        """Count a request without a whole body, and refuse it if the sender is still connected."""
         match why:
             case TooLong():
                 self._traffic.too_long += 1
                 await self._refuse(exchange, answers.TOO_LONG, framing)
             case TooSlow():
                 self._traffic.too_slow += 1
-                # Thousands may be over together, and come again once they are told: one after the other.
+                # Thousands may time out at once and retry as soon as they are answered: answer one after the
+                # other.
                 async with self._given_up:
                     if self._given_up.statistics().tasks_waiting:
                         await trio.sleep(_GIVEN_UP_EVERY)
-                # It has had its time: waiting for more of it is what is refused.
+                # No lingering: the sender had its time.
                 await exchange.refuse(answers.TOO_SLOW, unread=True, linger=0)
             case Truncated():
                 self._traffic.truncated += 1
@@ -194,5 +196,5 @@ class Endpoint:
 
 
 def endpoint_of(endpoints: Sequence[Endpoint], path: str) -> Endpoint:
-    """Return the webhook whose secret a path names, else the first."""
+    """Return the endpoint with the secret in `path`, or the first endpoint."""
     return next((one for one in endpoints if one.accepts(path)), endpoints[0])

@@ -1,7 +1,7 @@
-"""One request and its answer: reads a bounded body, answers, and tells whether the sender was still there.
+"""A request and its answer: read a bounded body, send an answer, detect a disconnected sender.
 
-`RequestExchange` is what the endpoint needs of a server. `serving` implements it over our own listener, and
-`app` over Quart.
+`RequestExchange` is the endpoint's interface to a server. `serving` implements it for triobot's own listener,
+and `app` for Quart.
 """
 
 from __future__ import annotations
@@ -26,59 +26,59 @@ class Complete:
 @final
 @frozen
 class TooLong:
-    """More than the limit; the rest is unread."""
+    """The body is longer than the limit; the rest is unread."""
 
 
 @final
 @frozen
 class TooSlow:
-    """Not complete in time; the rest is unread."""
+    """The body was incomplete at the time limit; the rest is unread."""
 
 
 @final
 @frozen
 class Truncated:
-    """The sender left in the middle; no answer can reach it."""
+    """The sender disconnected in the middle of the body; no answer can reach it."""
 
 
 @final
 @frozen
 class Malformed:
-    """Its chunks or trailers break HTTP's rules; the listener answers it."""
+    """The body's chunks or trailers violate HTTP; the listener answers."""
 
 
 CutShort: TypeAlias = TooLong | TooSlow | Truncated | Malformed
-"""Why there is no whole body."""
+"""Why the body is not whole."""
 Reading: TypeAlias = Complete | CutShort
 
 
 class RequestExchange(Protocol):
-    """One request and its answer, whichever server it came through."""
+    """A request and its answer, independent of the server."""
 
     async def read(self, *, most: int, seconds: float) -> Reading:
-        """Read the whole body, unless it is longer than `most` bytes or takes longer than `seconds`."""
+        """Read the whole body, or stop after `most` bytes or `seconds`."""
         ...
 
     def has_left(self) -> bool:
-        """Return whether the sender has left, as far as is known."""
+        """Whether the sender is known to have disconnected."""
         ...
 
     async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
-        """Write an answer, after `read`.
+        """Send an answer, after `read`.
 
         Args:
-            told: called with whether the sender was still there when the answer was handed to the kernel.
+            told: called with whether the sender was still connected when the kernel got the answer.
         """
         ...
 
     async def refuse(
         self, answer: Response, *, unread: bool, linger: float, body_first: bool = False
     ) -> None:
-        """Write an answer without wanting the body; close the connection if some of it is `unread`.
+        """Send an answer without reading the body; close the connection if a part of the body is `unread`.
 
         Args:
-            linger: seconds for which what still comes is thrown away.
-            body_first: throw the body away before the answer.
+            linger: seconds during which further received bytes are discarded.
+            body_first: discard the body before the answer.
         """
         ...
 
@@ -86,13 +86,13 @@ class RequestExchange(Protocol):
 @final
 @frozen
 class RequestFraming:
-    """What the headers say of the body.
+    """The body's type and length according to the headers.
 
     Attributes:
-        content_type: as it came, or empty.
-        length: in bytes; None if no header says it.
-        conflicting: the headers give two lengths, or one that can't be read.
-        unread: a body may follow.
+        content_type: received content type; may be empty.
+        length: in bytes; None if no header names it.
+        conflicting: whether the headers name two lengths or an unreadable one.
+        unread: whether a body may follow.
     """
 
     content_type: str

@@ -1,16 +1,17 @@
-"""From a request's body to a durable event: decodes, stores and hands it on, all before it is answered.
+"""Decode a request's body, store the event and pass it to the dispatcher, all before the answer.
 
-When `Inbox.accept` returns, an event is in the store and has been handed on, in the order of the store's
-rows. A body that can't be read is kept as it came and answered 200, since the platform would only send the
-same bytes again. Nothing here knows HTTP: `endpoint` turns an outcome into a status.
+When `Inbox.accept` returns, the event is stored and delivered, in the order of the store's rows. An
+unreadable body is stored unchanged and answered 200, since the platform would only repeat the same bytes.
+This module is independent of HTTP: `endpoint` maps an outcome to a status.
 
-After each answer the store is told. The platform repeats what it got no answer to, and users say the same
-thing twice. An equal event is a repetition only if the earlier one's 200 was not fully written. The store
-therefore notes each answer at once, in a way that outlives the process.
+Each completed answer is recorded in the store. The reason: the platform repeats an event without an answer,
+but users also send the same text twice. An equal event counts as a repetition only if the earlier event's 200
+was not fully written. So the record must survive the process, and is made right after the answer.
 
-A kill may come between an answer and its note, whichever is first. If the note came first, the platform would
-repeat an event that counts as answered, and the event would be handled twice. As the note comes second, the
-worst case is a user who says the same again within a minute and is taken for the platform.
+A kill may come between an answer and its record, in either order of the two. If the record came first, the
+platform would repeat an event that counts as answered, and the event would be handled twice. As the record
+comes second, the worst case is a user who sends the same text again within a minute: the second message
+counts as a repetition.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ _QUIET_SECONDS: Final = 60.0
 @final
 @frozen
 class EventStored:
-    """The event is durable, new or not. Answer 200, then call `Inbox.answered` with this.
+    """The event is durable, new or not. Answer 200, then call `Inbox.answered` with this outcome.
 
     Attributes:
-        repeated: the store had it already; it was not handed on again.
-        key: of the delivery; None if an equal one is a repetition, answered or not.
+        repeated: whether the store already had the event; a repetition was not delivered again.
+        key: key of the delivery; None if an equal delivery is always a repetition, even after an answer.
     """
 
     repeated: bool
@@ -56,13 +57,13 @@ class EventStored:
 @final
 @frozen
 class Unread:
-    """The body can't be read; it is kept as it came. Answer 200."""
+    """The body can't be decoded; it is stored unchanged. Answer 200."""
 
 
 @final
 @frozen
 class NoRoom:
-    """Not stored: too much waits, in this chat or (`whole`) altogether. Answer 503."""
+    """Not stored: too many events of this chat, or of all chats (`whole`), are waiting. Answer 503."""
 
     whole: bool
 
@@ -76,20 +77,20 @@ class Unwritable:
 @final
 @frozen
 class Unreached:
-    """Not stored: the sender has left, and another process may take the event in. Answer 503."""
+    """Not stored: the sender disconnected, and another process may accept the event. Answer 503."""
 
 
 @final
 @frozen
 class Unstorable:
-    """Not stored, and never will be: no store holds such a value. Answer 400."""
+    """Never stored: no store can save such a value. Answer 400."""
 
 
 Outcome: TypeAlias = EventStored | Unread | NoRoom | Unwritable | Unreached | Unstorable
 
 
 class Admits(Protocol):
-    """What takes events in: a store, or the way to one that another process may have.
+    """The inbox's interface to a store, or to a forwarder to the process that has the store.
 
     Raises, from every method that waits: as `triobot.store.Store`.
     """
@@ -102,41 +103,39 @@ class Admits(Protocol):
         beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Awaitable[Acceptance]:
-        """Store an event, unless it is here or there is no room; see `triobot.store.Store.accept`."""
+        """Store an event, unless it is a repetition or over the quota; see `triobot.store.Store.accept`."""
         ...
 
     async def commit(self, kept: KeepRaw, /) -> None:
-        """Keep a request that could not be read."""
+        """Store an undecodable request."""
         ...
 
     def note_answered(self, key: str) -> None:
-        """Note that the 200 of a delivery was fully written; see `triobot.store.Store.note_answered`."""
+        """Record that the 200 of a delivery was fully written; see `triobot.store.Store.note_answered`."""
         ...
 
     async def check(self) -> None:
-        """See whether it can write now."""
+        """Raise StoreError unless the store can write now."""
         ...
 
-    def statistics(self) -> StoreStatistics:
-        """Return where the store stands."""
-        ...
+    def statistics(self) -> StoreStatistics: ...
 
 
 @final
 @attrs.define(kw_only=True)
 class InboxStatistics:
-    """Counts of what has arrived since the start.
+    """Counts of received events since the start.
 
     Attributes:
-        accepted: new events, stored and handed on.
-        repeated: events that the store had already.
-        unread: bodies that could not be read, kept as they came; an event of which only the data could not
-            be read is accepted besides.
-        over_quota_chat: refused, because too much of their chat waits.
-        over_quota_whole: refused, because too much waits altogether.
+        accepted: new events, stored and delivered.
+        repeated: events that the store already had.
+        unread: bodies stored unchanged because they or their ``data`` were undecodable; with undecodable
+            ``data`` the event is also counted as accepted.
+        over_quota_chat: refused, because too many events of the chat were waiting.
+        over_quota_whole: refused, because too many events of all chats were waiting.
         unwritable: refused, because the store could not write.
-        unstorable: refused, because no store holds such a value.
-        undelivered: stored, but handing them on failed; they are in the backlog.
+        unstorable: refused, because no store can save such a value.
+        undelivered: stored, but the delivery raised an error; the events remain in the backlog.
     """
 
     accepted: int = 0
@@ -151,7 +150,7 @@ class InboxStatistics:
 
 @final
 class _BeingStored:
-    """A delivery that is being stored, for others of its key."""
+    """A delivery being stored, for other deliveries with the same key to wait for."""
 
     __slots__ = ("over", "stored")
 
@@ -160,29 +159,29 @@ class _BeingStored:
         self.stored = False
 
     def end(self, *, stored: bool) -> None:
-        """Say what became of it."""
+        """Record the result, and wake the waiting deliveries."""
         self.stored = stored
         self.over.set()
 
 
 @final
 class Inbox:
-    """Makes events durable and hands them on. `run` must be running for as long as `accept` is called.
+    """Stores events and delivers them. `run` must be running while `accept` is called.
 
     Args:
-        store: where events wait.
-        clock: the time of day.
-        quota: how much may wait.
+        store: store of the events.
+        clock: time of day.
+        quota: limits of waiting events.
         deliver: see the attribute.
         alarm: see the attribute.
 
     Attributes:
         alarm: called when the inbox is half full, and when the store can't write.
-        early: stores an event with what it leads to; None: it is stored first.
-        shared: other processes take the same events in. So one whose sender has left is refused: it may have
-            been taken and answered elsewhere since, and forgotten.
-        deliver: called with each new event once it is durable, in the order of the rows' `seq`; quick, and
-            must not raise. None: the event is where it is safe, and is read from there.
+        early: stores an event together with its consequences; None: the event is stored alone.
+        shared: whether other processes accept the same events. Then the endpoint refuses an event whose
+            sender has disconnected: another process may have accepted, answered and forgotten it meanwhile.
+        deliver: called with each new durable event in the order of the rows' `seq`; must be quick and must
+            not raise. None: another part reads the events from the store.
     """
 
     def __init__(
@@ -203,27 +202,27 @@ class Inbox:
         self.deliver = deliver
         self._half_full = False
         self._told: dict[str, tuple[float, int]] = {}
-        # Deliveries that are being stored, by key, with what waits for one of them, if anything does.
+        # Keys of the deliveries being stored; the value exists only if another delivery waits.
         self._coming: dict[str, _BeingStored | None] = {}
         self._failing = False
         self._failed = trio.Event()
         self._counts = InboxStatistics()
 
     async def accept(self, content_type: str, body: bytes, event: Event | None = None) -> Outcome:
-        """Make one request's event durable, and hand it on.
+        """Store a request's event and deliver it.
 
-        At most once per delivery: an event that the store has already is `EventStored`, too, and not handed
-        on again. One that comes while another of the same key is being stored waits for that: it would be
-        a new one if it overtook that, and was answered first. A failure of the store is an outcome, not an
-        exception.
+        An event is delivered at most once: for an event that the store already has, the result is
+        `EventStored`, too, but without a delivery. If an event with the same key is being stored, the call
+        waits for the result; an event that overtook the first and was answered first would make the first a
+        new event. A store's failure is an outcome, not an exception.
 
         Args:
             content_type: the request's header, or empty.
-            body: the request's body, raw; bounded by the caller.
-            event: what it says, if it has been read already.
+            body: raw body of the request; the caller limits its length.
+            event: the decoded event, if the caller has decoded it.
 
-        Cancellation: *ambiguous*: the event may have been stored, and is handed on if it was. It has
-        not been answered, so that the platform's repetition of it counts as one.
+        Cancellation: *ambiguous*: the store may have the event; a stored event is still delivered. The event
+        counts as not answered, so the platform's next delivery of it counts as a repetition.
 
         Platform: section 2.2.
         """
@@ -283,7 +282,7 @@ class Inbox:
                 assert_never(never)
 
     async def _is_stored_meanwhile(self, key: str) -> bool:
-        """Wait until it is known what became of the one with this key that is being stored."""
+        """Wait for the delivery with `key` that is being stored. Return whether it was stored."""
         coming = self._coming[key]
         if coming is None:
             coming = self._coming[key] = _BeingStored()
@@ -291,14 +290,15 @@ class Inbox:
         return coming.stored
 
     def answered(self, taken: EventStored) -> None:
-        """Remember that the 200 of this was fully written. Never waits."""
+        """Record that the event's 200 was fully written. Never waits."""
         if taken.key is not None:
             self._store.note_answered(taken.key)
 
     async def run(self) -> None:
-        """Try, while the store can't write, every two seconds whether it can again, until cancelled.
+        """While the store can't write, check every two seconds whether it can again; run until cancelled.
 
-        A proxy that obeys ``/readyz`` sends no event that would show it.
+        Without the check, the recovery could go unnoticed: a proxy that obeys ``/readyz`` sends no more
+        events.
         """
         while True:
             await self._failed.wait()
@@ -312,21 +312,23 @@ class Inbox:
 
     @property
     def failing(self) -> bool:
-        """Return whether the store failed to write what came last."""
+        """Whether the store's last write failed."""
         return self._failing
 
     @property
     def roomy(self) -> bool:
-        """Return whether less than a quarter of the room is used; at a half, one that hovers would alarm."""
+        """Whether less than a quarter of the quota is used. With a half, a level around a half would raise an
+        alarm each time.
+        """
         return self._store.statistics().inbox_bytes * 4 < self._quota.bytes_in_all
 
     def statistics(self) -> InboxStatistics:
-        """Return the counts since the start."""
+        """Return a copy of the counts since the start."""
         return attrs.evolve(self._counts)
 
     def _hand_on(self, event: Event, begins: Callable[[InboxRow], bool] | None, row: InboxRow) -> None:
-        # The store's writer calls this, for every event of a batch: one that failed must not take the
-        # others with it. The row is durable, so that the backlog still has it.
+        # The store's writer calls this for every event of a batch: an error here must not affect the other
+        # events. The row is durable, so the event remains in the backlog.
         self._counts.accepted += 1
         try:
             handled = begins is not None and begins(row)
@@ -354,7 +356,7 @@ class Inbox:
         return Unread()
 
     def _tell(self, kind: Literal["chat_refused", "request_unreadable"], what: str) -> None:
-        """Raise an alarm and log, at most once a minute: a flood must not fill the log."""
+        """Raise an alarm and log, at most once a minute: many such events must not fill the log."""
         since, unsaid = self._told.get(kind, (-math.inf, 0))
         if trio.current_time() < since + _QUIET_SECONDS:
             self._told[kind] = since, unsaid + 1

@@ -1,4 +1,4 @@
-"""The webhook's secrets, where the store makes and keeps them."""
+"""The webhook's secrets that the store generates and keeps."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FORMER_SECRET: Final = "former_webhook_secret"
 
 
 async def webhook_secrets(given: Secret | None, store: Store, now: int) -> tuple[Secrets, Sequence[int]]:
-    """Return the secrets of the webhook's address: those that are given, else what the store keeps.
-
-    A store that keeps none is given one.
+    """Return the accepted secrets of the webhook: `given`, or else the store's. Generate a secret if the
+    store has none.
 
     Returns:
-        Them, and until when those behind the current one are accepted; nothing: for good, or there are none.
+        The secrets, and until when each former secret is accepted. The times are empty for `given` secrets,
+        which don't expire, and if there are no former ones.
     """
     if given is not None:
         return Secrets.parse(given.reveal()), ()
@@ -38,9 +38,10 @@ async def webhook_secrets(given: Secret | None, store: Store, now: int) -> tuple
 
 
 async def renew_webhook_secret(store: Store, until: int) -> None:
-    """Have the store keep a new secret; the ones before are accepted until that moment at most, too.
+    """Store a new secret. The secrets before are accepted until `until` at most.
 
-    A second renewal leaves the first one's overlap as it is: the platform may still use that address.
+    A second renewal doesn't extend or end the time of earlier former secrets: the platform may still use
+    them.
     """
     kept = await store.setting(SECRET)
     former = [] if kept is None else [(kept, until), *await _former_secrets(store)]
@@ -51,14 +52,14 @@ async def renew_webhook_secret(store: Store, until: int) -> None:
 
 
 async def _former_secrets(store: Store) -> list[tuple[str, int]]:
-    """Read the secrets before the current one, the newest first, and until when each is accepted."""
+    """Return the former secrets, newest first, each with the time until which it is accepted."""
     return read_former(await store.setting(FORMER_SECRET) or "")
 
 
 async def forget_former(secrets: Secrets, untils: Sequence[int], clock: WallClock) -> None:
-    """Accept each former secret until its time, the oldest first."""
+    """Wait until each former secret's time, oldest first, and then stop accepting it."""
     for until in reversed(untils):
-        # In pieces, since the time of day may be set.
+        # Sleep at most an hour at a time, since the time of day may be set.
         left = until - clock.now()
         while left > 0:
             await trio.sleep(min(left / 1_000, 3_600))

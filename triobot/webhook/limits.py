@@ -1,7 +1,7 @@
-"""Every bound of the webhook, in one value.
+"""Every limit of the webhook, in one value.
 
-What arrives is bounded three times: one body by `body_bytes`, all bodies in hand by `bodies_bytes`, and the
-connections by `connections`. What has been accepted is bounded by the store's `Quota`, not here.
+Three limits apply to received data: `body_bytes` for one body, `bodies_bytes` for all bodies in memory, and
+`connections`. Accepted events are limited by the store's `Quota`.
 """
 
 from __future__ import annotations
@@ -24,48 +24,49 @@ _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 @final
 @guarded(kw_only=True)
 class Limits:
-    """How much the webhook takes, and how long it waits.
+    """Limits and time limits of the webhook.
 
     Attributes:
-        body_bytes: the longest body, whatever its format: JSON, form or multipart. Longer: 413.
-        body_seconds: how long a whole body may take from its headers on. Longer: 408.
-        bodies_bytes: all bodies in hand together, from the headers until the answer. More: 503.
-        linger_seconds: how long what is still sent is read and thrown away after a refusal, so that the
-            refusal reaches a sender that reads only after it has written.
-        retry_seconds: what ``Retry-After`` says in a 503.
-        header_bytes: the longest request line with its headers. Longer: 431.
-        idle_seconds: how long a connection may wait for a request, the first included.
-        send_seconds: how long a write may wait for a sender that doesn't read its answers.
-        send_bytes: about how many bytes of answers the kernel holds for such a sender, or None.
-        connections, connections_per_address, shared_addresses, spare_descriptors: how many connections are
-            open at once, and which give way to new ones; see `triobot.base.limits.ServingLimits`. A bot's
-            requests to the platform have descriptors besides the spare ones.
-        backlog: the kernel's queue of connections that are not accepted yet.
-        settle_seconds: at a stop, how long connections that are open may still bring a request.
-        grace_seconds: at a stop, how long requests that are in hand may take to be answered.
+        body_bytes: longest body in any format: JSON, form or multipart. A longer one is answered 413.
+        body_seconds: time limit for the whole body, after the headers. A slower one is answered 408.
+        bodies_bytes: most bytes of all bodies in memory, counted from the headers until the answer. Beyond
+            it, the answer is 503.
+        linger_seconds: time for reading and discarding the rest of the request after a refusal. So a sender
+            that reads only after writing still gets the refusal.
+        retry_seconds: ``Retry-After`` of a 503.
+        header_bytes: longest request line with its headers. A longer one is answered 431.
+        idle_seconds: time limit for a connection without a request, also before the first request.
+        send_seconds: time limit for a write to a sender that doesn't read its answers.
+        send_bytes: about how many bytes of unread answers the kernel buffers for a sender, or None.
+        connections, connections_per_address, shared_addresses, spare_descriptors: limits of open connections,
+            and rules for closing some for new ones; see `triobot.base.limits.ServingLimits`. A bot's requests
+            to the platform use other descriptors than the spare ones.
+        backlog: length of the kernel's queue of connections that are not accepted yet.
+        settle_seconds: at a stop, how long open connections may still send a request.
+        grace_seconds: at a stop, how long requests in progress may take until they are answered.
 
     Raises:
-        ConfigError: one of them is not above zero, or one body is longer than all may be.
+        ConfigError: a limit is not above zero, or `body_bytes` is above `bodies_bytes`.
     """
 
     body_bytes: int = 1024 * 1024
-    # What hypercorn gives a request line is 5 s; uploads never come this way, so 10 s is plenty.
+    # hypercorn allows 5 s for a request line. Uploads never use the webhook, so 10 s is plenty.
     body_seconds: float = 10.0
     bodies_bytes: int = 64 * 1024 * 1024
-    # nginx: lingering_timeout 5 s. A sender that is cut off sooner only comes back sooner.
+    # nginx: lingering_timeout is 5 s. A sender that is disconnected sooner only returns sooner.
     linger_seconds: float = 5.0
     retry_seconds: int = 5
     header_bytes: int = 16 * 1024
     idle_seconds: float = 5.0
     send_seconds: float = 30.0
-    # Each of our answers has some hundred.
+    # An answer of the webhook has some hundred bytes.
     send_bytes: int | None = 16 * 1024
-    # Enough to bear with thousands that say nothing until their time is over, at some 10 kB each.
+    # Enough for thousands of silent connections until their time limit, at some 10 kB each.
     connections: int = 4096
     connections_per_address: int | None = 128
     shared_addresses: tuple[str, ...] = PRIVATE
     spare_descriptors: int = 128
-    # As much as Linux allows; those of an attack that wait there must not keep others out.
+    # Linux's maximum: an attacker's queued connections must not keep others out.
     backlog: int = 4096
     settle_seconds: float = 0.25
     grace_seconds: float = 10.0
@@ -78,27 +79,27 @@ class Limits:
 
     @staticmethod
     def read(values: Mapping[str, str]) -> Limits:
-        """Read limits as people write them: numbers, ``none`` where there may be no bound, lists with commas.
+        """Parse limits as people write them: numbers, ``none`` for an optional limit, lists with commas.
 
         Args:
-            values: by name; others are the defaults.
+            values: texts by the limits' names; other limits have their defaults.
 
         Raises:
-            ConfigError: there is no such limit, or a value is none for it.
+            ConfigError: there is no limit of a name, or a value is invalid.
         """
         read: dict[str, Any] = {name: _value(name, text) for name, text in values.items()}
         return Limits(**read)
 
     @property
     def serving(self) -> ServingLimits:
-        """Return the limits for the listener under the webhook."""
+        """Limits for the webhook's listener."""
         same: dict[str, Any] = {one.name: getattr(self, one.name) for one in attrs.fields(ServingLimits)}
-        same["body_seconds"] *= 2  # the endpoint says 408 before that
+        same["body_seconds"] *= 2  # the endpoint's 408 comes first
         return ServingLimits(**same)
 
 
 LIMITS: Final = tuple(field.name for field in attrs.fields(Limits))
-"""The names of all limits."""
+"""Names of all limits."""
 
 
 def _value(name: str, text: str) -> object:

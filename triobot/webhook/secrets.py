@@ -1,7 +1,7 @@
-"""The secret segment of the webhook's address: the only thing that tells the platform from strangers.
+"""The secret segment of the webhook's address, the only proof that a request comes from the platform.
 
-Several are accepted, so that a secret can be changed without losing an event: put the new one first,
-register the new address, take the old one out. No log, error or repr ever shows one.
+Several secrets are accepted, so that a secret can be changed without losing events: put the new secret first,
+register the new address, then remove the old secret. No log, error or repr shows a secret.
 """
 
 from __future__ import annotations
@@ -20,25 +20,24 @@ from ..base.frozen import guarded
 from ..errors import ConfigError
 from ..seams.values import reading
 
-# 22 characters of six bits carry 132 bits; 512 keep the request line short.
+# 22 characters of six bits are 132 bits; the limit of 512 keeps the request line short.
 _SHAPE: Final = re.compile(r"[A-Za-z0-9_-]{22,512}", re.ASCII)
 _RULE: Final = "a webhook secret must be 22 to 512 random letters, digits, - or _ (at least 128 bits)"
 
-# A person's "aaaa..." passes the shape; a random secret of 22 characters has fewer than eight different
-# ones about once in 10**12.
+# A person's "aaaa..." has the right shape. A random secret of 22 characters has fewer than eight different
+# characters about once in 10**12.
 _FEWEST_DIFFERENT: Final = 8
 
 
 def _digest(text: bytes) -> bytes:
-    # `compare_digest` takes the same time for all digests, whatever the length of the text, and can't meet
-    # the type errors that comparing text can.
+    # For digests, `compare_digest` takes constant time whatever the text's length, and raises no type errors.
     return hashlib.blake2b(text).digest()
 
 
 @final
 @guarded
 class Secrets:
-    """The accepted secrets, the current one first. `parse` and `generate` make them."""
+    """The accepted secrets, the current one first; made by `parse` and `generate`."""
 
     _values: tuple[str, ...] = attrs.field(repr=False)
     _digests: tuple[bytes, ...] = attrs.field(repr=False, init=False, eq=False)
@@ -53,40 +52,43 @@ class Secrets:
 
     @staticmethod
     def parse(text: str) -> Secrets:
-        """Read secrets separated by commas or white space; the first is the current one.
+        """Parse secrets separated by commas or white space; the first is the current one.
 
         Raises:
-            ConfigError: there is none, or one is too short or not URL-safe. The text is not shown.
+            ConfigError: there is no secret, or one is too short or not URL-safe. The error doesn't show the
+                text.
         """
         return Secrets(tuple(dict.fromkeys(re.split(r"[,\s]+", text.strip(" \t\r\n,")))))
 
     @staticmethod
     def generate() -> Secrets:
-        """Draw a new one, of 192 bits, from the system's generator."""
+        """Generate a secret of 192 bits with the system's random generator."""
         return Secrets((system.token_urlsafe(24),))
 
     def covered(self, text: str) -> str:
-        """Return a text with ``***`` in place of each secret that is in it."""
+        """Return `text` with ``***`` in place of each secret."""
         for value in self._values:
             text = text.replace(value, "***")
         return text
 
     def forget_oldest(self) -> None:
-        """Stop accepting the oldest one, unless it is the current one."""
+        """Stop accepting the oldest secret, unless only the current one is left."""
         object.__setattr__(self, "_digests", self._digests[: max(1, len(self._digests) - 1)])
 
     @property
     def current(self) -> str:
-        """Return the secret to register. It lets a person forge any event: show it to the operator only."""
+        """The secret to register. Anyone who has it can forge events: show it to the operator only."""
         return self._values[0]
 
     @property
     def path(self) -> str:
-        """Return the path to register, with the secret in it."""
+        """The path to register; contains the secret."""
         return "/" + self._values[0]
 
     def matches(self, candidate: str) -> bool:
-        """Return whether this is an accepted secret, in a time that tells nothing of how much is right."""
+        """Whether `candidate` is an accepted secret; the time doesn't depend on the number of right
+        characters.
+        """
         digest = _digest(candidate.encode("utf-8", "surrogatepass"))
         found = False
         for known in self._digests:
@@ -95,14 +97,14 @@ class Secrets:
 
 
 def webhook_address(public_base: str, secrets: Secrets) -> str:
-    """Return the address to register with the platform: the public base, and the current secret's path.
+    """Return the address to register with the platform: the public base and the current secret's path.
 
     Args:
         public_base: such as ``https://bot.example.com`` or ``https://example.com/bot``.
-        secrets: its current one is used.
+        secrets: accepted secrets; the current one is used.
 
     Raises:
-        ConfigError: `public_base` is no http or https address, or carries a query, a fragment or a user.
+        ConfigError: `public_base` is no http or https address, or contains a query, a fragment or a user.
     """
     parts = urlsplit(public_base)
     plain = not parts.query and not parts.fragment and "@" not in parts.netloc
@@ -113,16 +115,16 @@ def webhook_address(public_base: str, secrets: Secrets) -> str:
 
 @reading("what the store keeps of the webhook's former secrets")
 def read_former(kept: str) -> list[tuple[str, int]]:
-    """Read the secrets before the current one as a store keeps them, and until when each is accepted."""
+    """Parse the store's text of former secrets: each secret, with the time until which it is accepted."""
     words = kept.split()
     return [(secret, int(until)) for secret, until in zip(words[::2], words[1::2], strict=True)]
 
 
 def read_kept(kept: str, former: str, now: int) -> tuple[Secrets, Sequence[int]]:
-    """Return the secrets that a store keeps, the current one and the former ones that are accepted still.
+    """Parse the store's texts of the current and former secrets, and drop the expired ones.
 
     Returns:
-        Them, and until when those behind the current one are accepted.
+        The accepted secrets, and until when each former secret is accepted.
     """
     valid = [(secret, until) for secret, until in read_former(former) if until > now]
     return Secrets.parse(" ".join([kept, *(secret for secret, _ in valid)])), [until for _, until in valid]

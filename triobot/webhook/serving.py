@@ -1,4 +1,4 @@
-"""Serves the webhook on our own listener."""
+"""Serves the webhook on triobot's own listener."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN: Final = {ALIVE_PATH.encode(): ALIVE_PATH, READY_PATH.encode(): READY_PAT
 
 
 def answering(endpoints: Sequence[Endpoint]) -> Handler:
-    """Return what answers a request: the webhook whose secret it names, else the first.
+    """Return the listener's request handler, which uses the endpoint with the path's secret, or the first.
 
     Cancellation: as `Endpoint.respond`.
     """
@@ -60,7 +60,9 @@ async def _read_body(talk: Talk, *, most: int, seconds: float) -> Reading:
 
 @final
 class _DirectExchange:
-    """Implements `RequestExchange`; the socket itself shows whether the sender has left."""
+    """`RequestExchange` on triobot's own listener; the socket itself shows whether the sender has
+    disconnected.
+    """
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
@@ -74,7 +76,7 @@ class _DirectExchange:
         return self._talk.has_left()
 
     async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
-        """See `RequestExchange`. No task watches for a sender that leaves: the kernel is asked."""
+        """See `RequestExchange`. No task watches for a disconnect: a system call checks the socket."""
         stayed = not self._talk.has_left()
         await self._talk.answer(answer.status, answer.headers, answer.body)
         told(stayed)
@@ -82,12 +84,12 @@ class _DirectExchange:
     async def refuse(
         self, answer: Response, *, unread: bool, linger: float, body_first: bool = False
     ) -> None:
-        """See `RequestExchange`. If the body has not come, the listener closes after its own linger."""
+        """See `RequestExchange`. If the body is incomplete, the listener closes after its own linger time."""
         await self._talk.answer(answer.status, answer.headers, answer.body)
 
 
 def _framing_of(request: Incoming) -> RequestFraming:
-    """Return what the head says of the body. It is never conflicting: the listener has refused those."""
+    """The body's type and length; never conflicting, since the listener has refused such requests."""
     return RequestFraming(request.content_type, request.length, False, not request.complete)
 
 
@@ -101,23 +103,23 @@ async def serve(
     traffic: TrafficCounters | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve the webhook until `shutdown` is set, then answer the requests in hand, and return.
+    """Serve the webhook until `shutdown` is set, then answer the requests in progress, and return.
 
     A stop refuses no request that has arrived; see `triobot.http.listener.serve_listeners`.
 
     Args:
-        handler: the webhook, or those of several bots, or what stands in their place.
-        binds: where to listen; on all of them or on none.
-        shutdown: set it to stop.
-        limits: of connections and time; the defaults if None.
-        tls: the server's certificate; None: plain, behind a proxy that has one.
-        traffic: counts what is refused before the endpoint sees it.
-        task_status: is given the addresses, with the ports that the system chose.
+        handler: handler of the requests, for one bot or several.
+        binds: addresses to listen on, all or none.
+        shutdown: event that stops the server.
+        limits: of connections and time; None: the defaults.
+        tls: the server's certificate; None: no TLS, for use behind a proxy with a certificate.
+        traffic: counters of the requests refused before the endpoint.
+        task_status: receives the addresses, with the ports that the system chose.
 
     Raises:
-        ConfigError: an address can't be listened on; nothing was started.
+        ConfigError: can't listen on an address; nothing was started.
 
-    Cancellation: *forceful*: closes listeners and connections at once; requests in hand get no answer,
+    Cancellation: *forceful*: closes listeners and connections at once. Requests in progress get no answer,
     and their events may or may not have been stored.
     """
     limits = limits or Limits()
@@ -128,7 +130,7 @@ async def serve(
         if method == "?" and traffic is not None:
             traffic.bad_framing += 1
         if ACCESS.isEnabledFor(logging.INFO):
-            # Neither the path nor a header is in it: the path holds the secret or a good part of it.
+            # Log neither path nor headers: the path contains the secret, or a part of it.
             ACCESS.info("%s %s %d %.1f ms", method, _SHOWN.get(target, HIDDEN_PATH), status, seconds * 1000)
 
     async with trio.open_nursery() as nursery:
