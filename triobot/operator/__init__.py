@@ -1,9 +1,9 @@
-"""The operator API: requests to a running bot, by HTTP over a Unix socket beside its store.
+"""The operator API: requests to a running bot, over HTTP on a Unix socket beside the bot's store.
 
-`requests` has the requests, `routes` says where each is asked for, `api` answers them out of a store,
-`serving` serves that on the socket, and `calling` is the client; `views` shows records to people. A command
-that finds no bot behind the socket opens the store itself, under its lock, and asks an API of its own: the
-answers are the same, without what only a running bot knows. There is no way in from the network. Where the
-system has no Unix sockets, `loopback` is the way, by a key in a file; where the store is in a database, the
-store is (`orders`).
+`requests` defines the requests, and `routes` maps them to HTTP. `api` answers requests from a store,
+`serving` serves `api` on the socket, and `calling` is the client. `views` formats records for people. If no
+bot listens on the socket, a command opens the store itself, under the store's lock, and calls its own
+`OperatorApi`. The answers are the same, except for the state of a running bot. There is no access from the
+network. On systems without Unix sockets, `loopback` uses a port of this machine with a key in a file. For a
+store in a database, requests and answers are passed through the database (`orders`).
 """

@@ -1,4 +1,4 @@
-"""Answers an operator's requests, out of a store and what a running bot adds."""
+"""Answers an operator's requests from a store and from a running bot's state."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from .requests import (
 from .views import outlined, room_in
 
 STREAM_FORMAT: Final = 1
-"""Of the lines in which a store is streamed; another number is another version's."""
+"""Version of the line format in which a store is streamed."""
 _MOST_ALARMS: Final = 1_000
 _PAGE: Final = 256
 
@@ -56,21 +56,23 @@ _ROWS: Final = 100
 
 @final
 class OperatorApi:
-    """Answers requests.
+    """Answers an operator's requests.
 
     Args:
-        name: what metrics call the bot.
-        health: returns what only the running bot knows of its state; None where no bot runs.
-        lag: returns for how many seconds the oldest event has waited for its chat.
-        chats: yields the state of so many chats at most; None where no bot runs.
-        begun: returns the journal that is still only in an event's row; None: there are none.
-        end: ends what runs in a chat, and returns once nothing does.
-        order: ends a parked conversation, with these words, or has it tried once more; durable when it
-            returns. False if its end was ordered before.
-        broadcasts: answers questions about them.
-        payments: answers questions about them, and about alarms.
-        jobs: returns what is known of jobs, has one run, or forgets one.
-        reach: sends something to a chat, signals it, or starts a route there; None where no bot runs.
+        name: the bot's name in metrics.
+        health: returns the running bot's state; None without a running bot.
+        lag: returns how many seconds the oldest event has been waiting for its chat.
+        chats: yields the state of chats in memory, at most as many as its argument; None without a running
+            bot.
+        begun: makes the journal of a conversation that is stored only as its event's row; None: there are
+            none.
+        end: ends everything in a chat, and returns after the end.
+        order: orders the end of a parked conversation, with a message to its users, or another try. The order
+            is durable when `order` returns. False if the end was ordered before.
+        broadcasts: answers requests about broadcasts.
+        payments: answers requests about payments and their alarms.
+        jobs: answers requests about jobs.
+        reach: sends a message to a chat, signals it, or starts a route in it; None without a running bot.
     """
 
     def __init__(
@@ -105,13 +107,13 @@ class OperatorApi:
         self._reach = reach
 
     async def answer(self, request: Request, tell: Tell) -> None:
-        """Answer one request, line by line.
+        """Answer a request by calling `tell` with each line.
 
         Raises:
-            NotFoundError: what the request names does not exist.
-            ConflictError: it can't be done as things stand.
-            ConfigError, ProtocolError: the request says too little, or nonsense.
-            StoreError: the store could not do it.
+            NotFoundError: the request names an object that doesn't exist.
+            ConflictError: the current state forbids the request.
+            ConfigError, ProtocolError: the request is incomplete or invalid.
+            StoreError: the store failed.
         """
         match request:
             case Status():
@@ -183,7 +185,7 @@ class OperatorApi:
                 assert_never(request)
 
     async def _stream(self, tell: Tell) -> None:
-        """Send the store, as `Shipped` pieces behind a line that says whose they are."""
+        """Send the store as `Shipped` pieces, after a first line that identifies the store."""
         stream, opening = self._store.stream, self._store.opening()
         if stream is None:
             raise ConfigError("only a store in a file can be streamed")
@@ -214,13 +216,13 @@ class OperatorApi:
             await tell({**attrs.asdict(row), "act": ABOUT[row.kind].act.replace("REF", row.key)})
 
     async def _open_alarms(self, health: Told) -> Collection[AlarmRow]:
-        """Return those in the store, and those that it could not take."""
+        """Return the open alarms of the store and those that the store could not save."""
         unstored = cast("Sequence[AlarmRow]", health.get("alarms", ()))
         rows = [*await self._store.alarms.open(limit=_MOST_ALARMS), *unstored]
         return {(row.kind, row.key): row for row in rows}.values()
 
     async def metrics(self) -> Told:
-        """Return what metrics are made of: a status, and how fast the store is.
+        """Return the data of the metrics: the status, and the store's latencies.
 
         Raises:
             StoreError: the store could not be read.
@@ -228,7 +230,7 @@ class OperatorApi:
         return {**await self.status(), "store_latencies": self._store.latencies()}
 
     async def status(self) -> Told:
-        """Return how the bot is, as `Status` asks.
+        """Return the bot's status, the answer to `Status`.
 
         Raises:
             StoreError: the store could not be read.
@@ -269,13 +271,13 @@ class OperatorApi:
         return told
 
     async def _forget(self, chat_id: ChatId) -> Told:
-        """Delete everything of a chat or another place, unless money is open in it.
+        """Delete all data of a chat or another place, unless a payment in it is open.
 
-        ``found`` tells whether there was anything, be it a conversation that ended for this.
+        ``found`` in the result: whether there was any data, including conversations that this call has ended.
         """
         payments = self._payments if is_chat(chat_id) else None
         if payments is not None:
-            # Before anything is ended: a bot that has the money must give the goods.
+            # Check before ending anything: a bot that has captured money must give the goods.
             await payments({"ask": "payments.forget", "chat": chat_id, "captured": True})
         stood = [
             *await self._store.pending(chat_id, after=0, limit=1),
@@ -290,7 +292,7 @@ class OperatorApi:
         return {**gone, "found": bool(stood) or any([*gone.values(), *erased.values()])}
 
     async def _settle_parked(self, request: SettleParked, tell: Tell) -> None:
-        """Count parked conversations by route and reason; end them or try them again, unless `dry`."""
+        """Count parked conversations by route and reason; unless `dry`, end them or try them again."""
         found: Counter[tuple[str, str]] = Counter()
         done = 0
         if not request.dry and self._order is None:
@@ -362,7 +364,7 @@ class OperatorApi:
 
     async def _tell_row(self, id: ConversationId, tell: Tell) -> None:
         journal = await self._filing.journal(id)
-        if journal is not None:  # it may have ended meanwhile
+        if journal is not None:  # the conversation may have ended meanwhile
             records = journal.records
             told: dict[str, object] = {"room": room_in(records[0])} if records else {}
             told["last_record"] = outlined(records[-1]) if records else None
@@ -384,7 +386,7 @@ async def _show(journal: Journal, tell: Tell) -> None:
 
 
 def journal_lines(journal: Journal) -> Iterator[Told]:
-    """Yield what is told of a journal: its row, its records, its effects."""
+    """Yield a journal as lines: the conversation's row, the records, the effects."""
     yield row_fields(journal.row)
     for n, record in enumerate(journal.records, start=journal.first):
         yield {"n": n, "record": record}
@@ -393,14 +395,14 @@ def journal_lines(journal: Journal) -> Iterator[Told]:
 
 
 def row_fields(row: ConversationRow) -> Told:
-    """Return the fields of a conversation's row, but for the lease."""
+    """Return the fields of a conversation's row, except the lease."""
     fields = attrs.asdict(row, filter=lambda attribute, _: attribute.name != "lease")
     fields["conversation"] = fields.pop("id")
     return fields
 
 
 Begun: TypeAlias = Callable[[InboxRow, Lease], Journal | None]
-"""Returns the journal of what has begun with a row; None if nothing has."""
+"""Returns the journal of the conversation that an event's row has begun, or None."""
 
 
 def _nothing(row: InboxRow, lease: Lease) -> Journal | None:
@@ -421,13 +423,16 @@ class Filing:
         if found is None:
             rows = await self._store.backlog(after=conversation - 1, limit=1)
             begun = [one for one in self._of(rows) if one.row.id == conversation]
-            # Perhaps it was written out meanwhile.
+            # It may have been written to the store meanwhile.
             found = begun[0] if begun else await self._store.journal(conversation)
         return found
 
     async def of_chat(self, chat_id: ChatId, *, crashed: bool = False) -> Sequence[ConversationId]:
-        """Return the conversations of a chat that have not ended; with `crashed`, those that are kept."""
-        # Nothing else of its chat waits when a conversation begins so.
+        """Return the ids of a chat's conversations that have not ended; with `crashed`, also crashed ones
+        that are kept.
+        """
+        # Only the chat's oldest row can have begun a conversation: while other events wait, none begins from
+        # its row.
         rows = await self._store.pending(chat_id, after=0, limit=1)
         stored = [*await self._store.conversations(chat_id)]
         if crashed:
@@ -435,12 +440,12 @@ class Filing:
         return sorted({one.row.id for one in self._of(rows)} | {row.id for row in stored})
 
     async def rows(self, after: int) -> tuple[Sequence[ConversationRow], int | None]:
-        """Return the next conversations after `after`, and the `after` of the next page; None at the end."""
-        # First the rows: what is written out meanwhile is found where it is then.
+        """Return the next conversations after `after`, and `after` for the next page; None at the end."""
+        # Read the event rows first: a conversation written to the store in between is then found there.
         rows = await self._store.backlog(after=after, limit=_ROWS)
         stored = await self._store.all_conversations(after=after, limit=_ROWS)
-        # Beyond the end of a full page there may be more of the one sort, which comes before what is
-        # known of the other.
+        # If one of the two pages is full, more of its kind may follow, and may come before the other page's
+        # last.
         ends = [rows[-1].seq] if len(rows) == _ROWS else []
         ends += [stored[-1].id] if len(stored) == _ROWS else []
         end = min(ends, default=None)

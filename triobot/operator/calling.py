@@ -1,4 +1,4 @@
-"""The socket's client: sends a request to a running bot."""
+"""The operator API's client: sends a request to a running bot."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _NO_ANSWER: Final = (
     "command; ask again"
 )
 _SILENCE: Final = 5.0
-"""How long a bot may take to say that it lives; as long as one in PostgreSQL may say nothing."""
-# A socket's server has no name.
+"""Time limit for a bot's sign of life; as long as a bot in PostgreSQL may be silent."""
+# A Unix socket has no host name.
 _ANY_HOST: Final = "http://bot"
 
 
 @final
 class SilentBotError(StoreError, trio.TooSlowError):
-    """A bot runs and gives no answer; nothing was asked of it."""
+    """A bot runs but doesn't answer; the request was not sent."""
 
 
 async def ask(path: Path, request: Request, tell: Callable[[Told], Awaitable[None]]) -> bool:
-    """Ask the bot behind this socket; False if there is none.
+    """Send a request to the bot behind the socket at `path`. Return False if no bot runs.
 
     Args:
         tell: called with each line of the answer.
 
     Raises:
-        ConfigError, StoreError: what the bot answered, or that it ended in the middle of it, or that this
-            user may not ask it, or that it is of another version.
-        SilentBotError: its process stands still.
-        LocalProtocolError: this is nothing that a bot can be asked.
+        ConfigError, StoreError: the bot answered with this error, or stopped during the answer, or refuses
+            this user, or runs another version.
+        SilentBotError: the bot's process is blocked.
+        LocalProtocolError: no route accepts `request`.
 
-    Cancellation: *ambiguous*: the request may be carried out.
+    Cancellation: *ambiguous*: the bot may carry out the request.
     """
     method, target, body = encode_request(request)
     try:
@@ -62,14 +62,17 @@ async def ask(path: Path, request: Request, tell: Callable[[Told], Awaitable[Non
     except OSError as error:
         return _nobody(path, error)
     except httpx.TransportError:
-        # It was killed; or it runs as another user, and has closed the connection unread; or knows no HTTP.
+        # The bot was killed; or it runs as another user, and closed the connection; or its server is no HTTP
+        # server.
         raise StoreError(_NO_ANSWER) from None
     return True
 
 
 @contextmanager
 def _way_to(path: Path) -> Generator[httpx.AsyncClient | None]:
-    """Yield a client of the bot at this socket, or behind the key in its place; None if there is none."""
+    """Yield a client for the bot at this socket, or on loopback with the key's file; None without such a
+    file.
+    """
     if has_unix_sockets():
         with short_name(path) as name:
             transport = new_transport(1, uds=name)
@@ -84,10 +87,10 @@ def _way_to(path: Path) -> Generator[httpx.AsyncClient | None]:
 
 
 async def _hear_that_it_lives(path: Path, client: httpx.AsyncClient) -> None:
-    """Ask what it answers at once, whatever its store does: what it is to do may take any time.
+    """Check that the bot answers ``GET /``, which needs no store. The request itself may take any time.
 
     Raises:
-        SilentBotError: it doesn't.
+        SilentBotError: there is no answer within the time limit.
     """
     with trio.move_on_after(_SILENCE) as patience:
         await client.get("/")
@@ -109,7 +112,9 @@ async def _hear(response: httpx.Response, tell: Callable[[Told], Awaitable[None]
 
 @final
 class _Lines:
-    """Reads the lines of an answer as they come; one that has `data` says how many bytes follow it."""
+    """Parses an answer's lines as they arrive; a line's number `data` counts the raw bytes that follow the
+    line.
+    """
 
     def __init__(self, tell: Callable[[Told], Awaitable[None]]) -> None:
         self._tell = tell
@@ -117,7 +122,7 @@ class _Lines:
         self._line: Told | None = None
 
     async def feed(self, piece: bytes) -> None:
-        """Read what has come."""
+        """Parse received bytes, and pass on complete lines."""
         self._got += piece
         while True:
             if self._line is None:
@@ -136,23 +141,23 @@ class _Lines:
             await self._tell(told)
 
     async def end(self) -> None:
-        """Read a last line without an end."""
+        """Pass on a last line without a line end."""
         if self._got:
             await self._tell(read_line(bytes(self._got)))
 
 
 def _nobody(path: Path, why: BaseException | None) -> bool:
-    """Return False where a failed connection means that no bot runs."""
+    """Return False if a connection's failure means that no bot runs; else raise."""
     match getattr(why, "__cause__", None):
         case ExceptionGroup(exceptions=[ConnectionRefusedError()]):
-            return False  # on loopback: the key is a killed bot's
+            return False  # on loopback: the key's file is left over from a killed bot
         case _:
             pass
     match why:
         case FileNotFoundError() | ConnectionRefusedError() | NotADirectoryError():
             return False
         case OSError(errno=errno.ENAMETOOLONG):
-            return False  # where the bot could make none, either
+            return False  # the bot could not make a socket of that name either
         case PermissionError():
             raise ConfigError(
                 f"this user may not ask the bot at {path}; run the command as the bot's user, or as root"

@@ -1,8 +1,8 @@
-"""The way to an operator's listener: a Unix socket beside the store, or loopback and a key.
+"""Access to an operator's listener: a Unix socket beside the store, or a loopback port with a key.
 
-Where the system has no such sockets, the bot takes a free port of this machine, and writes its number and a
-new key into a file beside the store that only its owner can read, as far as the system keeps others out.
-Whoever can read it may ask.
+On systems without Unix sockets, the bot listens on a free port of this machine. It writes the port and a new
+key to a file beside the store, readable for the file's owner only, as far as the system has permissions.
+Anyone who can read the file may send requests.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ _LONGEST_NAME: Final = _LONGEST_PATH - len(f"{_DESCRIPTORS}/12345/")
 
 
 def is_on_server(store: str) -> bool:
-    """Return whether the store at this address is in a database server."""
+    """Whether the store at this address is in a database server."""
     return store.startswith("postgresql:")
 
 
 def socket_path(store: str) -> Path | None:
-    """Return the socket path of the bot with this store address; None if the store is no file."""
+    """Return the path of the bot's socket beside the store at `store`; None if the store is no file."""
     path = file_of(store)
     return None if path is None else path.resolve().with_name(f"{path.name}.sock")
 
 
 @contextmanager
 def short_name(path: Path) -> Generator[str]:
-    """Yield a name of this path that is short enough for the kernel; it holds within the block.
+    """Yield a name for `path` that is short enough for a socket; valid within the block.
 
     Raises:
-        OSError: there is none (ENAMETOOLONG), or the folder can't be opened. Where the system has no
-            ``/proc``, none is made.
+        OSError: there is no such name (ENAMETOOLONG), or the folder can't be opened. A long path needs a
+            system with ``/proc``.
     """
     if len(os.fsencode(path)) <= _LONGEST_PATH:
         yield str(path)
@@ -67,45 +67,45 @@ def short_name(path: Path) -> Generator[str]:
 @final
 @guarded
 class Loopback:
-    """Where a bot listens to its operator, and with which key."""
+    """A bot's loopback port and key for its operator."""
 
     port: int
     key: Secret
 
     @property
     def address(self) -> str:
-        """Return where requests go."""
+        """Base address of requests."""
         return f"http://{HOST}:{self.port}"
 
     @property
     def header(self) -> tuple[str, str]:
-        """Return the header that each request needs. *Sensitive*: it holds the key."""
+        """Header that each request needs. *Sensitive*: contains the key."""
         return HEADER, _SCHEME + self.key.reveal()
 
     def opens(self, given: bytes) -> bool:
-        """Return whether this is the header's value; takes the same time wherever they differ."""
+        """Whether `given` is the header's value; takes constant time, wherever the two differ."""
         return hmac.compare_digest(given, self.header[1].encode())
 
 
 def has_unix_sockets() -> bool:
-    """Return whether a bot is asked at a Unix socket here, without any key."""
+    """Whether this system has Unix sockets; then no key is needed."""
     return hasattr(socket, "AF_UNIX")
 
 
 def door_file(place: Path) -> Path:
-    """Return the file that holds the door's port and key, in place of the socket at this path."""
+    """Return the path of the file with port and key, which replaces the socket at `place`."""
     return place.with_suffix(".key")
 
 
 def open_door(place: Path, port: int) -> Loopback:
-    """Make a new key, and write it down.
+    """Make a new key, and write port and key to the file.
 
     Raises:
-        OSError: it can't be.
+        OSError: the file can't be written.
     """
     door, path = Loopback(port, Secret(secrets.token_urlsafe(32))), door_file(place)
     part = path.with_name(f"{path.name}.part")
-    # Under the store's lock: what has this name is a dead process's, or nobody's.
+    # The caller has the store's lock, so a file of this name is left over from a dead process.
     part.unlink(missing_ok=True)
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CAREFUL, OWNER_ONLY)
     try:
@@ -117,17 +117,17 @@ def open_door(place: Path, port: int) -> Loopback:
 
 
 def close_door(place: Path, door: Loopback) -> None:
-    """Remove the file, unless it is another's by now."""
+    """Delete the file, unless another bot has replaced it."""
     with suppress(OSError, ConfigError):
         if read_door(place) == door:
             door_file(place).unlink()
 
 
 def read_door(place: Path) -> Loopback | None:
-    """Read where the bot listens; None if there is no such file.
+    """Read the bot's port and key; None if there is no file.
 
     Raises:
-        ConfigError: this user may not read it, or it holds something else.
+        ConfigError: this user may not read the file, or its content is invalid.
     """
     path = door_file(place)
     try:

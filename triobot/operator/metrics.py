@@ -1,8 +1,8 @@
-"""What a bot's status says in numbers, in Prometheus's text format (0.0.4). Pure.
+"""A bot's status as metrics, in Prometheus's text format (0.0.4). Pure.
 
-The one list of names is `METRICS`. Nothing is counted for it: each number is read when somebody asks, from
-what `Status` tells. The label ``bot`` is the bot's name; no other label's value comes from outside of the
-program.
+`METRICS` lists all metrics. No metric has counters of its own: each number is read from the answer to
+`Status` when the metrics are requested. The label ``bot`` is the bot's name. All other labels have values
+from a fixed set in the program.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ METRICS_PATH: Final = "/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Sample: TypeAlias = tuple[Mapping[str, str], float]
-"""A number, and its labels but for the bot's."""
+"""A number, and its labels other than ``bot``."""
 
-# What is counted by its word from the first time on, and must be there before.
+# Words whose counters exist only after their first event; a metric must show 0 before.
 _HAPPENED: Final = (
     *("started", "revived", "evicted", "crashed", "parked", "possible_repeat", "expired", "gone"),
     *("filter_failed", "fell_behind", "unreadable"),
@@ -32,10 +32,10 @@ _HAPPENED: Final = (
 @final
 @guarded
 class Metric:
-    """One name, and where its numbers come from.
+    """A metric's name, and a function that reads its samples.
 
     Attributes:
-        read: returns the samples out of what a status tells.
+        read: returns the samples from a status.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Metric:
 
 
 def _one(name: str) -> Callable[[Told], Iterable[Sample]]:
-    """Return a reader of a number of the status itself; None and what isn't there are no sample."""
+    """Return a reader of the status's number `name`; no sample if it is None or absent."""
 
     def read(told: Told) -> Iterable[Sample]:
         value = told.get(name)
@@ -55,16 +55,17 @@ def _one(name: str) -> Callable[[Told], Iterable[Sample]]:
 
 
 def _of(group: str, name: str) -> Callable[[Told], Iterable[Sample]]:
-    """Return a reader of a number of a part of the status."""
+    """Return a reader of the number `name` in the status's part `group`."""
     inner = _one(name)
     return lambda told: inner(_part(told, group))
 
 
 def _by(label: str, group: str, names: Sequence[str] = ()) -> Callable[[Told], Iterable[Sample]]:
-    """Return a reader of one number for each word.
+    """Return a reader with a sample for each entry of the status's part `group`; the label is the entry's
+    name.
 
     Args:
-        names: those that are there in any case.
+        names: entries that get a sample even if absent, with the value 0.
     """
 
     def read(told: Told) -> Iterable[Sample]:
@@ -75,7 +76,9 @@ def _by(label: str, group: str, names: Sequence[str] = ()) -> Callable[[Told], I
 
 
 def _words(label: str, group: str, words: Mapping[str, str]) -> Callable[[Told], Iterable[Sample]]:
-    """Return a reader of those numbers of a part of the status, each under a word of its own."""
+    """Return a reader of selected numbers of the part `group`; `words` maps label values to the numbers'
+    names.
+    """
 
     def read(told: Told) -> Iterable[Sample]:
         part = _part(told, group)
@@ -87,7 +90,7 @@ def _words(label: str, group: str, words: Mapping[str, str]) -> Callable[[Told],
 
 
 def _since(group: str, name: str) -> Callable[[Told], Iterable[Sample]]:
-    """Return a reader of how many seconds ago a moment was; 0 if there is none."""
+    """Return a reader of the seconds since the time `name`; 0 if the time is None."""
 
     def read(told: Told) -> Iterable[Sample]:
         part = told if not group else _part(told, group)
@@ -268,14 +271,14 @@ METRICS: Final = (
     ),
     Metric("triobot_alarms", "gauge", "Open alarms, by kind.", _by("kind", "open_alarm_kinds", tuple(ABOUT))),
 )
-"""Every name, in the order in which they are told."""
+"""All metrics, in the order of the output."""
 
 
 def exposition(bots: Mapping[str, Told]) -> str:
-    """Return what a scraper is told.
+    """Return the metrics in Prometheus's text format.
 
     Args:
-        bots: by name, what `Status` tells of each that runs.
+        bots: answer to `Status` of each running bot, by the bot's name.
     """
     return "".join(_lines(bots))
 

@@ -1,7 +1,9 @@
-"""The operator API where the store carries it: the same requests and answers, without a connection.
+"""The operator API through a store in a database: the same requests and answers, without a connection to the
+bot.
 
-A store in a database is reached by other machines than the bot's, and so is the bot, through it. The store
-knows of methods, targets, statuses and lines, as HTTP has them; what they mean is known here, at both ends.
+The database can be reached from other machines than the bot's, and so can the bot, through the database. The
+store transports methods, targets, statuses and lines, as HTTP does; this module encodes and decodes them at
+both ends.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ _log: Final = logging.getLogger("triobot.operator")
 
 
 async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes], Awaitable[None]]) -> int:
-    """Answer one request in pieces, and return the status; an error is the last line."""
+    """Answer a request in pieces, and return the HTTP status; an error is the last line.
+
+    Args:
+        put: stores a piece of the answer.
+    """
     lines = bytearray()
 
     async def tell(told: Told) -> None:
@@ -40,7 +46,7 @@ async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes
         status = status_of(error)
         lines += _line({"error": str(error)})
     except Exception as error:
-        # A mistake of ours; its text may hold anything.
+        # A bug in triobot; the error's text may contain anything.
         _log.error("a request failed with %s", type(error).__name__)
         _log.debug("a request failed", exc_info=error)
         return HTTPStatus.INTERNAL_SERVER_ERROR
@@ -49,16 +55,16 @@ async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes
 
 
 async def ask_through(store: str, request: Request, tell: Tell) -> bool:
-    """Ask the bot that has the store at this address, through the store; False if none has it.
+    """Send a request through the store to the bot that uses it. Return False if no bot does.
 
     Args:
         tell: called with each line of the answer.
 
     Raises:
-        ConfigError, StoreError: what the bot answered, or that it couldn't be asked.
-        LocalProtocolError: this is nothing that a bot can be asked.
+        ConfigError, StoreError: the bot answered with this error, or could not be asked.
+        LocalProtocolError: no route accepts `request`.
 
-    Cancellation: *ambiguous*: the request may be carried out.
+    Cancellation: *ambiguous*: the bot may carry out the request.
     """
     answered = await ask_owner(store, OperatorOrder(*encode_request(request)))
     if answered is None:

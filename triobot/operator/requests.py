@@ -17,14 +17,12 @@ from ..wire.ids import ChatId
 from ..wire.rules import Validator, check_integer, check_text, is_a, is_optional, is_optional_text, is_text
 
 Told: TypeAlias = Mapping[str, object]
-"""An answer, or a line of it: values that JSON can hold; under ``data``, bytes that follow the line."""
+"""An answer, or a line of an answer: JSON values, and under ``data`` the raw bytes that follow the line."""
 
 LONGEST_WORDS: Final = 4_000
 
 
 def _from(least: int) -> Validator:
-    """Return an attrs validator for an integer of at least this."""
-
     def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
         check_integer(attribute.name, value, least=least, most=10**18)
 
@@ -32,12 +30,10 @@ def _from(least: int) -> Validator:
 
 
 def _is_place(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    """Refuse, as a validator, what is no chat's id, nor that of another place."""
     check_integer(attribute.name, value, least=-LARGEST_PLACE, most=LARGEST_PLACE)
 
 
 def _can_be_said(instance: object, attribute: object, value: object) -> None:
-    """Refuse, as a validator, words that no message can hold."""
     if len(check_text("say", value, empty=True)) > LONGEST_WORDS:
         raise LocalProtocolError("say", f"must be at most {LONGEST_WORDS} characters")
 
@@ -50,7 +46,7 @@ def _is_whole_path(instance: object, attribute: object, value: Path) -> None:
 @final
 @guarded
 class Status:
-    """Ask how the bot is."""
+    """Request the bot's status."""
 
 
 @final
@@ -59,10 +55,10 @@ class ListJournals:
     """List conversations.
 
     Attributes:
-        chat_id: of this chat only, and only those that have not ended.
-        after: behind this one.
-        limit: so many at most.
-        crashed: with `chat_id`: those that crashed and are kept, too.
+        chat_id: only conversations of this chat that have not ended.
+        after: only ids above this one.
+        limit: most conversations in the answer.
+        crashed: with `chat_id`: also crashed conversations that are kept.
     """
 
     chat_id: ChatId | None = attrs.field(default=None, validator=is_optional(_is_place))
@@ -82,11 +78,11 @@ class ShowJournal:
 @final
 @guarded
 class ReadJournals:
-    """Read a page of journals of conversations that have not ended, and where the next page begins.
+    """Read a page of the journals of conversations that have not ended, and the start of the next page.
 
     Attributes:
-        after: behind this one.
-        whole: with their records; otherwise only their ids and routes.
+        after: only ids above this one.
+        whole: whether to include the records; otherwise only ids and routes.
     """
 
     after: int = attrs.field(default=0, validator=_from(0))
@@ -96,13 +92,19 @@ class ReadJournals:
 @final
 @guarded
 class ReadCode:
-    """Read all that is known of the code whose journals are there, its sources as well."""
+    """Read everything stored about the code of the present journals, including its sources."""
 
 
 @final
 @guarded
 class AcceptLines:
-    """Say that two calls of a function are the same operation, before a deploy and after it."""
+    """Accept that a changed call of a function is still the same operation.
+
+    Attributes:
+        function: function with the calls.
+        was: call before the deploy.
+        now: call after the deploy.
+    """
 
     function: str = attrs.field(validator=is_text())
     was: str = attrs.field(validator=is_text())
@@ -112,10 +114,11 @@ class AcceptLines:
 @final
 @guarded
 class ReadKept:
-    """Read a page of what chats and other places keep under a key, and where the next page begins.
+    """Read a page of the values that places keep under `key`, and the start of the next page.
 
     Attributes:
-        after: behind this place.
+        key: name of the value.
+        after: only places with ids above this one.
     """
 
     key: str = attrs.field(validator=is_text())
@@ -125,16 +128,16 @@ class ReadKept:
 @final
 @guarded
 class SettleParked:
-    """End parked conversations, or try them once more: those that match all that is given.
+    """End parked conversations, or try them once more. All given conditions must match.
 
     Attributes:
-        conversation: this one only.
-        chat_id: of this chat only.
-        route: of this route only.
-        because: only those whose reason holds this.
-        end: end them; otherwise they are tried once more.
-        say: the message to their users when they have ended; empty for none.
-        dry: only count them.
+        conversation: only this one.
+        chat_id: only of this chat.
+        route: only of this route.
+        because: only with this text in the reason.
+        end: whether to end them; otherwise they are tried once more.
+        say: message to their users after the end; empty for none.
+        dry: whether to count them only.
     """
 
     conversation: ConversationId | None = attrs.field(default=None, validator=is_optional(_from(1)))
@@ -149,7 +152,7 @@ class SettleParked:
 @final
 @guarded
 class OrderEnd:
-    """End a conversation, whatever it waits for, as its chat's interrupt would."""
+    """End a conversation, whatever its state, as an interrupt of its chat would."""
 
     conversation: ConversationId = attrs.field(validator=_from(1))
 
@@ -157,10 +160,10 @@ class OrderEnd:
 @final
 @guarded
 class ListChats:
-    """Show the chats in memory: where their tasks are, and what waits for what.
+    """Show the chats in memory: the lines that their tasks are at, and the operations that they wait for.
 
     Attributes:
-        limit: so many at most, the latest active ones.
+        limit: most chats in the answer, the last active ones first.
     """
 
     limit: int = attrs.field(default=100, validator=_from(1))
@@ -169,7 +172,7 @@ class ListChats:
 @final
 @guarded
 class Forget:
-    """Delete everything of this chat, or of another place."""
+    """Delete all data of a chat or another place."""
 
     chat_id: ChatId = attrs.field(validator=_is_place)
 
@@ -182,13 +185,14 @@ def _is_way(instance: object, attribute: object, value: object) -> None:
 @final
 @guarded
 class Reach:
-    """Send something to a chat, signal it, or start a route there, on behalf of another process.
+    """Send a message to a chat, signal it, or start a route in it, on behalf of another process.
 
     Attributes:
-        way: which of these.
-        name: of the signal's class, or of the route.
-        value: the message; or JSON: an object with the fields of the signal, or a list of arguments.
-        key: a second one with this key does nothing.
+        way: the kind of request.
+        name: name of the signal's class, or of the route.
+        value: text of the message; or JSON: an object with the signal's fields, or a list of the route's
+            arguments.
+        key: idempotency key: a second request with the same key has no effect.
     """
 
     chat_id: ChatId = attrs.field(validator=_is_place)
@@ -201,7 +205,7 @@ class Reach:
 @final
 @guarded
 class Backup:
-    """Copy the store into this new file; the path is absolute."""
+    """Copy the store to a new file; the path is absolute."""
 
     path: Path = attrs.field(converter=Path, validator=_is_whole_path)
 
@@ -209,16 +213,16 @@ class Backup:
 @final
 @guarded
 class StreamStore:
-    """Send an image of the store and then its log, as that is committed, for as long as somebody reads."""
+    """Send an image of the store, and then each committed part of its log, until the reader disconnects."""
 
 
 @final
 @guarded
 class AboutJobs:
-    """Ask what is known of jobs; have one run now, or forget one that is gone.
+    """List the jobs; run one now, or forget one that the bot no longer declares.
 
     Attributes:
-        run, forget: the name of the job.
+        run, forget: name of the job.
     """
 
     run: str | None = attrs.field(default=None, validator=is_optional_text)
@@ -239,12 +243,13 @@ class ListAlarms:
 @final
 @guarded
 class EndAlarms:
-    """Tell alarms no more: a person has seen them. Those are listed that are still open.
+    """Acknowledge alarms: a person has seen them, so they are sent no more. Answers with the alarms still
+    open.
 
     Attributes:
         kind: only of this kind.
-        key: only about this.
-        all: whatever they are about; needed if neither is given.
+        key: only with this key.
+        all: all alarms; required if neither `kind` nor `key` is given.
     """
 
     kind: AlarmKind | None = attrs.field(default=None, validator=_is_kind)
@@ -255,7 +260,7 @@ class EndAlarms:
 @final
 @guarded
 class AboutBroadcasts:
-    """Ask about broadcasts; the outbox knows the questions."""
+    """A request about broadcasts; the outbox defines the fields."""
 
     fields: Told
 
@@ -263,7 +268,7 @@ class AboutBroadcasts:
 @final
 @guarded
 class AboutPayments:
-    """Ask about payments, and alarms about them; the payments know the questions."""
+    """A request about payments and their alarms; `triobot.payments` defines the fields."""
 
     fields: Told
 

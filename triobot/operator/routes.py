@@ -1,7 +1,7 @@
-"""Where each of an operator's requests is asked for, and with what status it is answered. Pure.
+"""HTTP routes of the operator's requests, and statuses of their answers. Pure.
 
-`ROUTES` is the one table: the server reads requests by it, the client writes them, and GET / tells it. What a
-request is about stands in the path, in the query, or in a JSON object that is its body.
+The table `ROUTES` is used by the server to decode requests, by the client to encode them, and by ``GET /`` to
+list them. A request's fields are in the path, in the query, or in a JSON object as the body.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from .requests import (
 )
 
 Sort: TypeAlias = Literal["number", "flag", "text", "words"]
-"""How a field is written in a path or a query: ``5``, ``true``, as it is, or ``one,two``."""
+"""Format of a field in a path or query: ``5``, ``true``, any text, or ``one,two``."""
 
 LONGEST_BODY: Final = 64 * 1024
 
@@ -66,7 +66,7 @@ _FAILED: Final = "the bot failed to answer; its log names the mistake"
 _PLACE: Final = re.compile(r"\{([a-z_]+)\}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _FLAGS: Final = {"true": True, "false": False}
-# What can't stand between two slashes, or leads elsewhere there.
+# Values that can't be a path's segment, or change the path's meaning.
 _NO_PLACE: Final = (None, "", ".", "..")
 _IN_QUERY: Final = ("GET", "DELETE")
 _SORTS: Final[Mapping[Sort, str]] = {
@@ -80,13 +80,13 @@ _SORTS: Final[Mapping[Sort, str]] = {
 @final
 @guarded
 class HttpRoute:
-    """Where one thing is asked for.
+    """An HTTP route of a request class.
 
     Attributes:
-        method, path: ``{name}`` stands for a field.
-        kind: of the request.
-        fields: what it may be about.
-        fixed: the fields that this route says itself.
+        method, path: ``{name}`` in the path stands for a field.
+        kind: class of the request.
+        fields: fields that the request may have, with their formats.
+        fixed: fields with a fixed value on this route.
     """
 
     method: str
@@ -97,16 +97,16 @@ class HttpRoute:
 
     @property
     def places(self) -> Sequence[str]:
-        """Return the fields that stand in the path."""
+        """Names of the fields in the path."""
         return _PLACE.findall(self.path)
 
     @property
     def is_of_many(self) -> bool:
-        """Return whether the answer is JSON lines, as many as there are; otherwise it is one JSON object."""
+        """Whether the answer is JSON lines; otherwise the answer is one JSON object."""
         return self.kind not in _OF_ONE
 
     def found_in(self, segments: Sequence[str]) -> Mapping[str, str] | None:
-        """Return the fields that stand in this path; None if it is another one's."""
+        """Return the fields in a path's segments; None if the path doesn't match this route."""
         own = self.path.split("/")
         if len(own) != len(segments):
             return None
@@ -119,7 +119,7 @@ class HttpRoute:
         return found
 
     def can_say(self, fields: Told) -> bool:
-        """Return whether these fields, and nothing else, can be asked for here."""
+        """Whether this route can transport exactly these fields."""
         left = {name: value for name, value in fields.items() if name not in self.fixed}
         return (
             all(name in fields and fields[name] == value for name, value in self.fixed.items())
@@ -129,7 +129,7 @@ class HttpRoute:
 
 
 def _at(line: str, kind: type[Request], fields: str = "", **fixed: object) -> HttpRoute:
-    """Write a route down: ``GET /path``, ``name:sort name:sort``."""
+    """Make a route from ``GET /path`` and ``name:sort name:sort``."""
     method, _, path = line.partition(" ")
     pairs = (field.split(":") for field in fields.split())
     sorts: dict[str, Sort] = {name: cast("Sort", sort) for name, sort in pairs}
@@ -142,7 +142,7 @@ _REACH: Final = "chat_id:number name:text value:text key:text"
 _LIST: Final = "states:words chat:number before:number after:text limit:number"
 _ADOPT: Final = "number:text chat:number amount:number currency:text kind:text"
 
-# Of two that fit, the first counts.
+# If two routes match, the first is used.
 ROUTES: Final = (
     _at("GET /status", Status),
     _at("GET /journals", ListJournals, "chat_id:number after:number limit:number crashed:flag"),
@@ -187,21 +187,21 @@ ROUTES: Final = (
 
 
 def routes_at(path: str) -> Mapping[str, tuple[HttpRoute, Mapping[str, str]]]:
-    """Return the routes of this path by their methods, each with what stands in the path."""
+    """Return the routes of a path by their methods, each with the fields in the path."""
     segments = path.split("/")
     found: dict[str, tuple[HttpRoute, Mapping[str, str]]] = {}
     for route in ROUTES:
         if (fields := route.found_in(segments)) is not None:
-            # What is named wins over what is only a field.
+            # Routes come in order: a literal segment wins over a field.
             found.setdefault(route.method, (route, fields))
     return found
 
 
 def request_at(method: str, target: str, body: bytes) -> Request:
-    """Return the request that is asked for.
+    """Decode a request.
 
     Raises:
-        NotFoundError: nothing can be asked there.
+        NotFoundError: there is no such route.
         ProtocolError: as `decode_request`; or the body is too long.
     """
     path, _, query = target.partition("?")
@@ -213,13 +213,13 @@ def request_at(method: str, target: str, body: bytes) -> Request:
 
 
 def decode_request(route: HttpRoute, fields: Mapping[str, str], query: str, body: bytes) -> Request:
-    """Return the request that is asked for at a route.
+    """Decode a request of a known route.
 
     Args:
-        there: the fields in the path.
+        fields: fields in the path.
 
     Raises:
-        ProtocolError: a field is none of this route's, or its value is none.
+        ProtocolError: a field is unknown, missing, repeated or invalid.
     """
     given: dict[str, Any] = {}
     for name, text in (*fields.items(), *_pairs(query)):
@@ -256,7 +256,7 @@ def _sort_of(route: HttpRoute, name: str) -> Sort:
 
 
 def _check_once(name: str, given: Told) -> None:
-    # Which of two is meant, nobody can know; of what ends or pays something, none is to be guessed.
+    # A repeated field is ambiguous, and requests that end or pay something must not guess.
     if name in given:
         raise RemoteProtocolError(name, "must be given once")
 
@@ -276,7 +276,7 @@ def _read(name: str, text: str, sort: Sort) -> object:
 
 
 def _checked(name: str, value: object, sort: Sort) -> object:
-    """Return a field of a body as it is, if it is of this sort, or null."""
+    """Return a field of the body unchanged, if it has this format or is null."""
     fits = {
         "text": isinstance(value, str),
         "words": isinstance(value, list),
@@ -289,7 +289,7 @@ def _checked(name: str, value: object, sort: Sort) -> object:
 
 
 def _plain(name: str, text: str) -> str:
-    """Return a text that files' names and a store can hold."""
+    """Return a text that file names and stores can contain; refuse NUL characters and lone surrogates."""
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise RemoteProtocolError(name, "must be text without NUL characters and lone surrogates")
     return text
@@ -298,7 +298,7 @@ def _plain(name: str, text: str) -> str:
 @final
 @guarded
 class _Members:
-    """The members of a JSON object, one named twice included."""
+    """The members of a JSON object, including repeated names."""
 
     pairs: Sequence[tuple[str, object]]
 
@@ -314,10 +314,10 @@ def _members(body: bytes) -> Sequence[tuple[str, object]]:
 
 
 def encode_request(request: Request) -> tuple[str, str, bytes]:
-    """Return the method, the target and the body of a request.
+    """Encode a request as method, target and body.
 
     Raises:
-        LocalProtocolError: no route can say all of it.
+        LocalProtocolError: no route accepts all of the request's fields.
     """
     fields = _said(request)
     for route in ROUTES:
@@ -335,7 +335,7 @@ def encode_request(request: Request) -> tuple[str, str, bytes]:
 
 
 def _said(request: Request) -> dict[str, Any]:
-    """Return the fields of a request that are not as they are if nothing is said."""
+    """Return the request's fields that differ from their defaults."""
     match request:
         case AboutBroadcasts(fields) | AboutPayments(fields):
             return {name: value for name, value in fields.items() if value is not None}
@@ -369,12 +369,12 @@ _STATUSES: Final[Sequence[tuple[type[TriobotError], int]]] = (
 
 
 def status_of(error: TriobotError) -> int:
-    """Return the status of an answer that says this."""
+    """Return the HTTP status for an error."""
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 
 def error_in(status: int, body: bytes) -> TriobotError:
-    """Return the error that a bot has answered."""
+    """Convert an error answer of a bot to an exception."""
     try:
         text = str(json.loads(body)["error"])
     except (ValueError, TypeError, KeyError):
@@ -384,10 +384,10 @@ def error_in(status: int, body: bytes) -> TriobotError:
 
 
 def read_line(line: str | bytes) -> Told:
-    """Read one line of an answer.
+    """Parse a line of an answer.
 
     Raises:
-        StoreError: it is none of this version's.
+        StoreError: the line is no JSON: the bot runs another version.
     """
     try:
         told: Told = json.loads(line)

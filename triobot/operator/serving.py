@@ -1,11 +1,12 @@
-"""Serves the operator API: HTTP/1.1 on a Unix socket, or on loopback with a key where there are none.
+"""Serves the operator API: HTTP/1.1 on a Unix socket; on systems without them, on loopback with a key.
 
-The socket's mode lets in its owner only, and the kernel tells whose process has connected: only the bot's own
-user and root are answered. Eight connections are served at once. One that says nothing for ten seconds, or
-takes no answer for thirty, is closed; so is the one that has been silent for longest when a ninth comes.
+The socket's mode admits its owner only, and the kernel names each connection's user: only the bot's own user
+and root are answered. At most eight connections are open at once. A connection is closed after ten seconds
+without a request, or if it doesn't accept an answer for thirty. For a ninth, the connection that has been
+silent longest is closed.
 
-The HTTP that it is served by is loaded when somebody asks first. So a bot under another server, which nobody
-asks, has loaded no listener.
+The HTTP server is imported at the first connection. So a bot under another server doesn't import it unless an
+operator connects.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ log: Final = logging.getLogger("triobot.operator")
 AT_ONCE: Final = 8
 _SCRAPERS: Final = 16
 _WAITING: Final = 128
-"""Connections that the system keeps until one of those at once is free."""
+"""Connections that the system queues until one of those open ends."""
 _LIMITS: Final = ServingLimits(connections=AT_ONCE, idle_seconds=10.0, body_seconds=10.0)
 _ONE: Final = ((b"content-type", b"application/json"),)
 _LINES: Final = ((b"content-type", b"application/x-ndjson"),)
@@ -56,10 +57,11 @@ _CREDENTIALS: Final = struct.Struct("3i")
 async def serve_api(
     api: OperatorApi, path: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Serve until cancelled; where no socket can be made, warn and return: a bot runs without one, too.
+    """Serve until cancelled. If the socket can't be made, warn and return: a bot can run without it.
 
-    Nor does it where our own HTTP is missing. Call it under the store's lock only: a socket of this user's at
-    this path must be a dead process's, and is replaced. Anything else at this path stays, also at the end.
+    Without `triobot.http`, warn and return, too. Call this only under the store's lock. Then a socket of this
+    user at `path` was left by a dead process, and is replaced. Any other file at `path` is kept, also at the
+    end.
     """
     if not own_http.is_here():
         log.warning("there is no triobot.http, so nobody serves the operator's socket %s", path)
@@ -120,7 +122,7 @@ def _unlink(path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of the socket at this path; None if it is no socket of this user's."""
+    """Return device and inode of the socket at this path; None if it is no socket of this user."""
     try:
         found = path.lstat()
     except OSError:
@@ -130,10 +132,10 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def bind_beside(path: Path) -> trio.socket.SocketType:
-    """Listen at a socket beside a store, which lets in its owner only; one that is left over is replaced.
+    """Listen on a socket beside the store that only its owner may use; a socket left over is replaced.
 
     Raises:
-        OSError: it can't be made, or something else is there.
+        OSError: the socket can't be made, or the path has another file.
     """
     if _identity(path) is not None:
         _unlink(path)
@@ -142,7 +144,8 @@ def bind_beside(path: Path) -> trio.socket.SocketType:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with short_name(path) as name:
-            # Others may write to the folder: a name could lead elsewhere by the time its mode is set.
+            # Set the mode by umask: where others may write to the folder, the path could be replaced before a
+            # chmod.
             before = os.umask(0o177)
             try:
                 listener.bind(name)
@@ -157,7 +160,7 @@ def bind_beside(path: Path) -> trio.socket.SocketType:
 
 @contextmanager
 def removing_beside(path: Path) -> Generator[None]:
-    """Remove the socket that is at this path, at the end of the block; another in its place stays."""
+    """At the end of the block, remove the socket that was at this path at the start; not a later one."""
     own = _identity(path)
     try:
         yield
@@ -174,9 +177,9 @@ def _admits(connection: socket.socket) -> bool:
 
 
 def is_ours(connection: socket.socket) -> bool:
-    """Return whether the process at the other end is of this process's user, or of root."""
+    """Whether the process at the other end runs as this process's user, or as root."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return True  # the socket's mode is all there is
+        return True  # without SO_PEERCRED the socket's mode is the only check
     _, uid, _ = _CREDENTIALS.unpack(
         connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )
@@ -184,7 +187,7 @@ def is_ours(connection: socket.socket) -> bool:
 
 
 async def answer_operator(api: OperatorApi, talk: Talk) -> None:
-    """Answer one request; an answer that fails in its middle is cut off, which its reader notices."""
+    """Answer a request. If the answer fails in the middle, close the connection, which the client detects."""
     try:
         await _answer(api, talk)
     except TriobotError as error:
@@ -194,7 +197,7 @@ async def answer_operator(api: OperatorApi, talk: Talk) -> None:
             await _refuse(talk, status_of(error), str(error))
     except trio.Cancelled:
         if not talk.status:
-            # So short an answer is the kernel's at once: nothing waits here in a task that is cancelled.
+            # The kernel accepts such a short answer at once, so the write doesn't wait in the cancelled task.
             await _refuse(talk, 503, "the bot is stopping; ask again when it runs")
         raise
 
@@ -206,7 +209,7 @@ async def serve_metrics(
     *,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve the metrics of all bots on a port of their own, until `shutdown` is set."""
+    """Serve the metrics of all bots on their own port, until `shutdown` is set."""
     if not own_http.is_here():
         log.warning("there is no triobot.http, so nobody serves metrics at port %d", bind.port)
         task_status.started("no port")
@@ -228,7 +231,7 @@ async def serve_metrics(
 
 
 async def _answer_metrics(apis: Sequence[OperatorApi], talk: Talk) -> None:
-    """Answer a scraper for these bots, each under its name."""
+    """Answer a scraper with these bots' metrics; bots of the same name get a number."""
     if talk.request.method not in ("GET", "HEAD"):
         await talk.answer(405, (*_TEXT, (b"allow", b"GET, HEAD")), b"there is GET /metrics\n", close=True)
         return
@@ -289,7 +292,7 @@ async def _answer(api: OperatorApi, talk: Talk) -> None:
 
 
 def parted(told: Told) -> tuple[Told, bytes]:
-    """Return what is told as JSON can hold it, and the bytes that follow its line, which says how many."""
+    """Split a line of an answer into JSON values and raw bytes; ``data`` becomes the number of the bytes."""
     data = told.get("data")
     if not isinstance(data, bytes):
         return told, b""

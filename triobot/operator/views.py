@@ -1,14 +1,14 @@
-"""Records of a journal for people: without their content, or in words. Pure.
+"""Records of a journal for people: redacted, or in words. Pure.
 
-A bug report needs to show what happened in which order, and not what people wrote, where they live or how a
-bot is paid. So a redacted line keeps its structure: names of fields and of classes, which operation, what
-kind, when. Every other text becomes its length, every other number becomes 0; so does a fingerprint, from
-which a short answer could be guessed.
+A bug report needs the order of a journal's records, but not users' messages, addresses or payment data. So a
+redacted line keeps its structure: names of fields and classes, the operation, its kind, its time. Every other
+text becomes its length, and every other number 0. A fingerprint is replaced, too, since a short answer could
+be guessed from it.
 
-A text is read as JSON only where the record's own shape says that the runtime wrote a value there: the look
-of a text is up to the person who typed it.
+A text is parsed as JSON only where the record's format says that the runtime wrote a value there: a user may
+type text that looks like JSON.
 
-In words, what people wrote stays, and values look as an author would write them in Python.
+In words, users' texts are kept, and values look as an author would write them in Python.
 """
 
 from __future__ import annotations
@@ -39,26 +39,28 @@ _PLACES: Final = {
     "O": ("Noted", "time turn about value"),
     "V": ("Patched", "time patch"),
 }
-"""By tag: the record in a word, and what stands in the places after the tag (`triobot.engine.records`)."""
+"""For each tag: the record's name in words, and the names of the fields after the tag
+(`triobot.engine.records`).
+"""
 
-# What may be kept of a record's places; one that is in none of these loses its content.
+# A record's fields that redaction keeps; the content of all others is removed.
 _KEPT_WORDS: Final = frozenset({"fn", "kind", "why", "patch", "about", "tag"})
 _KEPT_NUMBERS: Final = frozenset({"event", "format", "n"})
 _IDS: Final = frozenset({"id", "turn"})
 _NAMES: Final = r"[^\W\d]\w*([.](<locals>|[^\W\d]\w*))*"
 _NAME: Final = re.compile(_NAMES)
-# A hook's operations have its name before their numbers.
+# The operations of a hook have the hook's name before their numbers.
 _ID: Final = re.compile(rf"({_NAMES}[.])?[0-9]+([./][0-9]+)*")
-# The fields of a row that tell whose it is.
+# A row's fields that identify its chat or user.
 _ROW_LOSES: Final = frozenset({"chat_id", "sender_id", "key"})
 _SIGNAL: Final = "triobot.conversations.doors.calls.Signal"
-# What tells one record from another, in this order.
+# Fields that identify a record, in this order.
 _OUTLINE: Final = ("kind", "id", "fn", "patch", "why")
 _CLASSES: Final = frozenset({"class", "enum", "flag"})
 
 
 def redacted(fields: Told) -> Told:
-    """Return a line of `ShowJournal`'s answer without content."""
+    """Redact a line of the answer to `ShowJournal`."""
     return {name: _redacted_field(name, value) for name, value in fields.items()}
 
 
@@ -71,7 +73,7 @@ def _redacted_field(name: str, value: object) -> object:
 
 
 def redacted_text(text: str) -> str:
-    """Return a record without content; a text that is no record becomes its length."""
+    """Redact a record; a text that is no record becomes its length."""
     found = read_record(text)
     if found is None:
         return _length(text)
@@ -82,8 +84,8 @@ def redacted_text(text: str) -> str:
 
 
 def outlined(text: str) -> Told:
-    """Return a record's word (``what``), its time (``at``), and which operation it is about; no content."""
-    # Redacted first: so its names and numbers are none that a person typed.
+    """Return a record's name (``what``), its time (``at``), and its operation; without content."""
+    # Redact first: then no name or number comes from a user.
     found = read_record(redacted_text(text))
     if found is None:
         return {"what": "?"}
@@ -93,7 +95,9 @@ def outlined(text: str) -> Told:
 
 
 def room_in(text: str) -> list[Node] | None:
-    """Return the name and the key of the room whose signal this first record of a conversation holds."""
+    """Return name and key of the room whose signal began the conversation with this
+    first record; else None.
+    """
     match parsed(text):
         case ["S", _, _, [{"class": [str(of), {"room": {"tuple": [str(name), str(key)]}}]}, *_], *_]:
             return [name, key] if of == _SIGNAL else None
@@ -102,7 +106,7 @@ def room_in(text: str) -> list[Node] | None:
 
 
 def read_record(text: str) -> tuple[str, dict[str, Node]] | None:
-    """Return a record's word, and what is in its places: ``["D",7,3,"receive","",{"tuple":[...]}]``."""
+    """Return a record's name and fields. A record looks like ``["D",7,3,"receive","",{"tuple":[...]}]``."""
     match parsed(text):
         case [str(tag), time, *_] as record if tag in _PLACES and _is_time(time):
             what, places = _PLACES[tag]
@@ -112,7 +116,7 @@ def read_record(text: str) -> tuple[str, dict[str, Node]] | None:
 
 
 def _is_time(part: Node) -> bool:
-    """Return whether this is a record's time: a number, or three where the clock was set."""
+    """Whether `part` is a record's time: a number, or three numbers if the clock was set."""
     return isinstance(part, int) or (isinstance(part, list) and [type(one) for one in part] == [int] * 3)
 
 
@@ -121,14 +125,14 @@ def _moment_of(time: Node) -> Node:
 
 
 def parsed(text: str) -> Node:
-    """Return a recorded value as JSON; None if it can't be read."""
+    """Parse a recorded value as JSON; None if it is invalid."""
     try:
         return cast("Node", json.loads(text))
     except (ValueError, RecursionError):
         return None
 
 
-# --- a record, whose places are known
+# --- a record; its tag defines its fields
 
 
 def _own(name: str, part: Node, fields: dict[str, Node]) -> Node:
@@ -160,7 +164,7 @@ def _error(node: Node) -> Node:
             return _blank(node)
 
 
-# --- a value, whose shape its own tags tell
+# --- a value; its own tags define its structure
 
 
 def _value_text(text: str) -> str:
@@ -186,7 +190,7 @@ def _value(node: Node) -> Node:
 def _parts(tag: str, parts: Node) -> Node:
     match parts:
         case [str(name), *rest] if tag in _CLASSES:
-            # The name of the class stays, and which member of an Enum goes.
+            # Keep the name of the class; remove an Enum's member.
             return [name, *(_value(part) for part in rest)]
         case list():
             return [_value(part) for part in parts]
@@ -213,12 +217,12 @@ def _length(text: str) -> str:
 # --- in words
 
 LONGEST: Final = 400
-# The sender of an event, and the chat: the same in each record of a conversation.
+# The event's sender and chat are the same in each record of a conversation.
 _ENVELOPE: Final = frozenset({"chat_id", "sender", "callback_id"})
 
 
 def worded(told: Told) -> Told:
-    """Return a line of `ShowJournal`'s answer for people to read."""
+    """Convert a line of the answer to `ShowJournal` into words."""
     if "record" in told:
         return {"n": told["n"], **record_in_words(str(told["record"]))}
     if "operation" in told:
@@ -229,7 +233,7 @@ def worded(told: Told) -> Told:
 
 
 def record_in_words(text: str) -> dict[str, object]:
-    """Return a record's word (``what``), its time (``at``), and its fields that people can read."""
+    """Return a record's name (``what``), its time (``at``), and its readable fields."""
     found = read_record(text)
     if found is None:
         return {"what": "?"}
@@ -266,7 +270,7 @@ def _value_of(what: str, fields: dict[str, Node]) -> str | None:
 
 
 def _began_with(args: Node) -> str | None:
-    """Return as what the event was taken, or the event."""
+    """Return the value that the route's filter made of the event, or else the event."""
     match args:
         case [_, _, _, value, *_]:
             return _shown(value)
@@ -301,7 +305,9 @@ def _shown_error(node: Node) -> str:
 
 
 def in_python(text: str) -> str:
-    """Return a recorded value as Python would show it; a text that is none is returned as it is."""
+    """Return a recorded value in Python's notation; a text that is no recorded value
+    is returned unchanged.
+    """
     match parsed(text):
         case [_, node]:
             return _shown(node)
@@ -333,7 +339,7 @@ def _shown(node: Node) -> str:
         case list():
             return f"[{', '.join(map(_shown, node))}]"
         case _:
-            # As in Python, but with its letters: a person who writes Persian wants to read it.
+            # As in Python, but without escapes, so that Persian text is readable.
             return repr(node)
 
 

@@ -109,7 +109,7 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: FindEndpoint) -> None:
 
 def _declare_routes(app: QuartTrio, find: FindEndpoint) -> None:
     async def webhook(_: object = None) -> Response:
-        """Answer any request; also the error handler for requests without a route, such as unknown methods."""
+        """Answer any request; also the error handler for requests without a route (unknown methods)."""
         # Use the request itself: each access through Quart's proxy looks up the context, which costs ten
         # calls.
         proxy: Any = request
