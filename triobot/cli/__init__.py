@@ -1,8 +1,8 @@
 """The command line: ``triobot`` and ``python -m triobot``.
 
-One module a command, and of these only the one that is asked for is imported: the help needs none of them,
-and ``triobot run`` never loads the emulator. Where a command's work is in a module of its own,
-its help loads no Trio either. What goes wrong on purpose is one line on the error output and exit code 1;
+Each command has a module, and only the requested command's module is imported. So ``triobot --help`` imports
+no command, and ``triobot run`` never imports the emulator. If a command's implementation has a module of its
+own, the command's help doesn't import Trio either. An expected error is one line on stderr and exit code 1;
 wrong usage is exit code 2.
 """
 
@@ -43,13 +43,13 @@ COMMANDS: Final = {
     "forget": "delete everything of a chat, a person or a room",
     "completion": "print a script that completes commands in your shell",
 }
-"""What each does; the module has the command's name."""
+"""Summary of each command; the module has the command's name."""
 _STUDIO: Final = frozenset({"demo", "dev", "emulate", "inspect", "replay", "simulate", "talk"})
-"""Those for a developer: their modules are in `triobot.studio.commands`."""
+"""Developers' commands, with modules in `triobot.studio.commands`."""
 _TOGETHER: Final = {"send": "reach", "signal": "reach", "start": "reach"}
-"""The modules of those that have no module of their own name."""
+"""Modules of the commands that share one."""
 _APART: Final = {"run": ".run_work", "journal": ".journal_work"}
-"""Where the work of a command is, if not beside its arguments."""
+"""Modules of commands that are implemented apart from their arguments."""
 
 _EXAMPLES: Final = """\
 examples:
@@ -65,28 +65,26 @@ examples:
 
 
 class CommandModule(Protocol):
-    """The module of a command."""
+    """A command's module: help text and arguments."""
 
     DETAILS: str
 
-    def declare(self, parser: argparse.ArgumentParser) -> None:
-        """Add its arguments."""
-        ...
+    def declare(self, parser: argparse.ArgumentParser) -> None: ...
 
 
 class WorkModule(Protocol):
-    """The module with the work of a command: its own, unless that is apart."""
+    """The module that implements a command; often the command's own."""
 
     def run(self, arguments: argparse.Namespace) -> None:
-        """Do what was asked."""
+        """Run the command."""
         ...
 
 
 @final
 class CommandParser(argparse.ArgumentParser):
-    """Reads a command's arguments in any order: an option may stand before what the command is about.
+    """Parses a command's arguments in any order: an option may precede a positional argument.
 
-    Alone, argparse gives a FILE that may be left out nothing, as soon as an option stands before it.
+    argparse alone assigns nothing to an optional positional argument once an option precedes it.
     """
 
     _mixing = False
@@ -94,11 +92,11 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Read what is known; see the base class."""
-        # Where actions follow, each reads what stands behind its name.
+        """Parse the known arguments; see the base class."""
+        # With actions, each action's parser parses the arguments after the action's name.
         if self._mixing or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
-        self._mixing = True  # the base class comes here again
+        self._mixing = True  # the base class calls this method again
         try:
             return super().parse_known_intermixed_args(args, namespace)
         finally:
@@ -106,10 +104,11 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Read a command's arguments; ``work`` is the module that does it. Without any, the help is asked for.
+    """Parse a command's arguments; without arguments, print the help. ``work`` in the result names the module
+    that implements the command.
 
     Raises:
-        SystemExit: help or the version was asked for and printed, or the usage is wrong.
+        SystemExit: the help or version was printed, or the usage is wrong.
     """
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
@@ -140,14 +139,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def module_of(name: str) -> str:
-    """Return the module of a command, as seen from this package."""
+    """Return the name of a command's module; a leading dot means relative to this package."""
     if name in _STUDIO:
         return f"triobot.studio.commands.{name}"
     return f".{_TOGETHER.get(name, name.replace('-', '_'))}"
 
 
 def read_module(name: str) -> CommandModule:
-    """Import the module of a command."""
     return cast("CommandModule", import_module(module_of(name), __name__))
 
 
@@ -160,21 +158,20 @@ def _unknown(name: str) -> str:
 
 
 def set_up_streams() -> None:
-    """Let what a terminal's encoding lacks be escaped, rather than end the program."""
+    """Escape characters that the terminal's encoding lacks, instead of raising UnicodeEncodeError."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run one command; without `argv`, the process's own arguments.
+    """Run a command; without `argv`, with the process's arguments.
 
     Raises:
-        SystemExit: always when something failed: 1 with a line on the error output, 2 for wrong usage, 130
-            for Ctrl-C.
+        SystemExit: after any failure: 1 with a line on stderr, 2 for wrong usage, 130 for Ctrl-C.
     """
     set_up_streams()
-    gc.disable()  # hundreds of modules and classes come into being, and hardly any garbage
+    gc.disable()  # imports create hundreds of modules and classes, but hardly any garbage
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
         work = cast("WorkModule", import_module(arguments.work, __name__))

@@ -1,4 +1,4 @@
-"""``triobot alarms``: what goes wrong, what to do about it, and that a person has seen it."""
+"""``triobot alarms``: list open alarms with the action for each, and acknowledge them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ _ACTIONS: Final = {
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     actions = add_actions(parser, _ACTIONS, unsaid="list")
     add_json(parser, *actions.values())
     acknowledge = actions["acknowledge"]
@@ -45,7 +44,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """List alarms, or end some first."""
     request: ListAlarms | EndAlarms = ListAlarms()
     if arguments.action == "acknowledge":
         if arguments.all == (arguments.kind is not None or arguments.key is not None):

@@ -1,4 +1,4 @@
-"""The parts of the grammar that several commands share."""
+"""Parsers of arguments, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Final
 def add_actions(
     parser: argparse.ArgumentParser, described: Mapping[str, str], *, unsaid: str | None = None
 ) -> Mapping[str, argparse.ArgumentParser]:
-    """Let a command about a bot's store have actions, each with a help of its own; return their parsers.
+    """Add actions with their own help to a command about a bot's store. Return the actions' parsers.
 
     Args:
-        described: what each does, by its name.
-        unsaid: the one that is meant where none is named. It takes no arguments of its own.
+        described: each action's summary, by the action's name.
+        unsaid: default action, which must have no arguments of its own; None: an action is required.
     """
     commands = parser.add_subparsers(
         title="actions",
@@ -40,7 +40,7 @@ def add_actions(
 
 
 def whole(what: str, least: int, most: int = 10**18 - 1) -> Callable[[str], int]:
-    """Make a reader of whole numbers in these bounds; `what` says for people which those are."""
+    """Return a parser of whole numbers within the bounds; `what` names the valid numbers in errors."""
 
     def read(text: str) -> int:
         if not re.fullmatch(r"-?[0-9]{1,19}", text) or not least <= int(text) <= most:
@@ -51,7 +51,7 @@ def whole(what: str, least: int, most: int = 10**18 - 1) -> Callable[[str], int]
 
 
 def number(what: str, least: float, most: float) -> Callable[[str], float]:
-    """Make a reader of numbers in these bounds."""
+    """Return a parser of numbers within the bounds; `what` names the valid numbers in errors."""
 
     def read(text: str) -> float:
         try:
@@ -66,7 +66,7 @@ def number(what: str, least: float, most: float) -> Callable[[str], float]:
 
 
 port: Final = whole("a number from 0 to 65535", 0, 65535)
-"""Reads a TCP port; 0 takes a free one."""
+"""Parser of a TCP port; 0 means a free port."""
 positive: Final = whole("a number from 1", 1)
 chat: Final = whole("a chat's number, which has up to 18 digits, such as 1234", -(10**18) + 1)
 person: Final = whole("a person's number, which has up to 18 digits, such as 71", -(10**18) + 1)
@@ -74,14 +74,14 @@ place: Final = whole("the number of a chat or a room, such as 1234", -(2**63) + 
 
 
 def mode(text: str) -> int:
-    """Read the mode of a file, in octal."""
+    """Parse an octal file mode."""
     if not re.fullmatch(r"(0o?)?[0-7]{3}", text):
         raise argparse.ArgumentTypeError("must be a mode in octal, such as 660")
     return int(text[-3:], 8)
 
 
 def add_bot_options(parser: argparse.ArgumentParser, *actions: argparse.ArgumentParser) -> None:
-    """Add what names a bot's store; it may stand before a command's action and behind it."""
+    """Add the options that name the bot or its store; allowed before and after a command's action."""
     for place in (parser, *actions):
         default = None if place is parser else argparse.SUPPRESS
         place.add_argument(
@@ -104,10 +104,11 @@ def add_json(
     *actions: argparse.ArgumentParser,
     what: str = "JSON, an object a line, for programs",
 ) -> None:
-    """Add the option that has a command print what it knows, as programs read it.
+    """Add the option ``--json``.
 
     Args:
-        actions: the command's, if it may stand before one and behind it.
+        actions: parsers of the command's actions, so that the option is allowed before and after an action.
+        what: help text of the option.
     """
     for one in (parser, *actions):
         default = False if one is parser else argparse.SUPPRESS

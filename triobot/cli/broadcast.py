@@ -1,4 +1,4 @@
-"""``triobot broadcast``: what an operator sees of broadcasts, and the brake."""
+"""``triobot broadcast``: show the progress of broadcasts, and stop one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .consulting import ask_bot, settings_of
 from .terminal import is_terminal, progress_line
 
 Ask: TypeAlias = "Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]"
-"""Carries a question of `triobot.outbox.broadcasts` to whoever has the store, and brings the answer."""
+"""Sends a request of `triobot.outbox.broadcasts` to the process that has the store; returns the answer."""
 
 DETAILS: Final = """\
 The bot's own code starts a broadcast: await bot.broadcast(KEY).start(content, to). The command asks a running
@@ -43,7 +43,6 @@ _LOOK_EVERY: Final = 0.5
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     actions = add_actions(parser, _ACTIONS)
     add_json(parser, *actions.values())
     for name in ("status", "stop"):
@@ -51,7 +50,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Do what was asked."""
     trio.run(_run, settings_of(arguments), arguments)
 
 
@@ -69,7 +67,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace) -> None:
         running = await ask_bot(settings, AboutBroadcasts(question), tell)
         return lines[0]
 
-    # Only a bot that runs gets on with it: a store at rest needn't be watched.
+    # Only a running bot makes progress: don't follow a broadcast in a store that no bot uses.
     action, key = arguments.action, None if arguments.action == "list" else arguments.key
     await converse(ask, action, key, live=lambda: running, as_json=arguments.json)
 
@@ -77,10 +75,11 @@ async def _run(settings: Settings, arguments: argparse.Namespace) -> None:
 async def converse(
     ask: Ask, action: str, key: str | None, *, live: Callable[[], bool], as_json: bool = False
 ) -> None:
-    """Ask, and print the answer; while it is `live`, watch a broadcast in a terminal until it is over.
+    """Send a request and print the answer. In a terminal, follow a `live` broadcast to its end.
 
     Args:
-        as_json: print it as it came, and don't watch.
+        live: returns whether a running bot has answered.
+        as_json: print the answer as JSON, without following.
     """
     at_terminal = is_terminal(sys.stdout)
     if action == "list":
@@ -113,6 +112,5 @@ async def converse(
 
 
 def status_of(view: Mapping[str, JsonValue]) -> BroadcastStatus:
-    """Read the status in an answer."""
     fields = {field.name: view[field.name] for field in attrs.fields(BroadcastStatus) if field.name in view}
     return BroadcastStatus(**fields)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

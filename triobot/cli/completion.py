@@ -1,4 +1,4 @@
-"""``triobot completion``: a script that has a shell complete what is typed behind ``triobot``."""
+"""``triobot completion``: print a script with which a shell completes ``triobot`` commands."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ install:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the script."""
     with needing("completion", "`triobot completion`"):
         import shtab
 
@@ -42,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    # argparse has no other way to be asked what it reads.
+    # argparse has no public list of a parser's actions.
     for action in cast("Any", parser)._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage]

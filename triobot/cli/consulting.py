@@ -1,4 +1,6 @@
-"""How a command asks a bot: the running one over its socket or its store, else the store itself, opened."""
+"""Send a command's request to the running bot, by its socket or its store; without one, open the store
+itself.
+"""
 
 from __future__ import annotations
 
@@ -41,30 +43,30 @@ from ..store import Stamp, copy_still, is_made, open_store
 from .loading import load_bot
 
 Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
-"""Carries a question to the running bot, or to the store itself."""
+"""Sends a request to the running bot, or to an opened store."""
 
 _T = TypeVar("_T")
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8)
-"""How long a process that has just taken a store may need until it can be asked."""
+"""Pauses before new tries, in seconds: a process that has just opened a store can't answer at once."""
 
 
 @final
 class _OpenElsewhereError(StoreError):
-    """Another process has the store, and could not be asked; nothing was done."""
+    """Another process has the store, but could not be asked; nothing was done."""
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
-    """Read the settings that name the store.
+    """Load the settings that name the store.
 
     Raises:
-        ConfigError: a variable can't be read, or there is no such bot.
+        ConfigError: a variable is invalid, or there is no such bot.
     """
     settings = load_bot(arguments.bot).settings() if arguments.bot else read_environment(os.environ)
     return settings if arguments.store is None else attrs.evolve(settings, store=arguments.store)
 
 
 def stamp_of(settings: Settings) -> Stamp:
-    """Return what a store is bound to.
+    """Return the stamp that binds a store to this bot and platform.
 
     Raises:
         ConfigError: there is no token.
@@ -73,10 +75,10 @@ def stamp_of(settings: Settings) -> Stamp:
 
 
 def store_file(settings: Settings) -> Path:
-    """Return the file of a store that has one.
+    """Return the store's file.
 
     Raises:
-        ConfigError: it has none.
+        ConfigError: the store is not in a file.
     """
     if is_on_server(settings.store):
         raise ConfigError(
@@ -89,17 +91,17 @@ def store_file(settings: Settings) -> Path:
 
 
 def consult(settings: Settings, request: Request) -> list[Told]:
-    """Ask the bot, and return the lines of its answer.
+    """Send a request to the bot or its store, and return the answer's lines.
 
     Raises:
-        ConfigError: there is no store, or no such thing in it.
-        StoreError: it could not be done.
+        ConfigError: there is no store, or the store lacks the requested object.
+        StoreError: the store or the bot failed.
     """
     return trio.run(gather, partial(ask_bot, settings), request)
 
 
 async def gather(ask: Callable[[Request, Tell], Awaitable[object]], request: Request) -> list[Told]:
-    """Ask, and return the lines of the answer.
+    """Send a request with `ask`, and return the answer's lines.
 
     Raises: as `consult`.
     """
@@ -114,7 +116,8 @@ async def gather(ask: Callable[[Request, Tell], Awaitable[object]], request: Req
 
 
 async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
-    """Ask within a program that runs already; returns whether it was the running bot that answered.
+    """Send a request within a Trio program. Return whether a running bot answered, rather than the opened
+    store.
 
     Raises: as `consult`.
     """
@@ -122,10 +125,11 @@ async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
 
 
 async def ask_running(store: str, request: Request, tell: Tell) -> bool:
-    """Ask the bot that runs on the store at this address; False if none does. The store isn't opened.
+    """Send a request to the bot that runs on the store at this address. Return False if no bot runs. Never
+    opens the store.
 
     Raises:
-        ConfigError, StoreError: what the bot answered, or why it can't be asked.
+        ConfigError, StoreError: the bot answered with this error, or could not be asked.
     """
     if is_on_server(store):
         return await ask_through(store, request, tell)
@@ -143,11 +147,13 @@ async def _ask_once(settings: Settings, request: Request, tell: Tell) -> bool:
 
 
 def _only_reads(request: Request) -> bool:
-    """Return whether it changes nothing: who may read the file gets an answer, whosever the store is."""
+    """Whether the request changes nothing. Then a store is opened without its stamp:
+    reading needs no token.
+    """
     match request:
         case ListJournals() | ShowJournal() | ReadJournals() | ReadCode() | ReadKept() | ListAlarms():
             return True
-        case Reach():  # only a running bot does it
+        case Reach():  # fails without a running bot, and so changes nothing
             return True
         case AboutJobs():
             return request == AboutJobs()
@@ -159,9 +165,10 @@ def _only_reads(request: Request) -> bool:
 
 @asynccontextmanager
 async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
-    """Ask many questions: of the running bot, else of the store itself, which is opened once, to be read.
+    """Yield a function for many requests, to the running bot or to the store, which is opened once, for
+    reading.
 
-    Raises: as `consult`; also what it yields does.
+    Raises: as `consult`; the yielded function, too.
     """
     async with AsyncExitStack() as opened:
         yield await _once_settled(partial(_open_one, settings, opened))
@@ -174,7 +181,7 @@ async def _open_one(settings: Settings, opened: AsyncExitStack) -> Ask:
 
 
 async def _once_settled(try_it: Callable[[], Awaitable[_T]]) -> _T:
-    """Try it, and again for a moment while another process has the store and can't be asked yet."""
+    """Call `try_it`, and repeat it for a moment while another process has the store but can't answer yet."""
     for pause in _PAUSES:
         try:
             return await try_it()
@@ -185,12 +192,11 @@ async def _once_settled(try_it: Callable[[], Awaitable[_T]]) -> _T:
 
 @asynccontextmanager
 async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
-    """Ask many questions that only read, for as long as the block runs; nothing is written.
+    """Yield a function for many reading requests, and whether a running bot answers them. Nothing is written.
 
-    What is yielded with it says whether the running bot answers. Else a copy of its store does, and whoever
-    starts the bot meanwhile is in nobody's way.
+    Without a running bot, a copy of the store answers, so that a bot can start meanwhile.
 
-    Raises: as `consult`; also what it yields does.
+    Raises: as `consult`; the yielded function, too.
     """
     if (running := await _running(settings)) is not None:
         yield running, True
@@ -206,15 +212,14 @@ async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
             async with open_store(f"sqlite:{copy}", stamp=None, clock=clock, visit=True) as store:
                 yield api_of(store, clock).answer, False
         except (ConfigError, StoreError) as error:
-            # What is wrong with the copy is wrong with the store.
+            # An error of the copy is an error of the store.
             raise type(error)(str(error).replace(str(copy), str(file))) from None
 
 
 async def _running(settings: Settings) -> Ask | None:
-    """Return what asks the running bot; None if none runs."""
+    """Return a function that sends requests to the running bot; None if no bot runs."""
 
-    async def ignore(_: Told) -> None:
-        """Drop the answer: what counts is that there is one."""
+    async def ignore(_: Told) -> None: ...
 
     if not await ask_running(settings.store, Status(), ignore):
         return None
@@ -230,7 +235,7 @@ async def _running(settings: Settings) -> Ask | None:
 async def _own_api(settings: Settings, stamp: Stamp | None) -> AsyncGenerator[OperatorApi]:
     place = socket_path(settings.store)
     if is_on_server(settings.store):
-        # Opened with a stamp, one that is gone would be made anew, and nobody would miss its chats.
+        # With a stamp, opening a missing store would create an empty one, and hide the loss of its chats.
         if not await is_made(settings.store):
             raise ConfigError(f"there is no store at {settings.store}")
     elif not await trio.Path(file := store_file(settings)).is_file():
@@ -250,19 +255,19 @@ async def _own_api(settings: Settings, stamp: Stamp | None) -> AsyncGenerator[Op
 
 
 def instant(at: object) -> str:
-    """Write a time of the store's for people."""
+    """Format a wall-clock time of the store, to the second."""
     if not isinstance(at, int):
         return "-"
     return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def moment(at: object) -> str:
-    """Write a time of the store's to the millisecond: of one turn and the next there may be few between."""
+    """Format a wall-clock time of the store, to the millisecond: turns may follow each other that closely."""
     return f"{instant(at)[:-1]}.{at % 1000:03}Z" if isinstance(at, int) else "-"
 
 
 def span(milliseconds: int) -> str:
-    """Write how long something took, in its largest unit."""
+    """Format a duration in its largest unit."""
     seconds = max(0, milliseconds) // 1000
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= size:

@@ -1,6 +1,6 @@
-"""Journals as they are told: by an operator's socket, or in a file of ``triobot journal export``.
+"""Journals as lines of JSON objects, from an operator's socket or from a file of ``triobot journal export``.
 
-It loads nothing of the commands: each process that runs journals again reads them with it.
+Imports no command: processes that only replay journals read the lines with this module.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _REDACTED: Final = re.compile(r'"<\d+ characters>"')
 
 
 def lines_of_export(path: Path) -> list[Mapping[str, object]]:
-    """Read the lines of a file that `triobot journal export` wrote.
+    """Read the lines of a file written by `triobot journal export`.
 
     Raises:
-        ConfigError: it can't be read, or is none.
+        ConfigError: the file can't be read, or contains no exported journal.
     """
     try:
         texts = path.read_text(encoding="utf-8").splitlines()
@@ -52,10 +52,10 @@ def lines_of_export(path: Path) -> list[Mapping[str, object]]:
 
 
 def exported_journal(lines: Iterable[Mapping[str, object]]) -> Journal:
-    """Read the journal of such lines: its row, its records, its effects.
+    """Build a journal from its lines: the row, the records and the effects.
 
     Raises:
-        ConfigError: they are none, or were redacted.
+        ConfigError: the lines are no journal, or were redacted.
     """
     row, *rest = [dict(line) for line in lines] or [{}]
     records = [str(line["record"]) for line in rest if "record" in line]
@@ -72,7 +72,7 @@ def exported_journal(lines: Iterable[Mapping[str, object]]) -> Journal:
 
 
 def is_redacted(lines: Sequence[Mapping[str, object]]) -> bool:
-    """Return whether these lines of a journal have lost what people wrote."""
+    """Whether a journal's lines were redacted."""
     row, *rest = lines
     first = next((str(line["record"]) for line in rest if "record" in line), "")
     return row.get("chat_id") == 0 or _REDACTED.search(first) is not None
@@ -91,27 +91,28 @@ def _fields(told: Mapping[str, object], of: type[attrs.AttrsInstance]) -> dict[s
 
 
 def read_exported(lines: Iterable[Mapping[str, object]]) -> Stored:
-    """Read what a conversation is run from.
+    """Build the data that a replay of a conversation needs.
 
     Raises:
-        ConfigError: these lines are no journal, or were redacted.
-        UnreadableRecordError: this program can't read it.
+        ConfigError: the lines are no journal, or were redacted.
+        UnreadableRecordError: this program can't read a record.
     """
     return read_stored(exported_journal(lines))
 
 
-# --- which builds ran it
+# --- builds that ran a journal
 
 
 @final
 @guarded
 class Stretch:
-    """Turns of a journal that the same sources ran.
+    """Consecutive turns of a journal that ran on the same sources.
 
     Attributes:
-        first: the number of the first one, from 0; `last` is that of the last one.
-        since: when that build began to run, in wall milliseconds; None if nothing is known of it.
-        digests: of its sources; None if the store doesn't have them.
+        first: number of the first turn, from 0.
+        last: number of the last turn.
+        since: first start of the build, in wall-clock milliseconds; None if unknown.
+        digests: digests of the build's sources; None if the store lacks some.
     """
 
     first: int
@@ -124,7 +125,7 @@ def stretches_of(stored: Stored, code: Sequence[Mapping[str, object]]) -> Sequen
     """Return the stretches of a journal, in their order.
 
     Args:
-        code: what the store knows of builds, as `ReadCode` tells it.
+        code: the store's lines about builds, as `ReadCode` answers them.
     """
     builds = [(cast("int", one["at"]), frozenset(_digests(one))) for one in code if "sources" in one]
     kept = {str(one["source"]) for one in code if "source" in one}
@@ -134,7 +135,7 @@ def stretches_of(stored: Stored, code: Sequence[Mapping[str, object]]) -> Sequen
         since, digests = next((one for one in reversed(builds) if one[0] <= time_of(record)), (None, None))
         if digests is not None and not digests <= kept:
             digests = None
-        # The end of the code is recorded in the turn before, whoever writes it down.
+        # The end of the code belongs to the turn before, whichever build stored the record.
         if found and (found[-1].digests == digests or record[0] in ENDS):
             found[-1] = attrs.evolve(found[-1], last=n)
         else:
@@ -145,7 +146,9 @@ def stretches_of(stored: Stored, code: Sequence[Mapping[str, object]]) -> Sequen
 def code_of_journal(
     lines: Sequence[Mapping[str, object]], code: Sequence[Mapping[str, object]]
 ) -> list[Mapping[str, object]]:
-    """Return what of a store's code a journal needs: the builds that ran it, their sources and sites."""
+    """Return the part of a store's code that a journal needs: the builds that ran it, their sources and
+    sites.
+    """
     since = {one.since for one in stretches_of(read_exported(lines), code)}
     builds = [one for one in code if "sources" in one and one["at"] in since]
     wanted = {digest for one in builds for digest in _digests(one)}
@@ -154,7 +157,12 @@ def code_of_journal(
 
 
 def comparison_of(code: Code, told: Sequence[Mapping[str, object]]) -> Comparison:
-    """Return what compares the code of which a store tells, as `ReadCode` does, with this code."""
+    """Return a comparison of present code with stored code.
+
+    Args:
+        code: the present code.
+        told: the store's lines about code, as `ReadCode` answers them.
+    """
     lines = cast("Sequence[Any]", told)
     builds = [Deployed(one["at"], one["build"], tuple(one["sources"])) for one in lines if "at" in one]
     kept = {one["source"]: one for one in lines if "source" in one}

@@ -1,4 +1,4 @@
-"""``triobot forget``: delete everything of one chat, of a person, or of a room."""
+"""``triobot forget``: delete all data of a chat, a person or a room."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ examples:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     parser.add_argument("chat", metavar="CHAT", type=chat, nargs="?", help="the chat's number")
     parser.add_argument("--person", metavar="ID", type=person, help="forget this person, not a chat")
     parser.add_argument(
@@ -50,7 +49,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Forget the place, when the person means it."""
     place, what = _meant(arguments)
     settings = settings_of(arguments)
     if not arguments.yes:
@@ -63,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps({"chat_id": place, **told}))
     if not told["found"] and arguments.room is not None:
-        # Any name has a room, so nothing else tells of a mistyped one.
+        # Every name and key identify a room, so this is the only sign of a mistyped one.
         raise ConfigError(
             f"nothing is kept of {what}, so nothing was deleted; check KEY, and NAME: it is the oldest name"
             " of the room's function, its module and name, such as shop.lobby, if it was given no other"
@@ -81,7 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _meant(arguments: argparse.Namespace) -> tuple[ChatId, str]:
-    """Return the place that is meant, and what it is called."""
+    """Return the place from the arguments, and its description."""
     number: int | None = arguments.chat
     person: int | None = arguments.person
     room: list[str] | None = arguments.room

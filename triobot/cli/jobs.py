@@ -1,4 +1,4 @@
-"""``triobot jobs``: when jobs are due, and one of them run by hand."""
+"""``triobot jobs``: list jobs with their next times; run or forget one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ _ACTIONS: Final = {
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     actions = add_actions(parser, _ACTIONS, unsaid="list")
     add_json(parser, *actions.values())
     for name in ("run", "forget"):
@@ -39,7 +38,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """List, run or forget."""
     action = arguments.action
     request = AboutJobs() if action == "list" else AboutJobs(**{action: arguments.name})
     told = consult(settings_of(arguments), request)

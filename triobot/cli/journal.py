@@ -1,4 +1,4 @@
-"""``triobot journal``: the arguments; what it does with them is in `journal_work`."""
+"""``triobot journal``: arguments; `journal_work` implements the command."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ _ACTIONS: Final = {
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     actions = add_actions(parser, _ACTIONS)
     add_json(parser, *actions.values())
     listing, checking = actions["list"], actions["check"]

@@ -1,8 +1,8 @@
-"""``triobot journal check``: run all stored journals under new code, before that is deployed.
+"""``triobot journal check``: replay all stored journals on new code, before its deploy.
 
-The journals are read in one process, and run in as many as there are processors: ``python -m
-triobot.cli.journal_check MODULE:BOT`` is such a one. It gets a journal a line on its standard input, and says
-on its standard output what became of it.
+One process reads the journals, and one process per processor replays them: ``python -m
+triobot.cli.journal_check MODULE:BOT``. Such a process reads a journal per line from standard input, and
+writes a finding per line to standard output.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ from .exported import comparison_of, exported_journal
 from .loading import load_bot
 from .terminal import drawn, harmless, redraw
 
-# Each journal has some seconds of CPU; code that never waits can't be ended from within.
+# Seconds of CPU per journal. Code that never waits can only be stopped by a signal.
 SPINS: Final = 20.0
 FEW: Final = 500
-"""Conversations that one process has run before another has imported the bot."""
+"""Up to so many conversations, one process is faster: another one would first have to import the bot."""
 MOST: Final = 16
-"""Processes at most, unless more are asked for: one has to read for all of them."""
+"""Most processes by default: one process has to read journals for all of them."""
 
 BATCH: Final = 32
-"""Journals that a process is handed at once: on a busy machine each exchange waits for its turn twice."""
+"""Journals sent to a process at once. On a busy machine, each exchange waits for the scheduler twice."""
 
 _LONGEST_ANSWER: Final = 64 * 1024
 
@@ -77,29 +77,32 @@ Journals: TypeAlias = AsyncGenerator["list[Told]"]
 _Batch: TypeAlias = "list[list[Told]]"
 
 _WORDS: Final = 20
-"""Lines with other words that are shown, both sides each."""
+"""Most pairs of reworded lines in a report."""
 
 
 class _RunsOnError(BaseException):
-    """Code that runs on and on, without ever waiting; the text is its line."""
+    """Raised in code that runs too long without waiting; the text is the code's line."""
 
 
 @final
 @guarded
 class Finding:
-    """What became of a journal.
+    """Result of a journal's replay.
 
     Attributes:
-        because: why its conversation would be parked; None if it goes on.
-        line: of the author's code, or "?".
-        operation: at which that is.
-        parting: the recorded line, the present one and the code that accepts them; none where no lines part.
-        reworded: pairs of lines that say other words.
-        again: its question is shown again, since that has other buttons now.
-        unsited: it has records of a version that knew no lines, which were matched by place and kind.
-        checked: it was looked at; otherwise it ends at the next start, with a word to its user.
-        stands: the line in which it waits; "?" where it waits for nothing, or would be parked.
-        since: when it came there; 0: where it begins.
+        because: why the conversation would be parked; None if it goes on.
+        line: line of the author's code with the difference, or "?".
+        operation: operation with the difference.
+        parting: recorded line, present line, and code to accept the change; None if no lines differ.
+        reworded: pairs of lines that differ only in their texts.
+        again: whether the question would be sent again, since its buttons have changed.
+        unsited: whether some records are of a version without recorded lines; they were matched by order and
+            kind.
+        checked: whether the journal was replayed; if not, the conversation ends at the next start, with a
+            message to its user.
+        change: function, recorded call and present call, to store an accepted change.
+        stands: line at which the conversation waits; "?" if it doesn't wait, or would be parked.
+        since: time of the last record, in wall-clock milliseconds; 0: no record.
     """
 
     because: str | None = None
@@ -117,7 +120,7 @@ class Finding:
 
 @final
 class Funnel:
-    """At which line of which route how many wait, and for how long."""
+    """For each route and line of code: how many conversations wait there, and for how long."""
 
     parked = 0
 
@@ -129,14 +132,14 @@ class Funnel:
         self._waits: dict[tuple[str, str], list[int]] = {}
 
     def add(self, row: Told, found: Finding) -> None:
-        """Count one journal."""
+        """Count a journal."""
         self.seen += 1
         since = self._now - (found.since or cast("int", row["started_at"]))
         stands = "parked" if row["parked_because"] is not None else found.stands
         self._waits.setdefault((str(row["route"]), stands), []).append(max(0, since))
 
     def say(self) -> None:
-        """Print the routes by their names, and the lines of each in their order."""
+        """Print the counts, by route and line."""
         for (route, line), waits in sorted(self._waits.items(), key=_in_order):
             half, longest = int(median(waits)), max(waits)
             if self._as_json:
@@ -158,10 +161,10 @@ def _in_order(group: tuple[tuple[str, str], list[int]]) -> tuple[str, str, int]:
 
 @final
 class Report:
-    """What was found so far, by route, line and reason.
+    """Counts of findings by route, line and reason.
 
     Args:
-        total: how many there will be, as far as that is known.
+        total: number of journals to check, as far as known.
     """
 
     def __init__(self, total: int, *, as_json: bool = False) -> None:
@@ -174,7 +177,7 @@ class Report:
         self._shown = -1
 
     def add(self, row: Told, found: Finding) -> None:
-        """Count what was found in one journal."""
+        """Count a journal's finding."""
         self.seen += 1
         self.show()
         if not found.checked:
@@ -194,15 +197,15 @@ class Report:
         self._examples.setdefault(group, example)
 
     def show(self) -> None:
-        """Draw how far it is, at a terminal."""
+        """Draw the progress, in a terminal."""
         whole = max(self.total, self.seen, 1)
-        # Not for each: a terminal is slower than a journal.
+        # Not for each journal: a terminal is slower than a replay.
         if self._shown != (per_mille := self.seen * 1000 // whole):
             self._shown = per_mille
             redraw(f"{drawn(self.seen / whole)}{self.seen:,} of {whole:,}, {self.parked:,} parked")
 
     def say(self) -> None:
-        """Print what was found, the most frequent first."""
+        """Print the findings, most frequent first."""
         redraw("")
         for line in self._json() if self._as_json else self._lines():
             print(harmless(line), flush=True)
@@ -258,10 +261,14 @@ def _remedy(found: Finding) -> str:
 
 
 async def accept(bot: Bot, settings: Settings, code: str, *, do: bool) -> Sequence[tuple[str, Finding]]:
-    """Find whom it concerns that two lines are said to be the same; with `do`, keep that they are.
+    """Find the conversations affected by a change with this code; with `do`, store that the change is
+    accepted.
+
+    Args:
+        code: code of the change, from a report.
 
     Returns:
-        Of each conversation its route, and what was found. What was parked is tried again.
+        Route and finding of each affected conversation. With `do`, those that are parked are tried again.
     """
     found: list[tuple[str, Finding]] = []
     async with open_api(settings) as ask:
@@ -287,14 +294,15 @@ async def check(
     as_json: bool = False,
     by_line: bool = False,
 ) -> bool:
-    """Check what is stored; False if something would be parked, or a value can't be read.
+    """Check all stored journals and values. Return False if a conversation would be parked, or a value is
+    unreadable.
 
     Args:
-        by_line: say in place of that where the conversations wait.
-        target: names the bot, for other processes.
-        sample: look at so many conversations only.
-        as_json: print what was found as JSON, an object a line.
-        processes: that run journals; by default as many as there are processors, if that is worth while.
+        by_line: print only the lines at which conversations wait.
+        target: name of the bot, for other processes.
+        sample: number of conversations to check; None: all.
+        as_json: print findings as JSON, an object a line.
+        processes: number of replaying processes; by default one per processor, if there are enough journals.
     """
     async with open_api(settings) as ask:
         total = cast("int", (await gather(ask, Status()))[0]["conversations"])
@@ -302,7 +310,7 @@ async def check(
         report = Funnel(total, now, as_json=as_json) if by_line else Report(total, as_json=as_json)
         due = total if sample is None else min(sample, total)
         wanted = processes or (min(os.cpu_count() or 1, MOST) if due > FEW else 1)
-        several = max(1, min(wanted, due))  # more would only start and end
+        several = max(1, min(wanted, due))  # further processes would get no journal
         journals = _all(ask) if sample is None else _sampled(ask, sample)
         known = await gather(ask, ReadCode())
         if sample is not None:
@@ -322,21 +330,21 @@ async def check(
     return report.parked == 0 and readable
 
 
-# --- what is stored
+# --- stored journals
 
 
 async def _all(ask: Ask) -> Journals:
-    """Yield the journals of all that have not ended, a page at a time: they may be a million."""
+    """Yield the journals of conversations that have not ended. Read in pages: there may be a million."""
     async for told in _pages(ask, whole=True):
         yield cast("list[Told]", told["journal"])
 
 
 async def _sampled(ask: Ask, sample: int) -> Journals:
-    """Yield so many journals, drawn at random and spread evenly over the routes."""
+    """Yield `sample` journals, drawn at random, with equal numbers of each route."""
     found: dict[str, list[int]] = {}
     async for told in _pages(ask, whole=False):
         found.setdefault(str(told["route"]), []).append(cast("int", told["conversation"]))
-    # The same ones each time: what was mended is looked at again.
+    # A fixed seed: a second check after a fix checks the same conversations.
     chance = random.Random(0)
     for ids in found.values():
         chance.shuffle(ids)
@@ -350,7 +358,7 @@ async def _sampled(ask: Ask, sample: int) -> Journals:
             try:
                 lines = await gather(ask, ShowJournal(ConversationId(id)))
             except ConfigError:
-                continue  # it has ended meanwhile
+                continue  # the conversation has ended meanwhile
             sample -= 1
             yield lines
 
@@ -364,11 +372,11 @@ async def _pages(ask: Ask, *, whole: bool) -> AsyncGenerator[Told]:
         after = cast("int | None", end["after"])
 
 
-# --- what chats keep
+# --- stored values
 
 
 async def _check_values(ask: Ask, *, as_json: bool) -> bool:
-    """Read every stored value of every key; returns whether all can be read."""
+    """Read every stored value of every key. Return whether all are readable."""
     keys = declared_keys()
     values = bad = 0
     for key in keys:
@@ -415,15 +423,15 @@ def _why_unreadable(key: Key[object], text: str) -> str | None:
     return None
 
 
-# --- one journal
+# --- a journal
 
 
 @final
 class Looker:
-    """Runs journals under the code of a bot.
+    """Replays journals on a bot's present code.
 
     Args:
-        known: what the store tells of the code whose journals they are.
+        known: the store's lines about the code that ran the journals, as `ReadCode` answers them.
     """
 
     def __init__(self, bot: Bot, settings: Settings, known: Sequence[Told]) -> None:
@@ -431,17 +439,17 @@ class Looker:
         self._comparison = comparison_of(Code(self._table), known)
 
     async def look(self, lines: Sequence[Told]) -> Finding:
-        """Run a journal, and return what became of it."""
+        """Replay a journal."""
         table = self._table
         try:
             journal = exported_journal(lines)
             if (because := why_unfit(journal.row, table)) is not None:
-                return Finding(because)  # whatever its records say
+                return Finding(because)  # without a replay, since the route is gone or changed
             stored = read_stored(journal)
             if not survives(stored, table):
                 return Finding(checked=False)
             changed = Changed(self._comparison, stored.row, stored.records)
-            changed.prepare(stored.records)  # before its time begins
+            changed.prepare(stored.records)  # before the time limit starts
             services = dry_services_of(self._bot, self._settings)
             with _bounded():
                 async with open_rerun(services, table, stored, changed=changed) as rerun:
@@ -479,19 +487,19 @@ def _found(divergence: Divergence | None, changed: Changed) -> Finding:
 
 @contextmanager
 def _bounded() -> Generator[None]:
-    """Raise in code that never waits."""
+    """Raise `_RunsOnError` in a block that uses `SPINS` seconds of CPU, or takes ten times as long."""
 
     began, cpu = time.monotonic(), time.process_time()
 
     def ring(_: int, frame: FrameType | None) -> None:
-        # Who waits for a processor, on a busy machine, does not run on.
+        # CPU time, since on a busy machine code may only be waiting for a processor.
         if time.process_time() - cpu < SPINS and time.monotonic() - began < 10 * SPINS:
             signal.setitimer(signal.ITIMER_REAL, SPINS)
             return
         raise _RunsOnError(line_above(frame))
 
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
-        yield  # no signal comes to another one, nor on Windows
+        yield  # signals reach the main thread only, and Windows has no SIGALRM
         return
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, SPINS)
@@ -503,7 +511,7 @@ def _bounded() -> Generator[None]:
 
 
 def lines_of_sites(known: Sequence[Told]) -> Mapping[int, str]:
-    """Return the author's line of each site that a store tells of, such as ``shop.py:14``."""
+    """Return the author's line of each stored site, such as ``shop.py:14``."""
     names = {line["source"]: line["name"] for line in known if "source" in line}
     sites = [cast("Sequence[Any]", line["site"]) for line in known if "site" in line]
     return {site[0]: f"{names[site[2]]}.py:{site[4]}" for site in sites if site[2] in names}
@@ -519,7 +527,7 @@ async def _run_beside(
     journals: Journals,
     add: Callable[[Told, Finding], None],
 ) -> None:
-    """Run journals in other processes. Reading them waits while all of those have enough to do."""
+    """Replay journals in other processes. Reading pauses while all of them are busy."""
     send, receive = trio.open_memory_channel["_Batch"](processes)
     async with trio.open_nursery() as nursery, send:
         async with receive:
@@ -541,7 +549,7 @@ async def _feed(
     batches: trio.MemoryReceiveChannel[_Batch],
     add: Callable[[Told, Finding], None],
 ) -> None:
-    """Have a process run one batch after the other; start another one when it dies."""
+    """Send batches to a process, one after the other; start a new process when one dies."""
     left: _Batch | None = []
     async with batches:
         while left is not None:
@@ -569,7 +577,9 @@ async def _feed_one(
     batches: trio.MemoryReceiveChannel[_Batch],
     add: Callable[[Told, Finding], None],
 ) -> _Batch | None:
-    """Feed it until it dies; returns what it has not run then, or None if there is nothing more to run."""
+    """Send batches until the process dies. Return the journals it has not replayed, or None after the last
+    batch.
+    """
     assert child.stdout is not None
     async with aclosing(lines_of(child.stdout, _LONGEST_ANSWER)) as answers:
         if not await anext(answers, b""):
@@ -598,8 +608,8 @@ def _read_finding(told: dict[str, Any]) -> Finding:
 
 async def _send(child: trio.Process, batch: Sequence[Sequence[Told]]) -> None:
     assert child.stdin is not None
-    # Its answers fit into a pipe: it doesn't wait for us while we wait for it.
-    with suppress(trio.BrokenResourceError):  # the answers will tell how far it came
+    # The answers fit into a pipe, so the process can read all of the batch before its answers are read.
+    with suppress(trio.BrokenResourceError):  # the answers show how far it got
         await child.stdin.send_all(b"".join(json.dumps(lines).encode() + b"\n" for lines in batch))
 
 
@@ -611,9 +621,9 @@ async def _work(bot: Bot, answers: Callable[[object], None]) -> None:
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Replay the journals from standard input until its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What the bot's own modules print is no answer.
+    # Output of the bot's own modules must not mix with the answers.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 

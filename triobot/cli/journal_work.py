@@ -1,4 +1,4 @@
-"""What ``triobot journal`` does: which conversations there are, where each stands, what happened in one."""
+"""Implements ``triobot journal``: list conversations, show and export journals, check and settle them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .terminal import harmless
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Do what was asked."""
+    """Run the action in `arguments`."""
     if arguments.action in ("check", "accept"):
         target = arguments.target or arguments.bot
         if target is None:
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _journal(settings: Settings, number: int) -> list[Told]:
-    """Return the journal of this conversation; or that of this chat, if it has one."""
+    """Return the journal of the conversation `number`; or of the only conversation in chat `number`."""
     try:
         return consult(settings, ShowJournal(ConversationId(number)))
     except ConfigError:
@@ -100,7 +100,7 @@ def _check(arguments: argparse.Namespace, target: str) -> None:
 
 
 def _settle(arguments: argparse.Namespace) -> None:
-    """Retry or end what is parked, or count it first."""
+    """Try parked conversations again or end them, or only count them."""
     end = arguments.action == "end"
     number = arguments.number
     if (number, arguments.chat, arguments.route, arguments.reason) == (None, None, None, None):
@@ -182,7 +182,7 @@ def _site_of(told: Told) -> int:
 
 
 def _cells(told: Told) -> tuple[str, ...]:
-    """Write a record, or what is known of an effect, in the columns of the table."""
+    """Format a record or an effect as the table's columns."""
     at = told.get("at", told.get("intended_at"))
     value = told.get("value", "")
     if told.get("event") is not None:

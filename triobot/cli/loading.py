@@ -1,4 +1,4 @@
-"""From ``module:bot`` or ``path/bot.py:bot`` to the bot itself."""
+"""Load a bot by its target: ``module:bot`` or ``path/bot.py:bot``."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _USUAL: Final = "bot"
 
 
 def load_bot(target: str) -> Bot:
-    """Import the bot that `target` names; without ``:name`` it is the module's ``bot``.
+    """Import the bot that `target` names; without ``:name``, the module's variable ``bot``.
 
-    The working directory is searched first, as ``python -m`` does.
+    The working directory is searched first, as by ``python -m``.
 
     Raises:
-        ConfigError: there is no such module or file, importing it failed, or what it names is no `Bot`.
+        ConfigError: there is no such module or file, its import failed, or the target is no `Bot`.
     """
     place, name, is_file = parse_target(target)
     with importing(place):
@@ -42,10 +42,10 @@ def load_bot(target: str) -> Bot:
 
 
 def parse_target(target: str) -> tuple[str, str, bool]:
-    """Split a target into the module or file, the name in it, and whether it is a file.
+    """Split a target into module or file, name of the bot, and whether the first is a file.
 
     Raises:
-        ConfigError: it names no bot.
+        ConfigError: `target` names no bot.
     """
     place, colon, name = target.rpartition(":")
     if not colon:
@@ -56,10 +56,10 @@ def parse_target(target: str) -> tuple[str, str, bool]:
 
 
 def check_there(target: str) -> None:
-    """Make sure that there is such a file or module; nothing is imported.
+    """Check that the target's file or module exists; import nothing.
 
     Raises:
-        ConfigError: there is none, or the target names no bot.
+        ConfigError: the file or module doesn't exist, or the target names no bot.
     """
     place, _, is_file = parse_target(target)
     top = place.partition(".")[0]
@@ -85,7 +85,8 @@ def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # `import a.b` fails with the name "a" when a is missing; any other name is missing inside the module.
+        # If `a` is missing, `import a.b` raises the error with name "a". Any other name is missing inside the
+        # module.
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise _no_module(name) from error
         raise _failed(name, error) from error
@@ -98,7 +99,7 @@ def _import_file(path: Path, name_in_it: str) -> ModuleType:
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    # A bot in queue.py must not take the place of the standard library's queue.
+    # A bot in queue.py must not replace the standard library's queue.
     name = path.stem
     if name in sys.stdlib_module_names or (name in sys.modules and not _is_of(sys.modules[name], path)):
         name = f"bot_{name}"
@@ -108,7 +109,7 @@ def _import_file(path: Path, name_in_it: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ConfigError(f"{str(path)!r} is no Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # type hints of its classes are looked up there
+    sys.modules[name] = module  # type hints of its classes are resolved there
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
@@ -118,7 +119,9 @@ def _import_file(path: Path, name_in_it: str) -> ModuleType:
 
 
 def _hint_at_package(path: Path, name: str, error: BaseException) -> str:
-    """Say how to name a file that imports from its own package, which a file by itself doesn't have."""
+    """Suggest the module name of a file that imports from its own package: loaded as a file, it has no
+    package.
+    """
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     first = (missing or "").partition(".")[0]
     names, top = [path.stem], Path("/")
@@ -135,14 +138,14 @@ def _hint_at_package(path: Path, name: str, error: BaseException) -> str:
 
 
 def _hint_at_own_file(error: BaseException) -> str:
-    """Name an author's file that Python took for a library."""
+    """Suggest that an author's own file hides a library of the same name."""
     module = error.obj if isinstance(error, AttributeError) else None
     name = error.name if isinstance(error, ImportError) else getattr(module, "__name__", None)
     top = str(name).partition(".")[0] if name else ""
     specs = [PathFinder.find_spec(top, [folder]) for folder in sys.path]
     files = list(dict.fromkeys(spec.origin for spec in specs if spec is not None and spec.origin))
     if not files or not is_authors(files[0]) or (files[0] in str(error) and not files[1:]):
-        return ""  # what Python names and no library is called is no library
+        return ""  # no author's file has that name
     return f"; {top} is your own {files[0]}, which stands before any library of that name"
 
 

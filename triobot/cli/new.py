@@ -1,4 +1,4 @@
-"""``triobot new``: a folder with a bot, its test, and what it takes to run it on a server."""
+"""``triobot new``: make a folder with a bot, its test, and files for running it on a server."""
 
 from __future__ import annotations
 
@@ -145,19 +145,17 @@ _FILES: Final[Mapping[str, str]] = {
     ".gitignore": "triobot.db*\n.venv/\n__pycache__/\n",
 }
 
-# What a wheel says of itself; the rest tells how it was installed here.
+# A wheel's own metadata; other files in the folder describe the installation.
 _METADATA: Final = ("METADATA", "WHEEL", "entry_points.txt", "licenses")
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     parser.add_argument(
         "name", metavar="NAME", help="the name of the bot and of its folder: a Python name, such as pizza"
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Make the folder."""
     name: str = arguments.name
     _check(name)
     folder = Path(name)
@@ -180,9 +178,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _pack(folder: Path) -> str:
-    """Write the triobot that runs into the folder as a wheel, and return the wheel's name.
+    """Write the installed triobot into the folder as a wheel. Return the wheel's name.
 
-    No index has this triobot yet, and one that is installed has no sources to build from.
+    No package index has this triobot, and an installed triobot has no sources for a build.
     """
     if (installed := distribution()) is None:
         raise ConfigError("this triobot is not installed, so no bot can bring it along: pip install .")
@@ -208,10 +206,10 @@ def _pack(folder: Path) -> str:
 
 
 def _check(name: str) -> None:
-    """Refuse what can't be a module's name, or would take another module's place.
+    """Check that `name` is a valid module name, and not another module's.
 
     Raises:
-        ConfigError: it would.
+        ConfigError: `name` is invalid or taken.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name, re.ASCII) or keyword.iskeyword(name):
         hint = re.sub(r"\W+", "_", name.lower(), flags=re.ASCII).strip("_")

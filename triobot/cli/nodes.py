@@ -1,4 +1,4 @@
-"""``triobot nodes``: the processes that share a bot's store."""
+"""``triobot nodes``: list the processes that share a bot's store."""
 
 from __future__ import annotations
 
@@ -35,13 +35,11 @@ example:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     add_bot_options(parser)
     add_json(parser, what="a list of JSON objects, for programs")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """List them."""
     nodes = trio.run(read_nodes, settings_of(arguments).store)
     if arguments.json:
         print(json.dumps([attrs.asdict(node) for node in nodes]))

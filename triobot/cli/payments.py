@@ -1,4 +1,4 @@
-"""``triobot payments``: what an operator sees of the ledger, and does by hand."""
+"""``triobot payments``: list payments, and verify, settle or correct them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,6 @@ Answer = Mapping[str, object]
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     actions = add_actions(parser, {**_ON_ALL, **_ON_ONE})
     add_json(parser, *actions.values())
     for name in _ON_ONE:
@@ -108,7 +107,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Do what was asked."""
     settings = settings_of(arguments)
     if arguments.json:
         for told in _answers(settings, arguments):
@@ -119,7 +117,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _answers(settings: Settings, arguments: argparse.Namespace) -> Iterator[object]:
-    """Yield what there is to know, for programs; times are in milliseconds."""
+    """Yield the answers as JSON values; times are in milliseconds."""
     match arguments.action:
         case "list":
             yield from _payments(settings, arguments, int(arguments.limit))
@@ -247,7 +245,9 @@ def _export(payments: Iterator[Answer]) -> None:
 
 
 def _cell(value: object) -> object:
-    """Quote what a spreadsheet would take for a formula: an invoice's number is the platform's."""
+    """Prefix a text that a spreadsheet would treat as a formula: an invoice's number
+    comes from the platform.
+    """
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
 
 

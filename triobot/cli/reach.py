@@ -29,7 +29,7 @@ examples:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of that command whose parser this is."""
+    """Add the arguments of the command whose parser this is."""
     way = parser.prog.split()[-1]
     parser.set_defaults(way=way, name="", value="", key=None)
     parser.add_argument("chat", metavar="CHAT", type=chat, help="the chat's number")
@@ -49,7 +49,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Do what was asked, and say what came of it."""
     given = arguments.chat, arguments.way, arguments.name, arguments.value, arguments.key
     (told,) = consult(settings_of(arguments), Reach(ChatId(given[0]), *given[1:]))
     if arguments.json:

@@ -1,4 +1,4 @@
-"""``triobot run``: the arguments; what it does with them is in `run_work`."""
+"""``triobot run``: arguments; `run_work` implements the command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ FORMATS: Final = ("plain", "json")
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     parser.add_argument(
         "bots", metavar="MODULE:BOT", nargs="+", help="the bot, such as pizza:bot or path/pizza.py:bot"
     )

@@ -1,4 +1,4 @@
-"""What ``triobot run`` does: a bot and its webhook, until a signal."""
+"""Implements ``triobot run``: run a bot and its webhook until a signal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .terminal import FAILED, is_terminal, one_line, set_up_logging
 
 log: Final = logging.getLogger("triobot")
 
-# The options that are settings as they are.
+# Options with the same name and value as a setting.
 _SETTINGS: Final = (
     *("host", "port", "unix", "unix_mode", "unix_group", "tls_certificate", "tls_key", "store", "grace"),
     *("metrics_host", "metrics_port"),
@@ -36,7 +36,6 @@ _SETTINGS: Final = (
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the bot until a signal."""
     form = _log_format(arguments.log_format, os.environ)
     set_up_logging(debug=arguments.debug, access=arguments.access_log, form=form)
     with ExitStack() as named:
@@ -45,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
         except Exception as error:
             if form == "plain":
                 raise
-            # The reason why it ends is a line as all others are.
+            # In JSON logs, the reason for the end must be a log line, too.
             for cause in dict.fromkeys(one_line(cause) for cause in leaves(error)):
                 log.critical(cause)
             log.debug("the bot failed", exc_info=error)
@@ -95,12 +94,12 @@ def _limits(limits: Limits, given: Sequence[str]) -> Limits:
 
 
 def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
-    """Return the socket that systemd handed over to this process, or None.
+    """Return the descriptor of the socket that systemd passed to this process, or None.
 
-    The variables are taken out, so that programs that the bot starts don't take them for their own.
+    Removes systemd's variables from `environ`, so that programs started by the bot don't use the socket.
 
     Raises:
-        ConfigError: there are several, and nothing tells which one is the webhook's.
+        ConfigError: systemd passed several sockets, so the webhook's is unknown.
     """
     binds = inherited_binds(environ, pid)
     if not binds:
@@ -117,7 +116,7 @@ def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
 
 
 def _show_address(settings: Settings) -> Settings:
-    """Print the address to register, at a terminal only: a log would keep its secret for ever."""
+    """Print the address to register. Only in a terminal: a log would keep the secret."""
     from .webhook_url import current_secret
 
     secret, settings = trio.run(current_secret, settings)

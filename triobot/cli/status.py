@@ -1,4 +1,4 @@
-"""``triobot status``: how a bot is, and what waits in its store."""
+"""``triobot status``: a bot's state, and the waiting work in its store."""
 
 from __future__ import annotations
 
@@ -51,7 +51,6 @@ _SQLITE: Final = b"SQLite format 3\0"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     add_bot_options(parser)
     add_json(parser, what="one JSON object, for programs")
     parser.add_argument(
@@ -60,7 +59,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print how the bot is."""
     settings = settings_of(arguments)
     if arguments.check:
         code, line, told = trio.run(_checked, settings)
@@ -75,10 +73,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 async def _checked(settings: Settings) -> _Checked:
-    """Ask the running bot; return the exit code, a line that gives the reason, and what it answered.
+    """Request the running bot's status. Return the exit code, a line with the reason, and the status.
 
     Raises:
-        ConfigError: this user may not ask it.
+        ConfigError: the bot refuses this user.
     """
     try:
         told = await _ask_running(settings.store)
@@ -94,10 +92,10 @@ async def _checked(settings: Settings) -> _Checked:
 
 
 def _without(store: Path) -> _Checked:
-    """Return what there is to say of a file with which no bot runs."""
+    """Return the result for a store that no bot uses: whether the file exists and is readable."""
     try:
         with store.open("rb") as file:
-            readable = file.read(len(_SQLITE)) in (_SQLITE, b"")  # a new one is empty for a moment
+            readable = file.read(len(_SQLITE)) in (_SQLITE, b"")  # a new store is empty for a moment
     except FileNotFoundError:
         return GONE, f"no bot runs, and there is no store at {store}", None
     except OSError as error:

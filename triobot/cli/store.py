@@ -1,4 +1,4 @@
-"""``triobot store``: what an operator does to a bot's store."""
+"""``triobot store``: back up, stream, restore, check, copy and rebind a bot's store."""
 
 from __future__ import annotations
 
@@ -66,7 +66,6 @@ examples:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     actions = add_actions(parser, {name: what for name, (what, _) in _ACTIONS.items()})
     actions["backup"].add_argument("what", metavar="FILE", help="the new file")
     actions["stream"].add_argument("what", metavar="FOLDER", help="the replica's own folder, on another disk")
@@ -91,7 +90,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Do it."""
     _, do = _ACTIONS[arguments.action]
     do(arguments)
 
@@ -109,7 +107,7 @@ async def _back_up(settings: Settings, target: Path) -> None:
     if await ask(place, Backup(target), _nothing):
         return
     try:
-        # Not through a visit: a store that can't be opened any more should be copied all the more.
+        # Copy the file without opening the store: a damaged store needs a backup most.
         await back_up_sqlite(file, target, clock=SystemClock())
     except StoreLockedError as error:
         raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
@@ -137,7 +135,7 @@ def _restore(arguments: argparse.Namespace) -> None:
 
 @contextmanager
 def _called(copy: Path, folder: Path) -> Generator[None]:
-    """Say of the folder what is wrong with the copy of its replica."""
+    """In errors, name the stream's folder instead of the temporary copy of its replica."""
     try:
         yield
     except (ConfigError, StoreError) as error:
@@ -145,7 +143,7 @@ def _called(copy: Path, folder: Path) -> Generator[None]:
 
 
 def _stamped(arguments: argparse.Namespace, settings: Settings) -> Stamp | None:
-    # Where no store is, none is lost by a mistake: a new machine needs no token yet.
+    # Without a store there is nothing to overwrite by mistake: a new machine needs no token for a restore.
     return stamp_of(settings) if arguments.rebind or store_file(settings).exists() else None
 
 

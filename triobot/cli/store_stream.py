@@ -1,7 +1,7 @@
-"""Keeps a replica of a running bot's store in a folder, for ``triobot store stream``; and reads one.
+"""Keeps a replica of a running bot's store in a folder, for ``triobot store stream``; and reads replicas.
 
-The bot sends, this writes. Whatever ends the connection, a new one begins with a new image: so neither side
-remembers anything of the other, and the replica that is there stays whole until the new image is.
+The bot sends its store, and this process writes the replica. Each connection begins with a new image. So
+neither side needs the other's state, and the present replica remains complete until the new image is.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from .consulting import instant, store_file
 from .terminal import harmless, until_signal
 
 Ask: TypeAlias = "Callable[[Callable[[Told], Awaitable[None]]], Awaitable[bool]]"
-"""Has a bot send its store, line by line; returns False if no bot runs."""
+"""Makes a bot send its store, line by line, to the given function. Returns False if no bot runs."""
 
 _PAUSE: Final = 1.0
 _PAUSE_AFTER_TROUBLE: Final = 10.0
 _SILENCE: Final = 30.0
-"""A bot that sends nothing for so long stands still, or its machine does."""
+"""Seconds without data after which the bot or its machine counts as blocked."""
 _BEHIND: Final = 5.0
 _CUT: Final = "the bot has ended, or has cut the stream; then its log says why"
 _OTHER_VERSION: Final = (
@@ -50,8 +50,9 @@ async def keep(settings: Settings, folder: Path) -> None:
     """Keep a replica in this folder, until cancelled.
 
     Raises:
-        ConfigError: the folder can't have it, the store can't be streamed, or the bot can't be asked.
-        StoreLockedError: another streamer writes there.
+        ConfigError: the folder can't be used for this store, the store can't be streamed, or the bot can't be
+            asked.
+        StoreLockedError: another process streams to the folder.
     """
     if is_on_server(settings.store):
         raise ConfigError(
@@ -71,12 +72,13 @@ def _say(folder: Path, text: str) -> None:
 
 
 async def keep_replica(ask: Ask, replica: Replica, say: Callable[[str], None]) -> None:
-    """Write what a bot sends, until cancelled; begin anew when it ends, and say each change of state.
+    """Write the store that a bot sends, until cancelled. Reconnect when a connection ends, and report each
+    change of state.
 
     Raises:
-        ConfigError: the bot can't be asked, or what is in the folder isn't its.
+        ConfigError: the bot can't be asked, or the folder has another bot's replica.
 
-    Cancellation: what was sent last may be missing.
+    Cancellation: the data sent last may be missing.
     """
     state = _State(say)
     while True:
@@ -103,7 +105,7 @@ async def keep_replica(ask: Ask, replica: Replica, say: Callable[[str], None]) -
 
 @final
 class _State:
-    """What was last said."""
+    """Reports a state's text when the state changes."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -117,12 +119,12 @@ class _State:
 
 @final
 class _Taker:
-    """Writes what is sent over one connection.
+    """Writes the pieces of one connection to the replica.
 
     Attributes:
-        begun: something was sent.
-        failed: it was the folder that failed.
-        patience: ends the connection when nothing comes.
+        begun: whether a line was received.
+        failed: whether writing to the folder failed.
+        patience: scope that cancels the connection after a time without data.
     """
 
     def __init__(self, replica: Replica, state: _State) -> None:
@@ -134,11 +136,11 @@ class _Taker:
         self._caught_up_at = trio.current_time()
 
     def wait_on(self) -> None:
-        """Begin to count for how long nothing comes."""
+        """Start the time limit for the next data."""
         self.patience.deadline = trio.current_time() + _SILENCE
 
     async def tell(self, told: Told) -> None:
-        """Write a line's piece; the first line says whose they are."""
+        """Write a piece to the replica; the first line identifies the store instead."""
         self.patience.deadline = math.inf
         if not self.begun:
             self.begun = True
@@ -185,6 +187,6 @@ def _piece(told: Told) -> Shipped:
 
 @contextmanager
 def copied(folder: Path, beside: Path) -> Generator[tuple[Path, Manifest, str | None]]:
-    """Copy a replica to beside a store, for as long as the block runs; as `copy_replica`."""
+    """Copy a replica into a temporary folder in `beside` for the block, as `copy_replica`."""
     with TemporaryDirectory(prefix="triobot-stream-", dir=beside) as made:
         yield copy_replica(folder, Path(made))

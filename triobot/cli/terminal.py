@@ -1,11 +1,11 @@
-"""What reaches the terminal: plain lines, with nothing in them that a terminal would act upon.
+"""Output to the terminal: plain lines, without characters that control a terminal.
 
-Names, texts and file names come from strangers. A control character in one of them could move the cursor,
-forge a log line or turn the rest of a line around; here it becomes its escape.
+Names, texts and file names come from strangers. A control character in them could move the cursor, forge a
+log line or reverse a line's direction. Here each becomes an escape sequence.
 
-A command that failed says so in one line per cause, and by its exit code. What triobot raises on purpose
-speaks for itself. Of anything else only the type and the place are shown, since its text may hold what must
-not be shown; ``--debug`` shows all.
+A failed command prints one line per cause, and ends with an exit code. For triobot's own errors, the line is
+the error's text. For others, the line has only the type and the place, since the text may be secret;
+``--debug`` shows everything.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from ..runtime.logs import ExcInfo, JsonFormatter
 from ..seams.broadcasts import BroadcastStatus
 from ..seams.resources import about_opening
 
-# Cc: controls; Cs: lone surrogates; Zl and Zp: line ends to some readers.
+# Cc: controls; Cs: lone surrogates; Zl and Zp: line ends for some programs.
 _ESCAPED: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
-# They reorder what follows them. The joiners and the plain marks of Persian text (Cf too) only shape it.
+# These reorder the text after them. Joiners and plain marks of Persian text (Cf, too) only shape it.
 _REORDERING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 _WIDTH: Final = 30
 FAILED: Final = 1
-INTERRUPTED: Final = 130  # 128 + SIGINT, as shells count
+INTERRUPTED: Final = 130  # 128 + SIGINT, as in shells
 
 
 def harmless(text: str) -> str:
-    """Write every control character of a text, line ends too, as its escape.
+    """Replace each control character of a text, including line ends, by an escape.
 
     Examples:
         >>> harmless("a\\x1b[2Jb")
@@ -61,11 +61,11 @@ def _escaped(sign: str) -> str:
 
 @final
 class PlainFormatter(logging.Formatter):
-    """One line a record; a traceback's lines are marked, so that none can pass for a record.
+    """Formats a record as one line. A traceback's lines are marked, so that none looks like a record.
 
     Args:
-        variables: show those of a traceback's frames, too.
-        whole: show the runtime's own frames, too, and those of libraries.
+        variables: show the variables of a traceback's frames, too.
+        whole: show the frames of triobot and of libraries, too.
         brief: show the same traceback at most twice in a row.
     """
 
@@ -108,14 +108,14 @@ def set_up_logging(
     brief: bool = False,
     form: str = "plain",
 ) -> None:
-    """Log to `stream`, the error output by default, in one format.
+    """Log to `stream`, by default stderr, in one format.
 
     Args:
         form: ``plain``, for people, or ``json``, for programs.
-        debug: show triobot's own debug records, too.
-        level: the least that is shown.
+        debug: show triobot's debug records, too.
+        level: lowest level shown.
         access: show a line for each request to the webhook, too.
-        variables: show those of the frames of an author's error, too.
+        variables: show the variables of an author's frames with an error, too.
         brief: show the same traceback at most twice in a row.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
@@ -125,15 +125,15 @@ def set_up_logging(
     root.handlers[:] = [handler]
     root.setLevel(level)
     logging.getLogger("triobot").setLevel(logging.DEBUG if debug else level)
-    # At INFO these write whole addresses, and the webhook's has a secret in it.
+    # At INFO these loggers write whole addresses, and the webhook's address contains a secret.
     for name in ("httpx", "httpcore", "hypercorn.error"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # A line a request says little, and costs a good part of what an echo costs.
+    # A line per request is of little use, and costs a good part of an echo's time.
     logging.getLogger("triobot.webhook.access").setLevel(logging.INFO if access else logging.WARNING)
 
 
 def drawn(share: float) -> str:
-    """Draw a bar, of which this share is full.
+    """Draw a bar; `share` of it is full.
 
     Examples:
         >>> drawn(0.5)
@@ -144,21 +144,21 @@ def drawn(share: float) -> str:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a person is there; None is a stream that was closed before this process began."""
+    """Whether `stream` is a terminal; None is a stream that was closed before this process started."""
     try:
         return stream is not None and stream.isatty()
-    except (AttributeError, ValueError):  # the bot has put another one in its place, or closed it
+    except (AttributeError, ValueError):  # the bot has replaced or closed the stream
         return False
 
 
 def redraw(line: str) -> None:
-    """Put a line in place of the last one on the error output; do nothing where that is no terminal."""
+    """Replace the last line on stderr; without effect if stderr is no terminal."""
     if is_terminal(sys.stderr):
         print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
 
 def progress_line(key: str, status: BroadcastStatus, *, bar: bool = True) -> str:
-    """Write a broadcast's line; without the bar where the output is no terminal.
+    """Format a broadcast's progress; omit the bar if the output is no terminal.
 
     Examples:
         >>> progress_line("news", BroadcastStatus("sending", 200, sent=90, gone=10), bar=False)
@@ -176,9 +176,9 @@ def progress_line(key: str, status: BroadcastStatus, *, bar: bool = True) -> str
 
 
 async def until_signal(work: Callable[[], Awaitable[None]]) -> bool:
-    """Run `work` to its end, or until SIGINT, SIGTERM or SIGHUP cancels it; a second one ends the process.
+    """Run `work` to its end, or cancel it at SIGINT, SIGTERM or SIGHUP. A second signal ends the process.
 
-    Returns: whether a signal did.
+    Returns: whether a signal cancelled `work`.
     """
     interrupted = False
     with hearing_signals(2) as signals:
@@ -197,8 +197,8 @@ async def until_signal(work: Callable[[], Awaitable[None]]) -> bool:
 
 
 def report(error: BaseException, *, debug: bool) -> int:
-    """Tell on the error output what went wrong; return the exit code."""
-    if isinstance(error, SystemExit):  # a bot's own would be in a group: that isn't ours
+    """Print the error on stderr; return the exit code."""
+    if isinstance(error, SystemExit):  # raised by triobot itself: a bot's SystemExit would be in a group
         return _asked_for(error)
     causes = list(leaves(error))
     if any(isinstance(cause, KeyboardInterrupt) for cause in causes):
@@ -206,17 +206,17 @@ def report(error: BaseException, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     elif all(isinstance(cause, BrokenPipeError) for cause in causes):
-        # Whoever read our output has gone; the interpreter's own last flush must not complain either.
+        # The reader of the output has closed the pipe; the interpreter's last flush must not raise either.
         sys.stdout = None
         return FAILED
-    # A crowd of tasks may fail for one reason.
+    # Many tasks may fail for one reason.
     for line in dict.fromkeys(one_line(cause) for cause in causes):
         print(f"triobot: {line}", file=sys.stderr)
     return FAILED
 
 
 def one_line(error: BaseException) -> str:
-    """Say in one line what went wrong, for the person at the terminal."""
+    """Format an error as one line for a person."""
     before = about_opening(error)
     if isinstance(error, TriobotError) and not isinstance(error, ExitError):
         return harmless(before + (str(error) or type(error).__name__))
@@ -227,7 +227,7 @@ def one_line(error: BaseException) -> str:
 
 def _of_system(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        # asyncio, trio and hypercorn put the address into the text in their own ways, or leave it out.
+        # asyncio, trio and hypercorn put the address into the text in different formats, or omit it.
         return "the port is in use already; choose another one with --port, or end what listens there"
     if error.errno == errno.EACCES and error.filename is None:
         return "listening there is not permitted; choose a port above 1023, or let systemd give the socket"

@@ -1,4 +1,4 @@
-"""``triobot webhook-url``: the address to register with the platform, secret and all."""
+"""``triobot webhook-url``: print the address to register with the platform, including the secret."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ examples:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
     parser.add_argument("bot", metavar="MODULE:BOT", nargs="?", help="the bot whose settings and store count")
     parser.add_argument(
         "--public-url",
@@ -56,7 +55,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the full address on the standard output, and nothing else."""
+    """Print only the full address on standard output."""
     settings = settings_of(arguments)
     base: str | None = arguments.public_url or settings.public_url
     if base is None:
@@ -89,7 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
             " for the bot and for this command"
         ) from error
     if new and settings.webhook_secret is None:
-        # In the wrong folder this is not the bot's store, and the secret not the bot's secret.
+        # In a wrong folder, this is not the bot's store, and the secret is not the bot's secret.
         print(f"triobot: made a new store, {settings.store}, with a new secret", file=sys.stderr)
     print(webhook_address(base, secrets))
 
@@ -101,19 +100,19 @@ async def _renew(settings: Settings, overlap: float) -> None:
 
 
 async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
-    """Return the secrets that a run with these settings accepts, and settings with which it does.
+    """Return the secrets that a run with these settings accepts, and the settings for such a run.
 
-    A store that isn't there yet is made, since the bot will use it. One in memory is another one in the run,
-    so that the settings name its secret then.
+    A missing store is created, since the bot will use it. A store in memory is lost before the run, so the
+    returned settings contain its secret.
 
     Raises:
-        StoreLockedError: another process has the file, and only that knows the secret.
+        StoreLockedError: another process has the store's file, and the secret is in it.
     """
     if settings.webhook_secret is not None:
         return Secrets.parse(settings.webhook_secret.reveal()), settings
     clock = SystemClock()
     if is_on_server(settings.store) and await is_made(settings.store):
-        # A process may have it, and it is read all the same.
+        # Another process may have the store; settings can be read all the same.
         kept = await admission_at(settings.store).settings(stamp_of(settings))
         if SECRET in kept:
             return read_kept(kept[SECRET], kept.get(FORMER_SECRET, ""), clock.now())[0], settings
