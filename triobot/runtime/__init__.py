@@ -1,1 +1,1 @@
-"""Puts the parts together: a bot, its settings, and what runs them."""
+"""A bot, its settings, and the modules that run it."""

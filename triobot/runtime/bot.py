@@ -1,11 +1,11 @@
-"""The bot: what an author declares, and the ways to run it.
+"""The bot: its declarations, and the functions that run it.
 
-With `work` and `together` it knows all the others, and loads them when it runs: what a bot file declares
-needs no store, outbox or listener. The nesting of its blocks is the order in which a bot stops.
+`work` and `together` import all other packages, and are imported only when a bot runs: declaring a bot needs
+no store, outbox or listener. The nested context managers define the order in which a bot stops.
 
-`Bot.to` is the door from outside: to a chat, for tasks that are none of its conversations. What is sent there
-takes its place in the chat's lane like everything else, but no conversation records it. So a conversation's
-own code is refused at each call, except in a step.
+`Bot.to` reaches a chat from tasks outside its conversations. A message sent so is queued in the chat's lane
+like every other, but no conversation records it. So each such call is refused inside a conversation, except
+in a step.
 """
 
 from __future__ import annotations
@@ -78,47 +78,42 @@ T = TypeVar("T")
 @final
 @guarded
 class OutsideDoor:
-    """The door of `Bot.to`."""
+    """The operations of references made by `Bot.to`, for use outside conversations."""
 
     _work: Callable[[], Runtime] = attrs.field(repr=False)
 
     async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
-        """Send something."""
         outbox = self._from_outside().spoken
         return await outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
 
     async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
-        """Tell the place something."""
         await self._from_outside().dispatcher.elsewhere.signal(place, value, key, room)
 
     async def start(
         self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
     ) -> bool:
-        """Start a route."""
         elsewhere = self._from_outside().dispatcher.elsewhere
         name = elsewhere.table.route_of(fn, args, f"{calling_line()}: start()").name
         return await elsewhere.start(chat_id, name, args, key=key, once=key)
 
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
-        """Stop a route."""
         elsewhere = self._from_outside().dispatcher.elsewhere
         name = elsewhere.table.route_of(fn, None, f"{calling_line()}: stop()").name
         return await elsewhere.stop(chat_id, name, key)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """Return what the chat keeps."""
+        """Return the chat's stored values by key."""
         return await self._from_outside().dispatcher.keeping.data(chat_id)
 
     def reading(self) -> AbstractContextManager[None]:
-        """Enter before something that is kept is read; there is nothing to guard here."""
+        """Return an empty guard: outside conversations, reads of stored values need no guard."""
         return nullcontext()
 
     async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
-        """Keep something for the place."""
         await self._from_outside().dispatcher.keeping.put(place, key, value)
 
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
-        """Put what this makes of the old value in its place."""
+        """Replace the stored value by `change(value)`; return the new one."""
         return await self._from_outside().dispatcher.keeping.update(place, key, change)
 
     def _from_outside(self) -> Runtime:
@@ -128,10 +123,10 @@ class OutsideDoor:
 
 @contextmanager
 def importing(module: str) -> Generator[None]:
-    """Refuse `Bot.run` while the block runs: the code that imports a bot is going to run it.
+    """Refuse `Bot.run` while the block runs: the importing code will run the bot itself.
 
     Args:
-        module: its name, for the error.
+        module: name of the imported module, for the error.
     """
     before = _importing.set(module)
     try:
@@ -142,20 +137,20 @@ def importing(module: str) -> Generator[None]:
 
 @final
 class Bot(Router):
-    """A bot: routes, and how to run them. A declaration only; each run has its own state.
+    """A bot: its routes and how to run them. Only a declaration; each run has its own state.
 
     Args:
-        token: the service's token; else ``TRIOBOT_TOKEN``.
-        env: what the names of its variables begin with in place of ``TRIOBOT_``, such as ``SHOP_``: for
-            several bots in one process, each with a token and a store of its own.
-        base_url: where the platform is; else ``TRIOBOT_BASE_URL``, else the public one.
-        store: ``sqlite:PATH``, ``memory:`` or ``postgresql://...``; else ``TRIOBOT_STORE``, else
+        token: the service's token; default ``TRIOBOT_TOKEN``.
+        env: prefix of the bot's variables instead of ``TRIOBOT_``, such as ``SHOP_``; for several bots in one
+            process, each with its own token and store.
+        base_url: the platform's address; default ``TRIOBOT_BASE_URL``, or else the public platform.
+        store: ``sqlite:PATH``, ``memory:`` or ``postgresql://...``; default ``TRIOBOT_STORE``, or else
             ``sqlite:triobot.db``.
-        settings: all settings at once; then nothing is read from the environment.
-        texts: the runtime's own words, or a function that chooses them by what the chat keeps, such as
-            ``lambda data: WORDS[data[LANGUAGE]]``. English by default.
-        transport: carries requests to the platform in place of the default: a proxy, or a test's double.
-        clock: the time of day in place of this machine's.
+        settings: all settings; the environment is then ignored.
+        texts: the texts that triobot itself sends, or a function that chooses them by the chat's stored
+            values, such as ``lambda data: WORDS[data[LANGUAGE]]``. Default: English.
+        transport: httpx transport for requests to the platform: a proxy, or a test's double.
+        clock: time of day; default: this machine's.
 
     Examples:
         >>> from triobot import Bot, Chat
@@ -198,7 +193,7 @@ class Bot(Router):
         self._resources: list[Resource[object]] = []
         self._background: list[Callable[[], Awaitable[None]]] = []
         self._work: Runtime | None = None
-        # Where others may have its store, and the work comes and goes.
+        # Set if other processes share the store, so that the work may start and end several times.
         self._standby: Standby | None = None
         self._around: Surroundings | None = None
         self._told: OnFailure = tell_nobody
@@ -208,10 +203,11 @@ class Bot(Router):
     # --- declaring
 
     def on_alarm(self, hook: OnAlarm, /) -> OnAlarm:
-        """Declare what is called with each alarm, besides the log: an async function of an `Alarm`.
+        """Declare a hook that is called with each alarm: an async function of an `Alarm`. Alarms are logged,
+        too.
 
         Raises:
-            ConfigError: it is something else.
+            ConfigError: `hook` is no such function.
         """
         if not callable(hook):
             raise ConfigError(f"@on_alarm decorates an async function of an alarm, not {hook!r}")
@@ -221,17 +217,18 @@ class Bot(Router):
         return hook
 
     def on_error(self, hook: OnError, /) -> OnError:
-        """Declare what is called with each exception that the bot's own code raised and nothing handled.
+        """Declare a hook for exceptions that the bot's own code raised and didn't handle.
 
-        An async function of a `Failure`, called once for each failed conversation and each filter that failed
-        on an event, in the process where that happened; `on_alarm` is what is told again after a restart.
-        It has five seconds. It runs beside the bot, and may write to a chat by ``failure.place`` and use the
-        bot's resources; its own errors are logged. *Sensitive*: the exception may hold what people wrote.
+        The hook is an async function of a `Failure`. It is called once for each failed conversation, and for
+        each filter that failed on an event, in the process of the failure. After a restart, only `on_alarm`
+        is called again. A call has a time limit of five seconds. The hook runs beside the bot; it may write
+        to a chat by ``failure.place`` and use the bot's resources. The hook's own errors are logged.
+        *Sensitive*: the exception may contain users' messages.
 
-        Not for conversations whose user has left, or did not pay.
+        The hook isn't called for conversations that ended because their user left or didn't pay.
 
         Raises:
-            ConfigError: it is something else, or there is one.
+            ConfigError: `hook` is no such function, or the bot has a hook already.
 
         Examples:
             >>> @bot.on_error
@@ -248,17 +245,17 @@ class Bot(Router):
         return hook
 
     def background(self, run: BackgroundT, /) -> BackgroundT:
-        """Declare a task beside the bot: an async function without arguments.
+        """Declare a background task: an async function without arguments.
 
-        It begins once resources are open and the bot's doors work: its first lines are what is done at each
-        start. Of several processes that share a store, the one runs it that has the store. It
-        may end. If it raises, the bot stops with that error. At a stop it is cancelled first, so that what a
-        shielded ``finally`` says, within a few seconds, still leaves. It is not durable: what must survive
-        belongs into a conversation, which `to` starts or tells something; what must be there before the first
-        event is a `resource`.
+        The task starts once resources are open and `Bot.to` works, so its first lines run at each start of
+        the bot. If several processes share a store, only the process that has the store runs the task. The
+        task may end. If it raises, the bot stops with that error. At a stop, the task is cancelled first, so
+        that messages from a shielded ``finally`` are still sent within a few seconds. The task is not
+        durable: use `to` to start a conversation or send it a signal for work that must survive a restart.
+        Use a `resource` for objects that must exist before the first event.
 
         Raises:
-            ConfigError: it is no async function, or takes arguments.
+            ConfigError: `run` is no async function, or has parameters.
 
         Examples:
             >>> @bot.background
@@ -275,10 +272,11 @@ class Bot(Router):
         return run
 
     def resource(self, open: Callable[[], AbstractAsyncContextManager[T]], /) -> Resource[T]:
-        """Declare what the bot needs while it runs: a decorator for an async context manager function.
+        """Declare an object that the bot needs while it runs: a decorator for an async context manager
+        function.
 
-        Opened before the first event, in the order of declaration; closed after the last conversation has
-        come to rest. `provide` puts another value in its place for one run.
+        Resources are opened before the first event, in the order of declaration, and closed after the last
+        conversation has come to rest. `provide` replaces a resource by another value for one run.
 
         Examples:
             >>> @bot.resource
@@ -292,10 +290,10 @@ class Bot(Router):
         return resource
 
     def use(self, resource: Resource[T]) -> T:
-        """Return what a resource has opened, from outside the conversations; inside it is `Chat.use`.
+        """Return an open resource, outside conversations; inside conversations use `Chat.use`.
 
         Raises:
-            ConfigError: the bot isn't running, or doesn't declare it.
+            ConfigError: the bot isn't running, or doesn't declare the resource.
         """
         refuse_conversations("bot.use()", "chat.use()")
         return find(self._running().resources, resource)
@@ -304,7 +302,7 @@ class Bot(Router):
         """Return the settings of a run that would start now.
 
         Raises:
-            ConfigError: a variable can't be read.
+            ConfigError: a variable is invalid.
         """
         if self._around is not None:
             return self._around.settings
@@ -340,12 +338,13 @@ class Bot(Router):
         clock: WallClock | None = None,
         task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Listen and work, until `stop` or cancellation; ``await nursery.start(bot.serve)`` embeds it.
+        """Listen and work, until `stop` or cancellation; ``await nursery.start(bot.serve)`` embeds a bot in a
+        Trio program.
 
-        Hands over the bound addresses once it is ready. What is `provided` takes the place of resources, and
-        `clock` that of the bot's own.
+        `task_status` receives the bound addresses once the bot is ready. `provided` values replace resources,
+        and `clock` replaces the bot's own clock.
 
-        Cancellation: *forceful*: what is being done is cut; no accepted event is lost.
+        Cancellation: *forceful*: running work is cancelled; no accepted event is lost.
         """
         from .together import serve_together
 
@@ -358,7 +357,7 @@ class Bot(Router):
 
     @contextmanager
     def _served(self, stop: trio.Event) -> Generator[None]:
-        """Let `stop` set this event while the block runs; a bot that runs already is refused."""
+        """For the block, connect `stop` to this event; refuse a bot that runs already."""
         self._check_rests()
         self._stop, self._serves = stop, True
         try:
@@ -374,14 +373,14 @@ class Bot(Router):
     async def running(
         self, *provided: Provided, settings: Settings | None = None, claims: bool = True
     ) -> AsyncGenerator[Intake]:
-        """Run without a listener, while the block runs: for tests, and for front ends of one's own.
+        """Run without a listener while the block runs, for tests and for other servers.
 
-        Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door. Where
-        other processes may have the store it is a `Standby`, which has none of its own.
+        Yields the intake; feed events by ``await intake.inbox.accept(content_type, body)``. If other
+        processes may have the store, a `Standby` is yielded instead, which has an inbox but no store.
 
         Args:
-            claims: an event may be handled in the transaction that accepts it, which is faster; else each is
-                stored, and then comes through the dispatcher's memory channel.
+            claims: allow the handling of an event in the transaction that accepts it, which is faster; else
+                each event is stored first, and handled through the dispatcher's memory channel.
         """
         settings, around = settings or self.settings(), self._around
         clock = self._clock if around is None else around.clock
@@ -393,18 +392,18 @@ class Bot(Router):
                 self._opened(settings, clock) as front,
                 self._working(front, provided, claims=claims),
             ):
-                # What others than the runtime need of it, both have: see `Front`.
+                # Other packages use only the attributes that both classes have: see `Front`.
                 intake = cast("Intake", front)
                 if around is not None:
                     around.opened(intake)
                 try:
                     yield intake
                 finally:
-                    if around is None:  # else time is another's
+                    if around is None:  # else the clock is a test's
                         tell_delays(settings.grace)
 
     def _opened(self, settings: Settings, clock: WallClock) -> AbstractAsyncContextManager[Front]:
-        """Return what accepts events while it is entered."""
+        """Return a context manager that opens the part that accepts events."""
         from .logs import open_logs
         from .work import open_intake
 
@@ -438,9 +437,9 @@ class Bot(Router):
             provided = (*around.provided, *provided)
         try:
             with speaking(front.voice):
-                # Until it has come to rest: a step that is being done may still use the bot's doors.
+                # Until the work has come to rest: a running step may still use `Bot.to`.
                 async with (
-                    # Not in virtual time, which stands still for good reasons.
+                    # Not in virtual time, which may stand still.
                     watched_loop() if around is None else nullcontext(),
                     open_resources(self._resources, provided) as resources,
                     open_failures(
@@ -457,7 +456,7 @@ class Bot(Router):
                         media_transport=media,
                         resources=resources,
                         replays=around.replays if around else ReplayCheck() if develops else None,
-                        # A test's platform fails for as long as the test likes.
+                        # A test's platform may fail for any length of time.
                         backlog_seconds=front.settings.backlog_seconds if around is None else None,
                         on_failure=failures.take,
                         instead=None if around is None else around.instead,
@@ -466,13 +465,13 @@ class Bot(Router):
                 ):
                     failures.begin()
                     runs_background = front.has_home and (around is None or around.instead is None)
-                    # Inside of all that they may use. They are cancelled first, while what they say still
-                    # leaves.
+                    # Innermost, so that the tasks can use everything, and are cancelled while their messages
+                    # can still be sent.
                     async with trio.open_nursery() as nursery:
                         for run in self._background if runs_background else ():
                             name = getattr(run, "__qualname__", None)
                             nursery.start_soon(run_contained, run, name=name)
-                        with speaking(None):  # the block is the caller's
+                        with speaking(None):  # the block is the caller's code
                             yield
                         nursery.cancel_scope.cancel()
         finally:
@@ -482,25 +481,27 @@ class Bot(Router):
 
     @property
     def asgi(self) -> QuartTrio:
-        """Return an ASGI application, for ``hypercorn -k trio module:bot.asgi``.
+        """ASGI application with the webhook, for ``hypercorn -k trio module:bot.asgi``.
 
-        Its lifespan runs the bot. One worker only: each would be a bot of its own on the same store.
+        Its lifespan runs the bot. Use one worker only: each worker would run a separate bot on the same
+        store.
         """
         from .fronts import application_of
 
         return application_of(self.settings, partial(self.running, claims=False))
 
     def mount(self, app: QuartTrio, prefix: str) -> None:
-        """Put the webhook under `prefix` of a quart-trio application, and tie the bot to that one's life.
+        """Mount the webhook in a quart-trio application, and run the bot during the application's lifespan.
 
-        The bot starts before the application serves, and comes to rest when it stops. Until then requests
-        under `prefix` are answered 503.
+        The bot starts before the application serves, and comes to rest when the application stops. Until the
+        bot runs, requests under `prefix` are answered 503.
 
         Args:
             prefix: such as ``/bot``.
 
         Raises:
-            ConfigError: this is no quart-trio application or no prefix, or the bot is mounted there already.
+            ConfigError: `app` is no quart-trio application, or `prefix` is invalid, or the bot is mounted in
+                `app` already.
         """
         from quart_trio import QuartTrio
 
@@ -524,15 +525,15 @@ class Bot(Router):
     def to(
         self, place: int | str | Callable[[Room[Any]], Awaitable[None]], key: str | int = "", /
     ) -> ChatRef | RoomRef:
-        """Open a place from outside conversations: a chat, or a room. Inside a conversation, that is refused.
+        """Return a reference to a chat or a room, for use outside conversations.
 
         Args:
             place, key: as for `Room.to`.
 
         Raises:
-            ConfigError: the bot isn't running; or the function is no room's, or that is no key.
-            ForeignTaskError: called from a conversation, where `chat.to` is the recorded door.
-            LocalProtocolError: this is no chat's id, phone number or group name.
+            ConfigError: the bot isn't running, or the function is no room's, or `key` is invalid.
+            ForeignTaskError: called from a conversation; use `chat.to` there, which records its operations.
+            LocalProtocolError: `place` is no chat id, phone number or group name.
         """
         refuse_conversations("bot.to()", INSTEAD)
         running, door = self._running(), OutsideDoor(self._running)
@@ -545,7 +546,8 @@ class Bot(Router):
         return ChatRef(door, place) if is_chat(place) else RoomRef(door, place)
 
     def person(self, sender_id: SenderId) -> RoomRef:
-        """Open what is kept of a person, over all chats, from outside conversations; see `Chat.person`.
+        """Return a reference to a person's stored values over all chats, outside conversations; see
+        `Chat.person`.
 
         Raises: as `to`.
         """
@@ -553,7 +555,8 @@ class Bot(Router):
         return person_ref(self._outside(), sender_id)
 
     def place(self, name: str, key: str | int = "") -> RoomRef:
-        """Open what is kept under a name of your choice, from outside conversations; see `Chat.place`.
+        """Return a reference to the values stored under a name of your choice, outside conversations; see
+        `Chat.place`.
 
         Raises: as `to`.
         """
@@ -562,7 +565,7 @@ class Bot(Router):
 
     @property
     def shared(self) -> RoomRef:
-        """Open what is kept of the bot itself, from outside conversations; see `Chat.shared`.
+        """Reference to the bot's own stored values, for use outside conversations; see `Chat.shared`.
 
         Raises: as `to`.
         """
@@ -570,21 +573,22 @@ class Bot(Router):
         return RoomRef(self._outside(), SHARED)
 
     def each(self, key: Key[T]) -> AsyncIterator[tuple[ChatId, T]]:
-        """Iterate over the chats that keep something under a key, with the value: an audience, or an export.
+        """Iterate over the chats that store a value under a key, each with its value: an audience, or an
+        export.
 
-        By growing id, in pages; what changes meanwhile may be seen or not.
+        Chats come by growing id, in pages. A change during the iteration may be missed.
 
         Raises:
             ConfigError: the bot isn't running.
             ForeignTaskError: called from a conversation.
-            UnreadableRecordError: a value can't be read, or is of another class; names the chat. Iterating
-                further gets the next one.
+            UnreadableRecordError: a value is unreadable or of another class; the error names the chat. The
+                iteration can go on with the next chat.
         """
         refuse_conversations("bot.each()", "chat.step() with a function that reads it")
         return Each(self._running().dispatcher.keeping, key)
 
     def broadcast(self, key: str) -> Broadcast:
-        """Prepare a message to many chats, by a key of your choice: start it, look at it, stop it.
+        """Return the broadcast with a key of your choice, to start it, check its progress or stop it.
 
         Legal outside conversations, and in a `Chat.step`.
 
@@ -602,16 +606,17 @@ class Bot(Router):
     async def upload(
         self, media: M, *, buttons: Buttons[Any] | None = None, keyboard: Keyboard | None = None
     ) -> M:
-        """Hand a file's bytes to the platform; what comes back may be sent any number of times.
+        """Upload a file to the platform; the returned media value may be sent any number of times.
 
         Args:
-            buttons, keyboard: sent with the file. The interface doesn't show to what end: a message that
-                shows some has its own, see `ChatRef.send`.
+            buttons, keyboard: sent with the file; the interface doesn't define their effect. A message's
+                visible buttons are sent with the message, see `ChatRef.send`.
 
         Raises:
             ConfigError: the bot isn't running.
-            ForeignTaskError: called from a conversation, and not in a step.
-            LocalProtocolError: they are no buttons or no `Keyboard`; or the platform has the file already.
+            ForeignTaskError: called from a conversation, outside a step.
+            LocalProtocolError: `buttons` or `keyboard` is of a wrong type, or the platform has the file
+                already.
         """
         refuse_conversations("bot.upload()", "chat.step(bot.upload, media)")
         reply, inline = reply_of(keyboard), inline_of(buttons)
@@ -619,17 +624,17 @@ class Bot(Router):
         return attrs.evolve(media, source=descriptor)
 
     async def download(self, media: Media, to: Path, *, limit: int = 100 * 1024 * 1024) -> Path:
-        """Fetch a received file to a path of your choice; see `PlatformClient.download`.
+        """Download a received file to a path of your choice; see `PlatformClient.download`.
 
         Raises:
             ConfigError: the bot isn't running.
-            ForeignTaskError: called from a conversation, and not in a step.
+            ForeignTaskError: called from a conversation, outside a step.
         """
         refuse_conversations("bot.download()", "chat.step(bot.download, media, path)")
         return await self._running().platform.download(media, to, limit=limit)
 
     def statistics(self) -> Statistics:
-        """Count what the running bot has done, and what it holds.
+        """Return counts of the running bot's work and state.
 
         Raises:
             ConfigError: the bot isn't running.
@@ -650,7 +655,7 @@ class Bot(Router):
 
 
 def _turns(bot: Bot, front: Front) -> Callable[..., AbstractAsyncContextManager[None]]:
-    """Return what works whenever this process has the store."""
+    """Return a context manager that works whenever this process has the store."""
     from .standby import Standby, open_turns
 
     assert isinstance(front, Standby)
@@ -660,7 +665,9 @@ def _turns(bot: Bot, front: Front) -> Callable[..., AbstractAsyncContextManager[
 
 
 def dry_services_of(bot: Bot, settings: Settings) -> Services:
-    """Build the services for a replay of a bot's journals: its texts and hosts, and nothing that acts."""
+    """Make the services for a replay of a bot's journals: with the bot's texts and hosts, but without
+    effects.
+    """
     from ..client.address import own_hosts
     from ..conversations.inspection.closed import closed_resources
     from ..conversations.inspection.rerun import dry_services
@@ -670,10 +677,9 @@ def dry_services_of(bot: Bot, settings: Settings) -> Services:
 
 
 def apart(bot: Bot) -> tuple[Bot, Sequence[Provided]]:
-    """Return a bot of the same routes of which nothing leaves, and closed stand-ins for its resources.
+    """Return a copy of the bot for replays, and closed stand-ins for its resources.
 
-    It calls none of the functions that hear of alarms and errors. Several of them may run at once, whether
-    the bot itself does or not.
+    The copy calls no alarm or error hooks. Several copies may run at once, also while the bot runs.
     """
     from ..conversations.inspection.closed import closed_resources
 
@@ -686,7 +692,7 @@ def apart(bot: Bot) -> tuple[Bot, Sequence[Provided]]:
 
 @contextmanager
 def within(bot: Bot, around: Surroundings) -> Generator[None]:
-    """Let each run of the bot that begins in the block take these surroundings, as a test kit's does."""
+    """Give each run of the bot that begins in the block these surroundings, as the test kit does."""
     before, bot._around = bot._around, around  # pyright: ignore[reportPrivateUsage]
     try:
         yield
@@ -695,13 +701,13 @@ def within(bot: Bot, around: Surroundings) -> Generator[None]:
 
 
 def tell_failures(bot: Bot, to: OnFailure) -> None:
-    """Have somebody told of each failure at once, beside the author's hook."""
+    """Call `to` with each failure at once, in addition to the author's hook."""
     bot._told = to  # pyright: ignore[reportPrivateUsage]
 
 
 @final
 class Each(Generic[T]):
-    """The chats that keep a value under a key, by growing id, with the value; each once."""
+    """The chats that store a value under a key, each once with its value, by growing id."""
 
     def __init__(self, keeping: Keeping, key: Key[T]) -> None:
         self._keeping = keeping

@@ -1,4 +1,4 @@
-"""The live door to broadcasts: what `Bot.broadcast` has, and what a conversation's operations use."""
+"""Operations on broadcasts, used by `Bot.broadcast` and by conversations."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ INSTEAD_OF_TELLING: Final = "chat.broadcast(key)"
 @final
 @guarded
 class LiveAnnouncing:
-    """Hands a broadcast to the task that carries it.
+    """Passes operations to the tasks that send broadcasts.
 
     Attributes:
-        outside: its caller is none of the bot's conversations; else it is refused.
+        outside: whether callers must be outside conversations; calls from inside are then refused.
     """
 
     _broadcasts: Broadcasts = attrs.field(repr=False)
@@ -40,23 +40,22 @@ class LiveAnnouncing:
         audience: AsyncIterable[ChatId],
         also: Also | None = None,
     ) -> bool:
-        """Begin to tell an audience."""
+        """Begin to send a broadcast to an audience."""
         self._check("start")
         announcement = Announcement(content, keyboard, on_unknown)
         return await self._broadcasts.start(key, announcement, audience, also)
 
     async def status(self, key: str) -> BroadcastStatus:
-        """Read how far it is."""
         self._check("status")
         return await self._broadcasts.status(key)
 
     async def stop(self, key: str, also: Also | None = None) -> bool:
-        """Tell nobody more."""
+        """Stop sending a broadcast."""
         self._check("stop")
         return await self._broadcasts.stop(key, also)
 
     def gone(self, key: str) -> AsyncIterator[ChatId]:
-        """Iterate over those who have left."""
+        """Iterate over the chats that have left."""
         self._check("gone")
         return self._broadcasts.gone(key)
 

@@ -1,6 +1,6 @@
-"""Failures: what a bot's own code left unhandled, told to the author's hook.
+"""Failures: unhandled exceptions of a bot's own code, passed to the author's hook.
 
-The log and the alarm say which line failed, and never what people wrote. The hook gets the exception itself.
+The log and the alarm name the failed line, without any message's text. The hook gets the exception itself.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ _WAITING: Final = 64
 @final
 @guarded
 class Failure:
-    """An exception that a conversation or a filter of the bot raised and nothing handled. *Sensitive.*
+    """An exception that a conversation or a filter of the bot raised and didn't handle. *Sensitive.*
 
     Attributes:
-        error: the exception, with its traceback, in which the runtime's own frames are left out; its text and
-            its frames' variables may hold what people wrote. An exception group when several tasks of a
-            conversation failed at once.
-        route: the name of the route, or of the filter.
-        place: where it happened; a `ChatRef` for a chat.
-        reference: names the conversation in the log, the alarm and `triobot journal`; empty for a filter.
+        error: the exception; its traceback omits triobot's own frames. Its text and its frames' variables may
+            contain users' messages. If several tasks of a conversation failed at once, an exception group.
+        route: name of the route, or of the filter.
+        place: place of the failure; a `ChatRef` for a chat.
+        reference: the conversation's name in the log, the alarm and `triobot journal`; empty for a filter.
     """
 
     error: Exception = attrs.field(repr=False)
@@ -47,20 +46,20 @@ class Failure:
 
 
 OnError: TypeAlias = Callable[[Failure], Awaitable[None]]
-"""What `Bot.on_error` takes."""
+"""Type of a `Bot.on_error` hook."""
 
 
 @final
 class Failures:
-    """Takes failures from anywhere, without waiting, and tells the author's hook of one after the other.
+    """Accepts failures without waiting, and calls the author's hook for one after the other.
 
-    When more than 64 wait, further ones are only in the log.
+    If more than 64 are waiting, further ones are only logged.
 
     Args:
-        hook: the author's.
-        place: opens a chat to write to.
-        at_once: told before that, without waiting; must not raise.
-        tracebacks: log the traceback of the hook's own error, its text included.
+        hook: the author's hook.
+        place: returns the reference to a chat, for the hook.
+        at_once: called with each failure before the hook, without waiting; must not raise.
+        tracebacks: log the traceback of the hook's own error, including the error's text.
     """
 
     def __init__(
@@ -89,17 +88,17 @@ class Failures:
             log.warning("on_error is behind: it is not told of a failure of %s", name)
 
     def begin(self) -> None:
-        """Begin to call the hook: the bot runs, so that it can write to chats."""
+        """Start calling the hook: the bot runs now, so the hook can write to chats."""
         self._began.set()
 
     async def keep_telling(self) -> None:
-        """Call the hook, until `close` and all has been told."""
+        """Call the hook for each failure, until `close` and the end of the queue."""
         await self._began.wait()
         async for error, name, chat_id, reference in self._receive:
             await self._call(Failure(error, name, self._place(chat_id), reference))
 
     def close(self) -> None:
-        """Take no more."""
+        """Accept no more failures."""
         self._send.close()
 
     async def _call(self, failure: Failure) -> None:
@@ -109,7 +108,7 @@ class Failures:
             with trio.move_on_after(HOOK_SECONDS) as limit:
                 await self._hook(failure)
         except BaseException as raised:
-            # Not its text, unless asked for: that may hold what is in the failure.
+            # Log the error's text only if asked for: it may contain the failure's text.
             error = contained_in_task(raised)
             line = failing_line(error.__traceback__)
             shown = error if self._tracebacks else None
@@ -127,7 +126,9 @@ async def open_failures(
     *,
     tracebacks: bool = False,
 ) -> AsyncGenerator[Failures]:
-    """Tell the hook of failures while the block runs, and for five seconds more of what is left then."""
+    """Call the hook for failures while the block runs, and for up to five seconds more for those still
+    queued.
+    """
     failures = Failures(hook, place, at_once, tracebacks=tracebacks)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(failures.keep_telling)

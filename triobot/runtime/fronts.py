@@ -1,7 +1,7 @@
-"""A bot in the life of a quart-trio application, which somebody else's server runs.
+"""Runs a bot in the lifespan of a quart-trio application, under an external ASGI server.
 
-The application is the bot's own (`Bot.asgi`) or a site (`Bot.mount`). The whole bot runs inside the life of
-it, and opens no port.
+The application is the bot's own (`Bot.asgi`) or a site (`Bot.mount`). The whole bot runs inside the lifespan,
+and opens no port.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .work import Intake
 
 log: Final = logging.getLogger("triobot")
 
-# The shapes that ASGI itself gives: the messages are open dictionaries.
+# ASGI defines messages as open dictionaries.
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
@@ -43,7 +43,7 @@ Runs: TypeAlias = Callable[[], AbstractAsyncContextManager[Intake]]
 
 
 def application_of(settings: Callable[[], Settings], runs: Runs) -> QuartTrio:
-    """Return an application that is the bot's webhook, and runs the bot while it is served.
+    """Return an application with the bot's webhook that runs the bot while it is served.
 
     Args:
         settings: returns the settings of a run that would start now.
@@ -56,10 +56,10 @@ def application_of(settings: Callable[[], Settings], runs: Runs) -> QuartTrio:
 
 
 def mount(settings: Callable[[], Settings], runs: Runs, app: QuartTrio, prefix: str) -> None:
-    """Put the bot's webhook under a prefix of an application, and run the bot while that is served.
+    """Mount the bot's webhook in an application, and run the bot while the application is served.
 
     Args:
-        settings, runs: as `application_of` takes them.
+        settings, runs: as for `application_of`.
 
     Raises:
         ConfigError: as `mount_endpoint`.
@@ -71,7 +71,7 @@ def mount(settings: Callable[[], Settings], runs: Runs, app: QuartTrio, prefix: 
 
 @final
 class _Hosted:
-    """A bot that an application runs; `endpoint` is None before the start and after the stop."""
+    """A bot run by an application; `endpoint` is None before the start and after the stop."""
 
     def __init__(self, settings: Callable[[], Settings], runs: Runs) -> None:
         self.endpoint: Endpoint | None = None
@@ -82,7 +82,7 @@ class _Hosted:
         self._failure = ""
 
     def tie_to(self, app: QuartTrio) -> None:
-        """Start and stop the bot with the application; a server hears of a failure at either."""
+        """Start and stop the bot with the application. A failure of either is reported to the server."""
         behind = cast("AsgiApp", app.asgi_app)
 
         async def front(scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,15 +100,15 @@ class _Hosted:
             except* Exception:
                 failed = True
             if failed:
-                # Not above, where Python 3.11.2 raises a group: the application passes on the text of what it
-                # gets, and a group's says nothing.
+                # Raise here, since Python 3.11.2 would raise a group inside `except*`: the application
+                # reports only the error's text, and a group's text has no details.
                 raise TriobotError(self._failure)
 
         app.before_serving(start)
         app.after_serving(self._finish)
 
     async def _finish(self) -> None:
-        # The application set a deadline on its nursery before it came here: the bot's own grace counts.
+        # The application has set a deadline on its nursery by now, but the bot's own grace period applies.
         self._stop.set()
         with trio.CancelScope(shield=True):
             await self._stopped.wait()
@@ -116,8 +116,8 @@ class _Hosted:
     async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         self._stop, self._stopped = trio.Event(), trio.Event()
         grace, started = self._settings().grace, False
-        # Shielded, so that the application's own deadline doesn't cut what is being sent; bounded by the
-        # watcher, which is not shielded and passes the cancellation on with the bot's grace period.
+        # Shielded, so that the application's deadline doesn't interrupt sends. The watcher is not shielded:
+        # when it is cancelled, it sets the bot's own deadline on the shield.
         try:
             async with trio.open_nursery() as nursery:
                 shield = trio.CancelScope(shield=True)
@@ -140,7 +140,7 @@ class _Hosted:
             self._failure = f"the bot {'stopped' if started else 'was not started'}: {words}"
             if "in another process" in self._failure:
                 self._failure += "; give the server one worker only"
-            # What application and server make of it shows the groups, or not what is in them.
+            # Application and server log the group, or omit its parts.
             log.error(self._failure)  # noqa: TRY400
             log.debug("the bot failed", exc_info=errors)
             raise
@@ -157,7 +157,9 @@ class _Hosted:
 
 
 async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Live an application's life. A server hears of a failure, and no failure of either ends with 0."""
+    """Run an application's lifespan. Report a failure to the server, so that hypercorn doesn't go on or exit
+    with 0.
+    """
     if not trio.lowlevel.in_trio_task():
         await _end_other_loop()
     failed, life, over = cast("dict[str, Any] | None", None), trio.CancelScope(), False
@@ -165,12 +167,12 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
     async def tell(message: dict[str, Any]) -> None:
         nonlocal failed, over
         if not message["type"].endswith(".failed"):
-            # Behind this, hypercorn cancels what is still left of the life.
+            # After this message, hypercorn cancels the rest of the lifespan.
             over = message["type"] == "lifespan.shutdown.complete"
             await send(message)
             return
         failed = message
-        life.cancel()  # Quart would go on, and wait for more
+        life.cancel()  # Quart would go on and wait for another message
         await trio.lowlevel.checkpoint()
 
     try:
@@ -181,8 +183,9 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
             words = "; ".join(map(_word, leaves(errors)))
             failed = failed or {"type": "lifespan.shutdown.failed", "message": words}
         if failed is not None:
-            # Not by the exception: hypercorn would run on without the bot. And not above: what the server
-            # raises would bring the bot's error along, whose text may be private.
+            # Report the failure by a message: after an exception, hypercorn would run on without the bot.
+            # Send it outside the `except` block: an exception from the server would have the bot's error as
+            # its context, whose text may be private.
             await send(failed)
     except BaseException:
         if not over:
@@ -192,29 +195,33 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
 
 @cache
 def _fail_hypercorn() -> None:
-    """Let this worker end hypercorn by a signal: it ends with 0 when its only worker has failed."""
+    """Make hypercorn exit with an error when this worker ends: it would exit with 0 after its only worker
+    failed.
+    """
     parent, worker = multiprocessing.parent_process(), multiprocessing.current_process()
     config = getattr(worker, "_kwargs", {}).get("config")
     commanded = "hypercorn" in Path(sys.argv[0]).parts[-2:]
     if parent is None or parent.pid is None or not commanded or getattr(config, "workers", 0) != 1:
         return
-    # When this process ends, so that what hypercorn has to say stands before it.
+    # At exit of this process, so that hypercorn's own messages come first.
     atexit.register(os.kill, parent.pid, getattr(signal, "SIGUSR1", signal.SIGTERM))
 
 
 async def _end_other_loop() -> Never:
-    """End a server that runs on asyncio, with one line: hypercorn prints a traceback of a failed start."""
+    """Stop a server that runs on asyncio, with one log line: for a failed start, hypercorn prints a
+    traceback.
+    """
     log.error("the bot was not started: a bot runs on Trio: give hypercorn --worker-class trio")
     _fail_hypercorn()
     loop = asyncio.get_running_loop()
-    # From the loop, and not from this task, whose exception the server would print as well.
+    # In a callback, since the server would print an exception of this task, too.
     loop.call_soon(sys.exit, 1)
     await loop.create_future()
     raise AssertionError("the loop has ended")
 
 
 def _word(error: BaseException) -> str:
-    # A text that isn't ours may hold what is private.
+    # Texts of other exceptions may be private.
     line = Path(failing_line(error.__traceback__)).name
     words = str(error) if isinstance(error, TriobotError) else f"{type(error).__name__} at {line}"
     return about_opening(error) + words

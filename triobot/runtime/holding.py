@@ -1,11 +1,11 @@
-"""Begins nothing that others see while it isn't certain that this process has its store.
+"""Delays external effects while it isn't certain that this process has its store.
 
-A lease may end while a process stands still, and another process may go on with its conversations. Commits
-are refused then by their fence; the world outside knows none. So where a store can be lost by a process that
-lives (`Store.held`), that is asked right before each request and each step. What was to begin waits until the
-lease is had again, or the work is cut since the store is another's. The client asks once more when a request
-has its connection (`PlatformClient`): it may have stood still in between. What has begun to leave can't be
-called back.
+A lease may end while a process is suspended, and another process may continue its conversations. The store
+then refuses the first process's commits by their fence, but the outside world has no fence. So for stores
+that a live process can lose (`Store.held`), the lease is checked right before each request and each step. A
+request or step waits until the lease is certain again, or is cancelled with the work if another process has
+the store. The client checks once more when a request has its connection (`PlatformClient`), since the process
+may have been suspended in between. A request that is being written can't be recalled.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LOOK_EVERY: Final = 0.05
 
 
 async def wait_held(held: Held) -> None:
-    """Wait until the process has its store for certain; without a checkpoint if it has."""
-    while not held():  # noqa: ASYNC110 - time ends a lease, and tells nobody
+    """Wait until this process has its store for certain; without a checkpoint if that is so already."""
+    while not held():  # noqa: ASYNC110 - a lease ends by time alone, without an event
         await trio.sleep(_LOOK_EVERY)
 
 
 @final
 class HeldPlatform:
-    """A platform of which a request begins only while the process has its store."""
+    """A platform that begins requests only while this process has its store."""
 
     def __init__(self, platform: Platform, held: Held) -> None:
         self._platform = platform
@@ -40,17 +40,19 @@ class HeldPlatform:
         self._held = held
 
     async def perform(self, operation: Operation[R]) -> R:
-        """Perform one operation, once; see `triobot.seams.outbox.Platform`."""
+        """Perform an operation, once; see `triobot.seams.outbox.Platform`."""
         await wait_held(self._held)
         return await self._platform.perform(operation)
 
     def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> Begun[R] | None:
-        """Write a request out, if it may begin now; see `triobot.seams.outbox.BeginsRequests`."""
+        """Start a request, if this process has the store now; see `triobot.seams.outbox.BeginsRequests`."""
         return None if self._begin is None or not self._held() else self._begin(operation, fresh=fresh)
 
 
 def held_steps(held: Held, instead: Instead | None) -> Instead:
-    """Return what runs in place of each step's function: it, once the process has its store for certain."""
+    """Return a wrapper for step functions: it waits until this process has its store, then calls the
+    function.
+    """
 
     async def run(call: StepCall) -> Any:
         await wait_held(held)

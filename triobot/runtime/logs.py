@@ -1,12 +1,12 @@
-"""Log lines for programs: one JSON object each, which says whose it is and nothing of what people wrote.
+"""Log lines for programs: one JSON object each, with bot and conversation, without users' texts.
 
-Loggers are the modules', as everywhere. Whose a line is, is found when it is written: the conversation by the
-task that writes it, the bot by that conversation, else by the context in which the bot began the task. So a
-line that isn't written costs nothing.
+Loggers are named by module, as usual. Bot and conversation are determined when a line is written. The current
+task belongs to a conversation, and the conversation to a bot. Other tasks belong to the bot in whose context
+they were started. So a line that isn't written costs nothing.
 
-A chat is named by a digest with a key of the store's own: the same in each line of one bot, and nobody who
-reads the log can tell from which number it was made. What our own lines call ``chat 1001``, and the number of
-the chat at work, become it too; so does each token and secret of a bot become ``***``.
+A chat is named by a digest with a key from the store. All lines of a bot use the same digest, and readers of
+the log can't compute the chat's number. In messages, ``chat 1001`` and the number of the current chat are
+replaced by the digest, and each token and secret of a bot by ``***``.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ from ..base.frozen import guarded
 from ..wire.ids import ChatId
 
 KEY: Final = "log_key"
-"""The setting in which a store keeps the key of its digests."""
+"""Name of the setting with a store's key for digests."""
 
 _SHORT: Final = 5
-"""A number of fewer digits may be anything: only with its word before it is it taken for a chat's."""
+"""Minimal digits of a bare number to be replaced: a shorter number counts as a chat's only after the word
+"chat".
+"""
 _NAMED: Final = re.compile(r"\b(chat|person|room) (-?[0-9]+)")
 _MOST_CAUSES: Final = 10
 
@@ -56,28 +58,29 @@ NAMES: Final = (
     "triobot.webhook",
     "triobot.webhook.access",
 )
-"""Our loggers."""
+"""triobot's loggers."""
 _BELOW: Final = ("trio.abc.Instrument", "trio.async_generator_errors", "trio.serve_listeners", "psycopg")
-"""Those of what we run on: what a handler raises there would end the run, or a store's transaction."""
+"""Loggers of libraries in which a handler's exception would end the run, or a transaction of the store."""
 _told: Final[set[tuple[str, int]]] = set()
 
 
 def open_logs() -> None:
-    """Have all that we log reach the author's handlers, and nothing that those raise reach us.
+    """Enable triobot's loggers, and contain the exceptions of their handlers.
 
-    Call this behind the author's module: `logging.config` disables each logger that was there before. What
-    it disables later, from a resource, stays enabled.
+    Call this after importing the author's module, since `logging.config` disables all existing loggers. These
+    loggers ignore later attempts to disable them, for example from a resource.
     """
     for name in (*NAMES, *_BELOW):
         logger = logging.getLogger(name)
         logger.disabled = False
         if not isinstance(logger, GuardedLogger):
-            # The logger itself: modules have it already. The author may have set a class of loggers.
+            # Change the logger in place: modules have references to it. Keep its class as a base: the author
+            # may have set one.
             logger.__class__ = type("GuardedLogger", (GuardedLogger, type(logger)), {})
 
 
 class GuardedLogger(logging.Logger):
-    """A logger whose filters, handlers, formatters and records are an author's code: each fails alone."""
+    """A logger that contains each exception of an author's filters, handlers, formatters and records."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name != "disabled":
@@ -94,13 +97,13 @@ class GuardedLogger(logging.Logger):
         stacklevel: int = 1,
     ) -> None:
         try:
-            # One level more, for this frame.
+            # One level more, for this method's frame.
             super()._log(level, msg, args, exc_info, extra, stack_info, stacklevel + 1)
         except BaseException as error:
             _tell(error)
 
     def callHandlers(self, record: logging.LogRecord) -> None:
-        """Let each handler have a record, whatever the others raise."""
+        """Call each handler, even if another one raises."""
         logger: logging.Logger | None = self
         handlers: list[logging.Handler] = []
         while logger is not None:
@@ -117,7 +120,7 @@ class GuardedLogger(logging.Logger):
 
 
 def _tell(error: BaseException) -> None:
-    """Tell once of each line of an author's that keeps something out of the log."""
+    """Report on stderr an author's line that prevents logging, once per line."""
     kind = kind_of(contained(error))
     frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
     ours = (__file__, logging.__file__)
@@ -125,7 +128,7 @@ def _tell(error: BaseException) -> None:
     if place in _told:
         return
     _told.add(place)
-    with suppress(Exception):  # whoever reads it may be gone
+    with suppress(Exception):  # stderr may be closed
         text = f"triobot: a log handler failed with {kind} at {place[0]}:{place[1]}: its lines are lost"
         sys.stderr.write(f"{text}\n")
 
@@ -133,13 +136,13 @@ def _tell(error: BaseException) -> None:
 @final
 @guarded
 class Whose:
-    """The conversation whose code writes a line.
+    """The conversation that writes a log line.
 
     Attributes:
-        conversation: its number, as ``triobot journal`` takes it.
-        operation: the id of the operation in which the task is; None between two.
-        place: its chat or room.
-        told: what that is called in messages.
+        conversation: number of the conversation, as for ``triobot journal``.
+        operation: id of the operation that the task performs; None between two operations.
+        place: the conversation's chat or room.
+        told: name of the place in messages, such as ``chat 1001``.
     """
 
     conversation: int
@@ -156,15 +159,15 @@ Find: TypeAlias = Callable[[trio.lowlevel.Task], Whose | None]
 
 @final
 class Speaker:
-    """A bot, as its log lines name it.
+    """A bot's identity in log lines.
 
     Args:
-        name: of the bot.
-        key: the store's own.
-        cover: takes out of a text what must be in no line.
+        name: the bot's name.
+        key: the store's key for digests.
+        cover: replaces the bot's secrets in a text.
 
     Attributes:
-        find: whose task one is; None while the bot doesn't work.
+        find: finds a task's conversation; None while the bot doesn't work.
     """
 
     def __init__(self, name: str, key: str, cover: Callable[[str], str]) -> None:
@@ -174,16 +177,16 @@ class Speaker:
         self.find: Find | None = None
 
     def digest(self, what: str | int) -> str:
-        """Return what stands for this in a line."""
-        # A letter first: no number, whatever its digits are.
+        """Return the digest that replaces a number or name in a log line."""
+        # Starts with a letter, so that it never looks like a number.
         return f"h{hashlib.blake2b(str(what).encode(), key=self._key, digest_size=8).hexdigest()}"
 
     def begin(self) -> None:
-        """Let what the current task does from here on, and the tasks that it begins, be this bot's."""
+        """Attribute this task's further log lines, and those of tasks that it starts, to this bot."""
         _speaks.set(self)
 
     def whose(self, task: trio.lowlevel.Task) -> Whose | None:
-        """Return the conversation whose task this is, or is above it."""
+        """Return the conversation that the task, or a parent of the task, belongs to."""
         return None if self.find is None else self.find(task)
 
     def cleared(self, text: str, whose: Whose | None) -> str:
@@ -203,7 +206,6 @@ _expected: Final[list[str]] = []
 
 
 def new_key() -> str:
-    """Return a key for a store's digests."""
     return secrets.token_hex(16)
 
 
@@ -217,28 +219,28 @@ def _listed(among: list[T], one: T) -> Generator[None]:
 
 
 registered: Final = partial(_listed, _voices)
-"""Lets lines be this bot's while the block runs, if they are nobody else's."""
+"""While the block runs, attribute lines of no other bot to this bot."""
 expected: Final = partial(_listed, _expected)
-"""Lets lines be this bot's by name while the block runs, as long as no bot has begun."""
+"""While the block runs and no bot has started, attribute lines to the bot with this name."""
 
 
 @contextmanager
 def speaking(voice: Speaker | None) -> Generator[None]:
-    """Let what the block does, and the tasks that it begins, be this bot's."""
+    """Attribute log lines of the block, and of tasks that it starts, to this bot."""
     before = _speaks.get()
     _speaks.set(voice)
     try:
         yield
     finally:
-        # Not by a token: a generator may be resumed in a context that has never seen it.
+        # Without a token: a generator may be resumed in another context, where a token is invalid.
         _speaks.set(before)
 
 
 def _speaker() -> tuple[Speaker | None, Whose | None]:
-    """Return the bot whose code runs now, and the conversation, as far as that can be known."""
+    """Return the bot and the conversation of the running code, as far as known."""
     try:
         task = trio.lowlevel.current_task()
-    except RuntimeError:  # a thread's, or before or after the run
+    except RuntimeError:  # in another thread, or outside a run of Trio
         task = None
     if task is not None:
         for voice in _voices:
@@ -250,19 +252,19 @@ def _speaker() -> tuple[Speaker | None, Whose | None]:
 
 @final
 class JsonFormatter(logging.Formatter):
-    """Writes a record as one JSON object.
+    """Formats a record as one JSON object.
 
-    ``time``, ``level``, ``logger``, ``message``; ``bot``, unless the line is no bot's; ``conversation``,
-    ``route``, ``operation`` and ``chat`` as far as they are known, else null; and ``exception`` if there is
-    one: its type, the frames from the outermost on, its causes. No text of an exception and no variable,
-    which may hold what people wrote.
+    Fields: ``time``, ``level``, ``logger``, ``message``; ``bot``, unless the line belongs to no bot;
+    ``conversation``, ``route``, ``operation`` and ``chat``, null if unknown; and ``exception``, if there is
+    one: its type, its frames from the outermost on, its causes. An exception's text and variables are
+    omitted, since they may contain users' messages.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without its end."""
+        """Return the line, without a line end."""
         voice, whose = _speaker()
         text = record.getMessage()
-        # Of a line that is nobody's the chats can't be told; what must be in none is in none.
+        # If the line's bot is unknown, remove the secrets of all bots.
         for one in [voice] if voice is not None else _voices:
             text = one.cleared(text, whose)
         told: dict[str, object] = {
@@ -281,7 +283,7 @@ class JsonFormatter(logging.Formatter):
             told["exception"] = structured(error)
         if record.stack_info:
             places = (line.strip() for line in record.stack_info.splitlines())
-            told["stack"] = [line for line in places if line.startswith("File ")]  # without the source
+            told["stack"] = [line for line in places if line.startswith("File ")]  # without the source lines
         return json.dumps(told, separators=(",", ":"))
 
 
@@ -296,7 +298,7 @@ def _moment(at: float) -> str:
 
 
 def structured(error: BaseException, depth: int = 0) -> dict[str, object]:
-    """Return an exception's type, frames and causes, as JSON can hold them, and nothing of what it says."""
+    """Return an exception's type, frames and causes as JSON values, without its text."""
     kind = type(error)
     module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
     told: dict[str, object] = {

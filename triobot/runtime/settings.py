@@ -19,7 +19,7 @@ from ..webhook.limits import LIMITS, Limits
 
 DEFAULT_BASE_URL: Final = "https://api.gap.im"
 PREFIX: Final = "TRIOBOT_"
-"""What the variables' names begin with, unless a bot says otherwise."""
+"""Default prefix of the variables' names."""
 
 log: Final = logging.getLogger("triobot")
 
@@ -36,63 +36,62 @@ def _hidden(text: Secret | str | None) -> Secret | None:
 @final
 @guarded(kw_only=True)
 class Settings:
-    """All that a bot needs to know besides its code.
+    """A bot's configuration.
 
     Attributes:
         token: the service's token, from the developer portal (``TRIOBOT_TOKEN``); no log and no repr shows
-            it, nor the webhook's secret.
-        base_url: where the platform is (``TRIOBOT_BASE_URL``); https, unless it is on this machine.
-        webhook_secret: the secret path of the webhook; several, separated by commas, are all accepted and
-            the first is the current one (``TRIOBOT_WEBHOOK_SECRET``). None: the store makes and keeps one.
+            the token or the webhook's secret.
+        base_url: the platform's address (``TRIOBOT_BASE_URL``); https, unless on this machine.
+        webhook_secret: secret path of the webhook (``TRIOBOT_WEBHOOK_SECRET``). Several secrets, separated by
+            commas, are all accepted; the first is the current one. None: the store generates and keeps a
+            secret.
         store: ``sqlite:PATH``, ``postgresql://...`` or ``memory:`` (``TRIOBOT_STORE``).
-        host, port: where to listen (``TRIOBOT_HOST``, ``TRIOBOT_PORT``); port 0 takes a free one.
+        host, port: address to listen on (``TRIOBOT_HOST``, ``TRIOBOT_PORT``); port 0 means a free port.
         fd: an inherited listening socket instead of host and port (``--fd``, or systemd's variables).
-        unix: a path to listen on instead, for a proxy on this machine (``TRIOBOT_UNIX``).
-        unix_mode, unix_group: who may connect there, besides the bot's own user: a mode such as 0o660
-            (``TRIOBOT_UNIX_MODE``, in octal) and the group's name or number (``TRIOBOT_UNIX_GROUP``). With a
-            group alone the mode is 0o660.
+        unix: path of a Unix socket to listen on instead, for a proxy on this machine (``TRIOBOT_UNIX``).
+        unix_mode, unix_group: who may connect to the Unix socket besides the bot's own user: a mode such as
+            0o660 (``TRIOBOT_UNIX_MODE``, in octal) and the group's name or number (``TRIOBOT_UNIX_GROUP``).
+            With only a group, the mode is 0o660.
         tls_certificate, tls_key: PEM files, to serve https without a proxy (``TRIOBOT_TLS_CERTIFICATE``,
-            ``TRIOBOT_TLS_KEY``); the certificate's may hold the key too. A renewed
-            one is taken while the bot runs.
-        public_url: the address under which the platform reaches us (``TRIOBOT_PUBLIC_URL``), for
-            ``triobot webhook-url``.
-        username: the bot's own name, for ``/command@name`` in groups (``TRIOBOT_USERNAME``).
-        media_hosts: domains, with all below them, from which files may be downloaded besides the platform's
-            own (``TRIOBOT_MEDIA_HOSTS``, separated by commas).
-        charge_hosts: hosts that a link to top up a wallet may lead to; by default the platform's own.
-        max_amount: above this nothing is charged, as a guard against a mistake in an amount.
-        retention_days: how long the store keeps conversations that crashed, for a look at their journals, and
-            requests that nobody could read; and, a day at least, how long the key of a `start` or a signal is
-            known (``TRIOBOT_RETENTION_DAYS``).
-        keep_ended: days for which conversations that ended well are kept, too, with their journals, for a
-            look at what they were (``TRIOBOT_KEEP_ENDED``); 0: they go at once.
-        limits: how much the webhook takes, and how long it waits (each by its own variable, such as
-            ``TRIOBOT_CONNECTIONS``).
-        rate: how many requests the bot sends in a second at most, in all chats together
-            (``TRIOBOT_RATE``), 1 at least: messages, edits, signs of typing, and what payments need, which
-            goes first; no answers to callbacks. None: as many as the platform bears, as its answers show.
-        backlog_seconds: an alarm tells when something has waited this long to be sent, or to be handed to its
-            chat (``TRIOBOT_BACKLOG_SECONDS``).
-        grace: seconds that a stop gives to what is being done.
-        development: tell a developer, in the log, of habits that hurt later (``TRIOBOT_DEVELOPMENT=1``);
-            on under ``triobot talk`` and in tests, off when a bot runs in earnest.
-        log_tracebacks: log the traceback of an error of the bot's own code (``TRIOBOT_LOG_TRACEBACKS=1``).
-            *Sensitive*: the error's text may hold what people wrote.
-        allow_insecure: let the token travel over http:// to another machine.
-        env: what the variables' names begin with, for what is said of them.
-        name: what log lines and metrics call the bot (``TRIOBOT_NAME``); see `label`.
-        metrics_host, metrics_port: where to serve ``/metrics`` for Prometheus (``TRIOBOT_METRICS_HOST``,
-            ``TRIOBOT_METRICS_PORT``): an address, by default this machine's own only, and a port, 0 for a
-            free one. Without a port only the operator's socket does.
-        alarm_url, alarm_secret: an address that each alarm is posted to (``TRIOBOT_ALARM_URL``), and the key
-            of the signature (``TRIOBOT_ALARM_SECRET``).
-        alarm_chat: a chat of the bot that hears each alarm (``TRIOBOT_ALARM_CHAT``).
-        alarm_repeat_hours: an alarm that lasts is told there again after so many hours
+            ``TRIOBOT_TLS_KEY``); the certificate's file may contain the key, too. A renewed certificate is
+            loaded while the bot runs.
+        public_url: the webhook's public address (``TRIOBOT_PUBLIC_URL``), for ``triobot webhook-url``.
+        username: the bot's username, for ``/command@name`` in groups (``TRIOBOT_USERNAME``).
+        media_hosts: domains from which files may be downloaded, in addition to the platform's; subdomains are
+            included (``TRIOBOT_MEDIA_HOSTS``, separated by commas).
+        charge_hosts: hosts allowed in a link to top up a wallet; by default the platform's.
+        max_amount: largest amount that may be charged, as a guard against mistakes.
+        retention_days: days for which the store keeps the journals of crashed conversations, and unreadable
+            requests. Also, but for a day at least, how long the key of a `start` or a signal prevents a
+            repetition (``TRIOBOT_RETENTION_DAYS``).
+        keep_ended: days for which the store keeps conversations that ended normally, with their journals
+            (``TRIOBOT_KEEP_ENDED``); 0: they are deleted at once.
+        limits: limits of the webhook (each by its own variable, such as ``TRIOBOT_CONNECTIONS``).
+        rate: most requests that the bot sends per second, in all chats together (``TRIOBOT_RATE``); at least
+            1. Counts messages, edits, typing indicators, and requests for payments, which are sent first;
+            answers to callbacks don't count. None: the platform's answers determine the rate.
+        backlog_seconds: an alarm is raised when a message or an event has been waiting for so many seconds
+            (``TRIOBOT_BACKLOG_SECONDS``).
+        grace: seconds that a stop waits for running work.
+        development: log warnings for developers about code that will cause trouble later
+            (``TRIOBOT_DEVELOPMENT=1``); on under ``triobot talk`` and in tests, off in production.
+        log_tracebacks: log the traceback of an error in the bot's own code (``TRIOBOT_LOG_TRACEBACKS=1``).
+            *Sensitive*: the error's text may contain users' messages.
+        allow_insecure: allow sending the token over http:// to another machine.
+        env: prefix of the variables' names, for messages.
+        name: the bot's name in log lines and metrics (``TRIOBOT_NAME``); see `label`.
+        metrics_host, metrics_port: address and port of ``/metrics`` for Prometheus (``TRIOBOT_METRICS_HOST``,
+            ``TRIOBOT_METRICS_PORT``). The default address is this machine's own; port 0 means a free port.
+            Without a port, only the operator's socket serves metrics.
+        alarm_url, alarm_secret: address to which each alarm is posted (``TRIOBOT_ALARM_URL``), and key of the
+            posts' signature (``TRIOBOT_ALARM_SECRET``).
+        alarm_chat: a chat of the bot to which each alarm is sent (``TRIOBOT_ALARM_CHAT``).
+        alarm_repeat_hours: hours after which an open alarm is posted and sent again
             (``TRIOBOT_ALARM_REPEAT_HOURS``); 0: never.
-        trace_share: make OpenTelemetry spans of this share of the traces, from 0 to 1
-            (``TRIOBOT_TRACE_SHARE``); None: the bot makes no spans, and doesn't load it.
+        trace_share: share of the traces for which OpenTelemetry spans are made, from 0 to 1
+            (``TRIOBOT_TRACE_SHARE``); None: the bot makes no spans, and doesn't import OpenTelemetry.
 
-    Each variable has a variant with ``_FILE`` at its end, which names a file that holds the value.
+    For each variable there is a variant with the suffix ``_FILE``, which names a file with the value.
     """
 
     token: Secret | None = attrs.field(default=None, converter=_hidden)
@@ -162,9 +161,9 @@ class Settings:
 
     @property
     def label(self) -> str:
-        """Return what log lines and metrics call the bot.
+        """The bot's name in log lines and metrics.
 
-        Its name, if it has one; else what its variables begin with, if that is its own; else its store.
+        In this order: `name`; the prefix of the bot's variables, if it isn't the default; the store's name.
         """
         if self.name is not None:
             return self.name
@@ -174,7 +173,7 @@ class Settings:
 
     @property
     def checked_token(self) -> Secret:
-        """Return the token.
+        """The token.
 
         Raises:
             ConfigError: there is none.
@@ -188,7 +187,7 @@ class Settings:
 
 
 def _matching(pattern: str, what: str, made: Callable[[str], object]) -> Callable[[str], object]:
-    """Make a reader of what matches the pattern."""
+    """Return a parser of texts that match the pattern; `what` names the valid texts in errors."""
 
     def read(text: str) -> object:
         if not re.fullmatch(pattern, text):
@@ -206,7 +205,7 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(filter(None, re.split(r"[,\s]+", text)))
 
 
-# Neither "no" nor "false" may turn on what shows what people wrote.
+# Strict, so that "no" or "false" never switches on an option that shows users' messages.
 _SWITCH: Final = _matching("[01]", "0 or 1", "1".__eq__)
 _RATE: Final = "a number of requests a second from 1 to 999999, such as 30"
 _READERS: Final[Mapping[str, Callable[[str], object]]] = {
@@ -224,18 +223,18 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "rate": _matching(r"(?=0*[1-9])[0-9]{1,6}(\.[0-9]{1,6})?", _RATE, float),
     "backlog_seconds": _whole("a number of seconds", 7),
 }
-"""By setting, what reads its variable, or raises what it must be; the other settings have none."""
+"""Parsers of the settings that have a variable; they raise ValueError with the valid values."""
 
 LOG_FORMAT: Final = "LOG_FORMAT"
-"""Read by the command line, for the process."""
+"""Variable for the whole process, read by the command line."""
 _KNOWN: Final = (*(name.upper() for name in (*_READERS, *LIMITS)), LOG_FORMAT)
 
 
 def check_prefix(env: object) -> str:
-    """Refuse what the names of variables can't begin with.
+    """Check that `env` can be the prefix of variables' names.
 
     Raises:
-        ConfigError: it is no such text.
+        ConfigError: `env` is invalid.
     """
     if not isinstance(env, str) or not re.fullmatch(r"[A-Z][A-Z0-9_]*_", env, re.ASCII):
         raise ConfigError("Bot(env=) is what the variables begin with: capitals and a _, such as SHOP_")
@@ -246,19 +245,20 @@ def read_environment(environ: Mapping[str, str], prefix: str = PREFIX) -> Settin
     """Read the settings from variables.
 
     Args:
-        prefix: what their names begin with. With another one than the usual the store is a file of that
-            name, so that two bots in one folder don't meet in one store.
+        prefix: prefix of the variables' names. With another prefix than the default, the default store is a
+            file of that name, so that two bots in one folder don't use the same store.
 
     Raises:
-        ConfigError: a value can't be read, or a file named by ``..._FILE`` can't; secrets are not shown.
+        ConfigError: a value is invalid, or a file named by ``..._FILE`` is unreadable; the error shows no
+            secret.
     """
     for name in sorted(environ):
         own = name[len(prefix) :].removesuffix("_FILE")
         if not name.startswith(prefix) or own in _KNOWN:
             continue
-        from difflib import get_close_matches  # by those only that have such a variable
+        from difflib import get_close_matches  # imported only if there is such a variable
 
-        # What begins with a prefix of the author's choice may be the author's own.
+        # With a prefix of the author's choice, other variables may be the author's own.
         if prefix == PREFIX or get_close_matches(own, _KNOWN, n=1, cutoff=0.8):
             known = ", ".join(f"{prefix}{one}" for one in _KNOWN)
             log.warning("nothing reads the variable %s; the known ones are %s", name, known)
@@ -275,7 +275,9 @@ def read_environment(environ: Mapping[str, str], prefix: str = PREFIX) -> Settin
 
 
 def _given(environ: Mapping[str, str], names: Iterable[str], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield the settings of these names that a variable, or the file that it names, gives."""
+    """Yield those of the named settings that have a value, by a variable or by the file that a variable
+    names.
+    """
     for setting in names:
         name = f"{prefix}{setting.upper()}"
         value, place = environ.get(name), environ.get(f"{name}_FILE")

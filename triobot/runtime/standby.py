@@ -1,8 +1,9 @@
-"""A bot whose store other processes may have: takes events in always, and works while it has the store.
+"""A bot that shares its store with other processes: it always accepts events, and works while it has the
+store.
 
-A process that stands by puts events into the inbox, commits, and answers 200; whoever has the store handles
-them. When the store is free, the bot starts here as after any stop or kill, behind the same listener. A
-process that has lost the store, once its work is cut, stands by again.
+A standby stores events in the inbox, commits, and answers 200; the process that has the store handles them.
+When the store becomes free, the bot starts here as after a stop or kill, behind the same listener. If a
+process loses the store, its work is cancelled, and it becomes a standby again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("triobot")
 Opens = Callable[..., AbstractAsyncContextManager[Runtime]]
-# What ends the work on a store that others share, and not the process.
+# These errors end the work on a shared store, but not the process.
 _PASSING: Final = (LeaseLostError, StoreAwayError, StoreLockedError)
 _PAUSE: Final = 1.0
 _AGAIN: Final = 0.1
@@ -51,24 +52,24 @@ _PUT_EVERY: Final = 60.0
 
 @final
 class Standby:
-    """The bot in this process, as listeners and front ends see it; see `triobot.runtime.work.Front`.
+    """The bot in this process, as listeners and other servers use it; see `triobot.runtime.work.Front`.
 
     Attributes:
-        voice: its log lines.
-        secrets: of its webhook.
-        traffic: what our own listener refuses.
-        inbox: the way in for events.
-        intake: the store's, while this process has that.
-        background: the bot's own tasks, which run while it works.
-        clock: the time of day by which it works.
-        has_home: its own tasks are run by whoever serves it; here they aren't.
+        voice: the bot's identity in log lines.
+        secrets: secrets of its webhook.
+        traffic: counters of requests refused by triobot's own listener.
+        inbox: accepts events.
+        intake: the intake on the store, while this process has the store.
+        background: the bot's background tasks, which run while it works.
+        clock: time of day of its work.
+        has_home: always False: this class runs the background tasks itself.
     """
 
     def __init__(
         self, settings: Settings, clock: WallClock, on_alarm: OnAlarm | None, way: Admission
     ) -> None:
         self.settings = settings
-        # The server's time of day, unless the author has brought a clock.
+        # The server's time of day, unless the author has passed a clock.
         self._server_clock = ServerClock(clock) if type(clock) is SystemClock else None
         self.clock: WallClock = self._server_clock or clock
         if self._server_clock is not None:
@@ -80,7 +81,7 @@ class Standby:
         self._stands_by = self._worked = False
         self._told_of_clock = False
         self._left: dict[str, RaiseAlarm] = {}
-        self.secrets = Secrets.generate()  # until those of the store are read
+        self.secrets = Secrets.generate()  # replaced once the store's secrets are read
         self.voice = Speaker(settings.label, "", lambda text: text)
         self.traffic: TrafficCounters | None = None
         self.has_home = False
@@ -90,7 +91,7 @@ class Standby:
         self.background: Sequence[Callable[[], Awaitable[None]]] = ()
 
     def _ring(self, alarm: Alarm) -> None:
-        """Raise an alarm; a process that stands by has it told by the one that works."""
+        """Raise an alarm; a standby puts the alarm into the store, for the working process to send."""
         if self.intake is not None:
             self.intake.bell.ring(alarm)
         else:
@@ -102,7 +103,7 @@ class Standby:
         self._left[alarm.kind] = RaiseAlarm(alarm.kind, gethostname(), text, self.clock.now())
 
     async def watch(self) -> None:
-        """Tell of a clock of this machine that is wrong, and put alarms into the store, until cancelled."""
+        """Check this machine's clock, and put a standby's alarms into the store, until cancelled."""
         put_at = dict[str, float]()
         while True:
             await trio.sleep(_LOOK_EVERY)
@@ -110,7 +111,7 @@ class Standby:
                 if clock.differs:
                     said = f"this machine's clock is {how_far(clock.differs)} the database server's."
                     alarm = Alarm("clock_differs", gethostname(), f"{said} {text_of('clock_differs', '')}")
-                    # As long as it lasts the store hears of it; a log hears of it once.
+                    # While it lasts, it is put into the store at each check, but logged only once.
                     (self._leave if self._told_of_clock and self.intake is None else self._ring)(alarm)
                 self._told_of_clock = clock.differs != 0
             now = trio.current_time()
@@ -124,11 +125,11 @@ class Standby:
 
     @property
     def apis(self) -> Sequence[OperatorApi]:
-        """Return what answers operators."""
+        """The operator API, while this process has the store."""
         return () if self.intake is None else [self.intake.api]
 
     def readiness(self) -> Readiness:
-        """Return what ``/readyz`` says: events are taken, whoever handles them."""
+        """Return the state for ``/readyz``: ready if events are accepted, whichever process handles them."""
         if self.intake is not None and self._work is not None:
             return self.intake.readiness()
         store = "unwritable" if self.inbox.failing else "ok"
@@ -137,17 +138,17 @@ class Standby:
         )
 
     def any_work(self) -> Runtime:
-        """Return the work.
+        """Return the running work.
 
         Raises:
-            StoreAwayError: there is none now.
+            StoreAwayError: this process stands by.
         """
         if self._work is None:
             raise StoreAwayError("another process has the bot's store, and this one stands by; ask there")
         return self._work
 
     def prepare(self, kept: Mapping[str, str]) -> Sequence[int]:
-        """Take up what the store keeps for the whole bot; return until when former secrets are accepted."""
+        """Apply the store's settings for the whole bot. Return until when each former secret is accepted."""
         settings = self.settings
         untils: Sequence[int] = ()
         if settings.webhook_secret is not None:
@@ -160,10 +161,11 @@ class Standby:
     async def keep(
         self, opens: Opens, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Work whenever no other process has the store, until `stop`; started once it works or stands by.
+        """Work whenever no other process has the store, until `stop`. `task_status` is started once it works
+        or stands by.
 
         Args:
-            opens: opens the work of an intake.
+            opens: opens the work on an intake.
 
         Raises:
             ConfigError, StoreError: the store can't be used at all.
@@ -186,9 +188,9 @@ class Standby:
             except (*_PASSING, BaseExceptionGroup) as error:
                 why = BaseExceptionGroup("", [error])
                 if why.split(StoreLockedError)[1] is None:
-                    continue  # another one that waited was quicker, or the one that had it is back
+                    continue  # another standby was faster, or the former process is back
                 if self._stop.is_set() and why.split(LeaseLostError)[1] is None:
-                    return  # another one goes on with it, and this one was to end
+                    return  # another process continues the work, and this one was to stop anyway
                 if not begun or self._stop.is_set() or why.split(_PASSING)[1] is not None:
                     raise
                 if why.subgroup(LeaseLostError) is not None:
@@ -207,11 +209,11 @@ class Standby:
         tell()
 
     def stop(self) -> None:
-        """Have the work come to rest, and `keep` return."""
+        """Make the work come to rest, and `keep` return."""
         self._stop.set()
 
     async def _wait_free(self, tell: Callable[[], None]) -> bool:
-        """Wait until no process has the store; return False if this one is to stop."""
+        """Wait until no process has the store. Return False if this process is to stop."""
 
         def stands_by() -> None:
             self._stands_by = True
@@ -230,7 +232,7 @@ class Standby:
         return not self._stop.is_set()
 
     async def _live(self, opens: Opens, tell: Callable[[], None]) -> None:
-        """Work until this process is to stop."""
+        """Open the store and work, until this process is to stop."""
         opening = open_intake(self.settings, self.clock, self._on_alarm, inbox=self.inbox)
         async with opening as intake:
             intake.traffic = self.traffic
@@ -257,10 +259,10 @@ class Standby:
 async def open_standby(
     settings: Settings, clock: WallClock, on_alarm: OnAlarm | None = None
 ) -> AsyncGenerator[Standby]:
-    """Take events in for a bot whose store is on a server, while the block runs; see `open_turns`.
+    """Accept events for a bot with its store on a server, while the block runs; see `open_turns`.
 
     Raises:
-        ConfigError: the store is another bot's, or can't be used.
+        ConfigError: the store belongs to another bot, or can't be used.
         StoreError: the store can't be reached.
     """
     made, way = await is_made(settings.store), admission_at(settings.store)
@@ -278,19 +280,19 @@ async def open_standby(
 
 
 async def _kept(settings: Settings, clock: WallClock, way: Admission, *, made: bool) -> Mapping[str, str]:
-    """Return what the store keeps for the whole bot, once it is made, by this process or another one."""
+    """Return the store's settings for the whole bot, once this process or another one has made the store."""
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
     needed = {KEY} if settings.webhook_secret is not None else {KEY, SECRET}
     while True:
         try:
             if not made:
                 async with open_intake(settings, clock):
-                    made = True  # its secret and its key are there now
+                    made = True  # the store has its secret and key now
             if (kept := await way.settings(stamp)).keys() >= needed:
                 return kept
-            made = False  # whoever makes it is about to write them, or has ended before
+            made = False  # the store's maker will write them soon, or ended before
         except StoreLockedError:
-            made = True  # another process makes it
+            made = True  # another process is making the store
         except StoreAwayError as error:
             _log.warning("%s; it begins anew", error)
             await trio.sleep(_PAUSE)

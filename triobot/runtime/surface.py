@@ -1,4 +1,4 @@
-"""All that `import triobot` offers; see there."""
+"""The public names of package `triobot`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Bots that listen: one of them or several behind one listener, until a signal.
+"""Runs one or several bots behind one listener, until a signal.
 
-Loaded when a bot is run and not before: what a bot file declares needs neither a store nor a listener.
+Imported only when a bot runs: declaring a bot needs neither a store nor a listener.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from .watchdog import telling_delays, telling_systemd
 from .work import Front
 
 log: Final = logging.getLogger("triobot")
-# Python's 700 new objects are a handful of events. At 10,000 a collection of the youngest is still below a
-# millisecond, and an echo costs a tenth less.
+# Python's default of 700 new objects is reached after a few events. With 10,000, a collection of the youngest
+# generation still takes less than a millisecond, and an echo a tenth less time.
 _THRESHOLDS: Final = (10_000, 20, 20)
 
 
 class Servable(Protocol):
-    """A bot, as far as a listener serves it."""
+    """A listener's interface to a bot."""
 
     _clock: WallClock
     _hook: OnAlarm | None
 
     def stop(self) -> None:
-        """Make what serves it come to rest and return."""
+        """Make the bot come to rest and its server return."""
         ...
 
     def _served(self, stop: trio.Event) -> AbstractContextManager[None]: ...
@@ -65,35 +65,34 @@ class Servable(Protocol):
 
 
 Server: TypeAlias = Literal["triobot", "hypercorn"]
-"""Whose server listens: ours, or hypercorn with Quart behind it."""
+"""Server that listens: triobot's own, or hypercorn with Quart."""
 
 
 def run_together(
     bots: Sequence[tuple[Servable, Settings]], *, server: Server = "triobot", ends: bool = False
 ) -> None:
-    """Run bots in one process until SIGINT, SIGTERM or SIGHUP; a second signal stops at once.
-
-    A third ends the process, whatever its bots do.
+    """Run bots in one process until SIGINT, SIGTERM or SIGHUP. A second signal stops at once; a third ends
+    the process, even if code blocks it.
 
     Args:
-        ends: the process ends with this.
+        ends: whether the process ends after this call.
 
     Raises:
         ConfigError: a setting or a declaration is wrong; nothing was started.
         StoreError: a store can't be used; nothing was started.
     """
     limits = _serving_limits(bots[0][1], len(bots))
-    # The process is ours. Many systems let it open 1,024 files until it asks for more.
+    # The process runs only bots. Many systems allow 1,024 open files until a process raises its limit.
     allow_descriptors(limits.connections + limits.spare_descriptors)
     try:
         with rarely_collected(ends=ends):
             trio.run(_run_until_signal, bots, server)
     except BaseException as error:
-        # Nothing but a signal ends a process without an error.
+        # Only a signal may end the process without an error.
         failure = contained(error)
         first, *rest = leaves(failure)
         if all(isinstance(one, TriobotError) for one in (first, *rest)):
-            # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
+            # Raise the reason alone, not the nested groups of failed nurseries: a person reads it.
             raise first from first.__cause__
         raise failure from failure.__cause__
 
@@ -102,8 +101,8 @@ async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: S
     stopping = False
 
     def stop() -> None:
-        # Thousands of conversations end at once: looking for circles among what is left of them would take
-        # longer than ending them.
+        # Thousands of conversations end at once: collecting garbage among them would take longer than ending
+        # them.
         gc.disable()
         for bot, _ in bots:
             bot.stop()
@@ -116,7 +115,7 @@ async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: S
                 async for number in signals:
                     name = signal.Signals(number).name
                     if stopping and name == "SIGHUP":
-                        continue  # of a window that is closed both the shell and the system tell
+                        continue  # shell and system may both send it when a window is closed
                     if stopping:
                         nursery.cancel_scope.cancel()
                         return
@@ -129,7 +128,7 @@ async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: S
                 await serving.start(
                     partial(serve_together, bots, server=server, stopping=systemd.tell_stopping)
                 )
-                # Not before: what is started after this one may need what the resources opened.
+                # Only now: systemd may then start services that need the bot's resources.
                 systemd.tell("READY=1")
             nursery.cancel_scope.cancel()
 
@@ -142,25 +141,25 @@ async def serve_together(
     stopping: Callable[[], None] | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Listen and work for bots that share a listener, until one of them is to stop; see `Bot.serve`.
+    """Listen and work for bots that share a listener, until one of them is stopped; see `Bot.serve`.
 
-    Each has a store, a token and a path of its own. Where to listen is said by the first. If one of them
-    can't start, none runs.
+    Each bot has its own store, token and path. The first bot's settings define the address. If one bot can't
+    start, none runs.
 
-    While another process has a store that several machines reach, this one stands by: it listens, and takes
-    events for the other one. So does a process that has lost such a store, once its work is cut.
+    While another process has a bot's shared store, this process stands by: it listens, and accepts events for
+    the other process. A process that loses a shared store stands by, too, after its work is cancelled.
 
     Args:
-        server: whose; under hypercorn no event is handled in the transaction that accepts it.
-        stopping: called when one is to stop, before any comes to rest.
+        server: server that listens; under hypercorn no event is handled in the transaction that accepts it.
+        stopping: called at the start of a stop, before any bot comes to rest.
 
     Raises:
-        ConfigError: two of them have something in common that each must have for itself.
+        ConfigError: two bots share a token, store or secret, or differ in the address.
     """
     if len(bots) > 1:
         _check_apart(bots)
     first, stop = bots[0][1], trio.Event()
-    # A certificate that can't be used starts nothing, under hypercorn as well.
+    # An unusable certificate must prevent the start, also with hypercorn.
     tls = None
     if first.tls_certificate is not None:
         tls = RenewedCertificate(first.tls_certificate, first.tls_key)
@@ -189,7 +188,7 @@ async def serve_together(
                 closing,
             )
             log.info("metrics are at %s%s", page, METRICS_PATH)
-        # Not before the bots have come to rest: until then events are accepted.
+        # After the bots have come to rest: until then events are accepted.
         opened.callback(closing.set)
         claims = server == "triobot"
         for (bot, _), intake in zip(bots, intakes, strict=True):
@@ -214,7 +213,7 @@ def _serving(
     traffic: TrafficCounters,
     tls: RenewedCertificate | None,
 ) -> Callable[..., Awaitable[object]]:
-    """Return what listens for the webhooks until it is to close."""
+    """Return the function that listens for the webhooks until `closing` is set."""
     ready = intakes[0].readiness if len(intakes) == 1 else partial(_all_ready, intakes)
 
     endpoints = [
@@ -245,10 +244,10 @@ def _serving(
 
 
 def _check_apart(bots: Sequence[tuple[Servable, Settings]]) -> None:
-    """Refuse bots that have something in common.
+    """Refuse bots that share a token, store or secret, or that differ in the address.
 
     Raises:
-        ConfigError: they have.
+        ConfigError: names the setting.
     """
     if len({id(bot) for bot, _ in bots}) < len(bots):
         raise ConfigError("the same bot is named twice; each runs once")
@@ -272,20 +271,20 @@ def _check_apart(bots: Sequence[tuple[Servable, Settings]]) -> None:
 
 
 def _all_ready(intakes: Sequence[Front]) -> Readiness:
-    """Return whether all are ready, or else what the first that is not says."""
+    """Return "ready" if all bots are ready, else the state of the first that isn't."""
     said = [intake.readiness() for intake in intakes]
     return next((one for one in said if not one.ready), said[0])
 
 
 def _serving_limits(settings: Settings, bots: int) -> Limits:
-    """Return the limits of our own listener, which leaves descriptors for the requests to the platform."""
+    """Return the listener's limits, with descriptors reserved for requests to the platform."""
     limits = settings.limits
     spare = limits.spare_descriptors + bots * OutboxRules().connections
     return attrs.evolve(limits, spare_descriptors=spare)
 
 
 def bind_of(settings: Settings) -> Bind:
-    """Return where a bot listens."""
+    """Return the address to listen on."""
     if settings.fd is not None:
         return FdBind(settings.fd)
     if settings.unix is not None:
@@ -298,13 +297,13 @@ def bind_of(settings: Settings) -> Bind:
 
 @contextmanager
 def rarely_collected(*, ends: bool = False) -> Generator[None]:
-    """Collect more rarely while the block runs, and never look at what was there before: modules and classes.
+    """Collect garbage less often while the block runs, and never among present objects: modules and classes.
 
-    For a program that does nothing else; inside another program it is not ours to say.
+    Only for a process that runs nothing but bots; a host program decides for itself.
 
     Args:
-        ends: the process ends with the block. What is left is not looked at again: with thousands of chats in
-            memory that took seconds, in which a new process waited for this one.
+        ends: whether the process ends after the block. Then the remaining objects are not collected: with
+            thousands of chats in memory, that took seconds, while a new process waited for this one.
     """
     before, enabled = gc.get_threshold(), gc.isenabled()
     gc.freeze()

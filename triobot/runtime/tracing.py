@@ -1,13 +1,13 @@
 """Traces by OpenTelemetry's API: from the webhook over acceptance, turn, step and send to the verification.
 
-A conversation is one trace, however often the program is started meanwhile: its id is derived from the
-number of the conversation and of its run, with the store's own key, so that nothing has to be stored for it.
-An event is accepted in the trace of the conversation that it would begin, whose number is the event's own; a
-turn that takes another event is linked to where that one was accepted.
+A conversation is one trace, over all restarts of the program. The trace's id is derived from the numbers of
+the conversation and of its run, with the store's key, so that nothing has to be stored for it. An event may
+begin a conversation, whose number is then the event's number. So the event's acceptance belongs to that
+conversation's trace. If another conversation's turn gets the event, the turn's span links to the acceptance.
 
-This is the one module that loads OpenTelemetry, and a bot without traces doesn't load it. What is kept and
-sent, and where to, is the SDK's, which the program sets up. No span holds what people wrote, nor an error's
-text; chats are named as in the log.
+Only this module imports OpenTelemetry, and a bot without traces doesn't import this module. The program
+configures the SDK, which keeps and exports spans. No span contains users' messages or an error's text; chats
+are named as in the log.
 """
 
 from __future__ import annotations
@@ -59,28 +59,29 @@ _HALF: Final = 1 << 64
 
 @final
 class Tracing:
-    """Makes the spans of one bot.
+    """Makes the spans of a bot.
 
     Args:
-        speaker: names the bot and its chats.
-        share: of the traces, how many are kept: from 0 for none to 1 for all. All of a trace or nothing.
+        speaker: the bot's identity, and digests of its chats.
+        share: share of the traces that are kept, from 0 for none to 1 for all. A trace is kept whole or not
+            at all.
     """
 
     def __init__(self, speaker: Speaker, share: float = 1.0) -> None:
         self._speaker = speaker
         self._bound = int(share * _HALF)
         self._tracer = trace.get_tracer("triobot")
-        # Where events were accepted in this run, by their numbers.
+        # Spans of the acceptances in this run, by the events' numbers.
         self._accepted: OrderedDict[int, SpanContext] = OrderedDict()
-        # Which event a conversation's next turn takes.
+        # Event of each conversation's next turn.
         self._brought: dict[int, int] = {}
-        # Of what is being sent, the span in which it was asked for.
+        # Context of each operation being sent: the span in which it was requested.
         self._sent: dict[int, Context] = {}
 
     # --- which trace
 
     def place_of(self, conversation: int, run: int = 1) -> SpanContext:
-        """Return where the spans of a conversation's run belong: its trace, and what stands for its root."""
+        """Return the parent of the spans of a conversation's run: its trace id, and an id for a root span."""
         digest = hashlib.blake2b(
             self._speaker.digest(f"{conversation}/{run}").encode(), digest_size=24
         ).digest()
@@ -101,7 +102,7 @@ class Tracing:
 
     @contextmanager
     def tracing_inbox(self, inbox: Inbox, store: Store) -> Generator[None]:
-        """Have each request, and the acceptance of its event, be a span while the block runs."""
+        """Make a span for each request and for the acceptance of its event, while the block runs."""
         accept, keep = inbox.accept, store.accept
 
         async def take(content_type: str, body: bytes, event: Event | None = None) -> Outcome:
@@ -132,10 +133,10 @@ class Tracing:
         try:
             yield
         finally:
-            del inbox.accept, store.accept  # the classes' own are behind them
+            del inbox.accept, store.accept  # uncovers the class's own methods
 
     def _stored(self, noted: list[Any] | None, row: InboxRow, began: int) -> None:
-        """Note that an event is durable, before anything is made of it."""
+        """End the span of an event's acceptance when the event is durable, before it is handled."""
         request, accepted = self._arrived(noted, row.seq, row.chat_id, began)
         accepted.end()
         if noted is None:
@@ -144,7 +145,7 @@ class Tracing:
             noted.append(request)
 
     def _arrived(self, noted: list[Any] | None, seq: int, place: ChatId, began: int) -> tuple[Span, Span]:
-        """Begin the spans of a request and of the acceptance of its event."""
+        """Begin the spans of a request and of its event's acceptance."""
         came = began if noted is None else cast("int", noted[0])
         named = self._named(event=seq, chat=self._speaker.digest(place))
         within = self._within(self.place_of(seq))
@@ -160,9 +161,9 @@ class Tracing:
         return request, accepted
 
     def _came(self, noted: list[Any], outcome: str) -> None:
-        """Note that a request has its answer."""
+        """End a request's spans when it is answered."""
         spans = cast("list[Span]", noted[1:])
-        if not spans:  # nothing new: refused, or there already
+        if not spans:  # no new event: refused, or a repetition
             spans = [self._tracer.start_span("webhook", Context(), SpanKind.SERVER, start_time=noted[0])]
         for span in spans:
             span.set_attributes({**self._named(outcome=outcome)})
@@ -171,20 +172,19 @@ class Tracing:
     # --- a conversation
 
     def brought(self, conversation: Conversation, event: int) -> None:
-        """Note which event a conversation's next turn takes."""
+        """Record the event of a conversation's next turn."""
         self._brought[conversation.seq] = event
         noted = cast("list[Any] | None", contexts.get_value(_CAME))
         if noted is not None and len(noted) == 1:
-            # Within its request: it is stored together with what the conversation makes of it.
+            # Still within the request: the event is stored together with the conversation's first records.
             request, accepted = self._arrived(noted, event, conversation.life.chat_id, time.time_ns())
             noted += [accepted, request]
 
     def drive(self, conversation: Conversation, inner: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-        """Await what a conversation does; each turn, from an event up to where it rests, is a span."""
+        """Await a conversation's coroutine; each turn, from an event until it waits, is a span."""
         return cast("Coroutine[Any, Any, T]", _drive(self, conversation, inner))
 
     def begin_turn(self, conversation: Conversation) -> Span:
-        """Begin the span of a turn."""
         event = self._brought.pop(conversation.seq, conversation.seq)
         accepted = self._accepted.get(event) or self.place_of(event)
         links = [Link(accepted)]
@@ -202,11 +202,10 @@ class Tracing:
         )
 
     def forget(self, conversation: Conversation) -> None:
-        """Note that a conversation is over."""
         self._brought.pop(conversation.seq, None)
 
     def stepping(self, name: str, body: Callable[[], Awaitable[T]]) -> Callable[[], Coroutine[Any, Any, T]]:
-        """Have the body of a step be a span."""
+        """Return a step's body that runs in a span."""
 
         async def traced() -> T:
             with self.span(f"step {name}"):
@@ -218,7 +217,7 @@ class Tracing:
     def span(
         self, name: str, kind: SpanKind = SpanKind.INTERNAL, within: Context | None = None, **more: str | int
     ) -> Generator[Span]:
-        """Have what the block does be a span; of an error only the class is told."""
+        """Make a span for the block. For an error, the span records only the class."""
         began = self._tracer.start_as_current_span(
             name,
             within,
@@ -236,7 +235,7 @@ class Tracing:
 
     @contextmanager
     def asking(self, owner: str, to: str) -> Generator[None]:
-        """Have a question about a payment be a span of the conversation that asked for it."""
+        """Make a span for a payment's request, in the trace of the conversation that owns the payment."""
         found = _OWNER.match(owner)
         place = None if found is None else self.place_of(int(found[1]), int(found[2] or 1))
         within = Context() if place is None else self._within(place)
@@ -246,16 +245,16 @@ class Tracing:
     # --- the way out
 
     def trace_outbox(self, outbox: Outbox) -> Outbox:
-        """Return an outbox in which each operation is a span, from the call to its outcome."""
+        """Return an outbox that makes a span for each operation, from the call to its outcome."""
         return cast("Outbox", _TracedOutbox(self, outbox))
 
     def trace_platform(self, platform: Platform) -> Platform:
-        """Return a platform in which each attempt is a span."""
+        """Return a platform that makes a span for each attempt."""
         return _TracedPlatform(self, platform)
 
     @contextmanager
     def sending(self, operation: Operation[Any]) -> Generator[None]:
-        """Have an operation be a span, whose attempts find it."""
+        """Make a span for an operation, and record it for the operation's attempts."""
         with self.span(f"send {operation.path}", SpanKind.PRODUCER, operation=operation.path):
             self._sent[id(operation)] = contexts.get_current()
             try:
@@ -265,7 +264,9 @@ class Tracing:
 
     @contextmanager
     def attempting(self, operation: Operation[Any]) -> Generator[None]:
-        """Have an attempt be a span; its task may serve another chat's operation next."""
+        """Make a span for an attempt. The context is explicit, since the task may send other chats'
+        operations, too.
+        """
         within = self._sent.get(id(operation), Context())
         with self.span(f"request {operation.path}", SpanKind.CLIENT, within, operation=operation.path):
             yield
@@ -310,7 +311,7 @@ def _drive(
             sent = error = None
             try:
                 sent = yield trap
-            except BaseException as raised:  # it is the inner coroutine's to catch
+            except BaseException as raised:  # the inner coroutine may catch it
                 error = raised
     except BaseException as failed:
         end(failed)
@@ -340,7 +341,9 @@ class _TracedOutbox:
 
 @final
 class _TracedPlatform:
-    """Only what every platform has: so the outbox gives each request a task, in which its span is current."""
+    """A platform with `perform` only. So the outbox runs each request in a task, in which its span is
+    current.
+    """
 
     def __init__(self, tracing: Tracing, platform: Platform) -> None:
         self._tracing = tracing

@@ -1,12 +1,12 @@
-"""Tells when the loop stands still, and where; and tells systemd that it doesn't.
+"""Logs the line that blocks the event loop; and sends systemd signs of life.
 
-Code that computes for seconds without an ``await``, or waits the blocking way, stops every chat at once, and
-``/healthz`` with them. Nothing in the loop can say so. A thread can: it names the line, while it lasts; the
-bots of a process share it. What restarts the process is its supervisor, whose probe gets no answer, or
-systemd, which no longer hears from us.
+Code that computes for seconds without an ``await``, or makes blocking calls, blocks every chat at once, and
+``/healthz``, too. Code in the loop can't report that. A thread can: it logs the line while it blocks. All
+bots of a process share the thread. To restart the process is its supervisor's task: its probe gets no answer.
+For systemd, the signs of life stop.
 
-Whoever runs the process speaks to systemd: `Bot.run` and the command line. A bot in another's program can't
-know when that one is ready, or stops.
+Only `Bot.run` and the command line notify systemd, since they run the process. A bot in a host program can't
+tell when that program is ready or stops.
 """
 
 from __future__ import annotations
@@ -32,23 +32,25 @@ from ..conversations.running.lines import frames_of, is_authors, is_ours, waitin
 
 log: Final = logging.getLogger("triobot.watchdog")
 
-# A person notices a second; a garbage collection of many chats takes less.
+# Users notice a second; a garbage collection with many chats takes less.
 STILL_AFTER: Final = 1.0
 DELAY: Final = 10.0
-"""Seconds between two lines about a stop that lasts."""
+"""Seconds between two log lines about a stop that lasts."""
 _DEBUGGERS: Final = ("bdb", "pydevd", "_pydevd")
 _ASKED: Final = 4
-"""How often a loop at work is asked in the time after which it stands still; systemd is told as often."""
+"""Checks of a busy loop within the time after which it counts as blocked; systemd
+gets as many signs of life.
+"""
 
 
 @asynccontextmanager
 async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[None]:
-    """Watch the loop while the block runs; blocks that run at the same time share one watch.
+    """Watch the loop while the block runs; simultaneous blocks share one watching thread.
 
     Args:
-        still_after: seconds without a sign of life after which the log gets the line; again at each doubling,
-            and each ten seconds once the process is to stop. Where the loop is watched already, that watch's
-            own counts.
+        still_after: seconds without a response after which the blocking line is logged; again at each
+            doubling, and every ten seconds once the process is to stop. If the loop is watched already, the
+            present thread's value applies.
     """
     watch = _watching.get()
     if watch is None:
@@ -70,9 +72,10 @@ async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[No
 
 @contextmanager
 def telling_delays() -> Generator[Callable[[float], None]]:
-    """Tell which author's code a stop waits for, once it has lasted for its grace, and every ten seconds.
+    """Log the author's code that delays a stop, once the stop has taken longer than its grace period, and
+    every ten seconds.
 
-    Yields: what is to be called, with the grace in seconds, when the stop begins.
+    Yields: function to call at the start of the stop, with the grace period in seconds.
     """
     block, loop, over = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token(), threading.Event()
     thread = threading.get_ident()
@@ -101,7 +104,7 @@ def telling_delays() -> Generator[Callable[[float], None]]:
                     say(began, f"waits for {held_up}, which neither returns nor awaits")
 
     def begin(grace: float) -> None:
-        # Not a task: who is told to stop at once is held up, too.
+        # A thread, not a task: a stop by cancellation can be delayed, too.
         threading.Thread(target=keep_telling, args=(grace,), name="triobot stop", daemon=True).start()
 
     try:
@@ -111,11 +114,11 @@ def telling_delays() -> Generator[Callable[[float], None]]:
 
 
 def _waited_for(task: trio.lowlevel.Task, block: trio.lowlevel.Task) -> Sequence[str]:
-    """Return the tasks within one that are in an author's code, each with its line; the innermost ones."""
+    """Return name and line of the innermost tasks below `task` that are in an author's code."""
     inner = [child for nursery in task.child_nurseries for child in nursery.child_tasks]
     found = [line for child in inner for line in _waited_for(child, block)]
     frames = frames_of(task)
-    if task is block:  # whoever runs the bot is an author, too
+    if task is block:  # the code that runs the bot is an author's, too
         ours = [place for place, (frame, _) in enumerate(frames) if is_ours(frame.f_code.co_filename)]
         frames = frames[ours[0] :] if ours else []
     elif found:
@@ -129,9 +132,9 @@ def _waited_for(task: trio.lowlevel.Task, block: trio.lowlevel.Task) -> Sequence
 
 
 def _at_work(frame: FrameType | None) -> str | None:
-    """Return the line of an author's code that computes in the loop's frame, and its route, or None."""
+    """Return line and route of an author's code that computes in the loop's thread, or None."""
     line = None if is_at_breakpoint(frame) else working_line(frame)
-    while frame is not None and frame.f_code.co_name != "unrolled_run":  # Trio's turns
+    while frame is not None and frame.f_code.co_name != "unrolled_run":  # the frame of Trio's scheduler
         frame = frame.f_back
     owner = None if line is None or frame is None else whose(frame.f_locals["task"])
     return line if owner is None else f"route {owner[0].route.name} at {line}"
@@ -139,10 +142,11 @@ def _at_work(frame: FrameType | None) -> str | None:
 
 @asynccontextmanager
 async def telling_systemd(environ: Mapping[str, str] = os.environ) -> AsyncGenerator[Systemd]:
-    """Speak for the process to systemd while the block runs: the loop moves, and at the end it stops.
+    """Notify systemd while the block runs: signs of life, and at the end that the process stops.
 
     Args:
-        environ: ``NOTIFY_SOCKET`` and ``WATCHDOG_USEC`` are systemd's (``Type=notify``, ``WatchdogSec=``).
+        environ: environment with systemd's ``NOTIFY_SOCKET`` and ``WATCHDOG_USEC`` (``Type=notify``,
+            ``WatchdogSec=``).
     """
     systemd = Systemd(environ)
     async with trio.open_nursery() as nursery:
@@ -164,7 +168,7 @@ async def _keep_telling(systemd: Systemd, within: float) -> None:
 @final
 @attrs.define
 class _SharedWatch:
-    """A loop's watch: how many blocks share it, and whether they are all over."""
+    """A loop's watch: the number of blocks that share it, and an event for the end of the last one."""
 
     users: int = 0
     over: threading.Event = attrs.field(factory=threading.Event)
@@ -176,10 +180,10 @@ _watching: Final = trio.lowlevel.RunVar["_SharedWatch | None"]("watching", defau
 def _keep_asking(
     loop: trio.lowlevel.TrioToken, thread: int, still_after: float, over: threading.Event
 ) -> None:
-    """Ask the loop in this thread, time and again until it is over, for a sign of life.
+    """In the watching thread, send the loop a callback again and again, and log if it doesn't run in time.
 
-    A loop that waits for something to happen is not asked, and is looked at less often: each question wakes
-    it, and a server may have a hundred bots at rest.
+    A loop that waits for I/O gets no callback, and is checked less often: each callback wakes the loop, and a
+    server may run a hundred idle bots.
     """
     pause = still_after / _ASKED
     while not over.wait(pause):
@@ -212,14 +216,14 @@ def _is_at_rest(frame: FrameType | None) -> bool:
 
 
 def is_at_breakpoint(frame: FrameType | None) -> bool:
-    """Return whether a person looks at what runs in this frame, in a debugger."""
+    """Whether a debugger has stopped this frame."""
     while frame is not None and not str(frame.f_globals.get("__name__")).startswith(_DEBUGGERS):
         frame = frame.f_back
     return frame is not None
 
 
 def _why(frame: FrameType | None) -> str:
-    """Say what keeps the loop, which is in this frame."""
+    """Describe what blocks the loop, whose current frame is `frame`."""
     if (line := working_line(frame)) is not None:
         return f"the code at {line} neither returns nor awaits; run it by trio.to_thread.run_sync, in a step"
     where = "" if frame is None else f" (the program is at {frame.f_code.co_filename}:{frame.f_lineno})"
@@ -228,10 +232,10 @@ def _why(frame: FrameType | None) -> str:
 
 @final
 class Systemd:
-    """systemd, if it started us with ``Type=notify``; else a stand-in that takes no notice.
+    """Notifications to systemd, if it started this process with ``Type=notify``; else without effect.
 
     Attributes:
-        expects_signs: seconds within which it wants a sign of life; None: it wants none.
+        expects_signs: seconds within which systemd expects a sign of life; None: it expects none.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -243,7 +247,7 @@ class Systemd:
         self._stopping = False
 
     def tell(self, state: str) -> None:
-        """Say something; a supervisor that can't be reached is no reason to stop."""
+        """Send a notification; a failure is ignored, since the bot can work without its supervisor."""
         if not self._address:
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
@@ -254,7 +258,7 @@ class Systemd:
                 log.debug("systemd was not told %s: %s", state, type(error).__name__)
 
     def tell_stopping(self) -> None:
-        """Say that the process stops; once."""
+        """Send once that the process stops."""
         if not self._stopping:
             self._stopping = True
             self.tell("STOPPING=1")

@@ -1,9 +1,9 @@
-"""What a running bot consists of, and in which order it ends.
+"""The parts of a running bot, and the order in which they stop.
 
-Two layers, one inside the other. The *intake* is the store, the inbox and the webhook's application: it can
-accept events as soon as it is open and until the very end. The *work* is the client, the outbox and the
-dispatcher. So a stop goes: no more dispatching, conversations come to rest, the outbox empties, and only
-then does the listener close, and the store after it.
+There are two layers, one inside the other. The *intake* is the store, the inbox and the webhook's
+application. It accepts events from its opening until the very end. The *work* is the client, the outbox and
+the dispatcher. So a stop has this order: no more dispatching, conversations come to rest, the outbox empties,
+the listener closes, the store closes.
 """
 
 from __future__ import annotations
@@ -85,23 +85,23 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("triobot")
 
 _MOST_ENDED: Final = 200
-"""Conversations that ended well, of which a developer may look at the journals."""
-# How often a stop looks whether there is still something to wait for.
+"""Most conversations that ended normally with journals kept for a developer."""
+# Interval in which a stop checks whether there is still something to wait for.
 _LOOK_SECONDS: Final = 0.1
 _HOUR: Final = 3600.0
-# A token of fewer letters is a test's, and may be a word of any line.
+# A shorter token is a test's, and may occur as a word in any line.
 _TELLS: Final = 8
 _PAGE: Final = 256
 
 
 class Front(Protocol):
-    """What listeners need of a bot: an `Intake`, or a `triobot.runtime.standby.Standby`.
+    """A listener's interface to a bot: an `Intake` or a `triobot.runtime.standby.Standby`.
 
     Attributes:
-        settings: of the bot.
-        voice: its log lines.
-        secrets: of its webhook.
-        traffic: what our own listener refuses; None: it isn't counted here.
+        settings: the bot's settings.
+        voice: the bot's identity in log lines.
+        secrets: secrets of its webhook.
+        traffic: counters of requests refused by triobot's own listener; None: counted elsewhere.
     """
 
     settings: Settings
@@ -115,41 +115,41 @@ class Front(Protocol):
 
     @property
     def inbox(self) -> Inbox:
-        """Return the way in for requests."""
+        """The inbox, which accepts requests."""
         ...
 
     @property
     def apis(self) -> Sequence[OperatorApi]:
-        """Return what answers operators, for each store."""
+        """Operator APIs, one for each store."""
         ...
 
     @property
     def has_home(self) -> bool:
-        """Return whether what is the whole bot's is done in this process."""
+        """Whether the caller runs the bot's background tasks; a `Standby` runs them itself."""
         ...
 
     def readiness(self) -> Readiness:
-        """Return what ``/readyz`` says."""
+        """Return the state for ``/readyz``."""
         ...
 
 
 @final
 @guarded(kw_only=True)
 class Surroundings:
-    """What a run takes in place of this machine's own: for tests and simulations.
+    """A run's replacements for the machine's own store, clock and network, for tests and simulations.
 
     Attributes:
-        settings: read in place of the environment.
-        clock: the time of day.
-        transport: carries requests to the platform, and downloads.
-        store: an open store, which stays open; `settings` names one otherwise.
-        on_alarm: told of each alarm at once, before the author's hook.
-        provided: values in place of resources.
+        settings: used instead of the environment.
+        clock: time of day.
+        transport: sends requests to the platform, and downloads.
+        store: an open store, which stays open after the run.
+        on_alarm: called with each alarm at once, before the author's hook.
+        provided: values that replace resources.
         opened: called with the intake once events can be accepted.
-        replays: checks each conversation while it runs, or None.
-        on_failure: told of each error of the bot's own code.
-        instead: what runs in place of each step's function, and then no background task does; None: they run
-            themselves.
+        replays: checks each conversation by replays while it runs, or None.
+        on_failure: called with each error of the bot's own code.
+        instead: called instead of each step's function; background tasks then don't run. None: steps and
+            tasks run normally.
     """
 
     settings: Settings
@@ -167,12 +167,12 @@ class Surroundings:
 @final
 @guarded
 class Statistics:
-    """What a running bot has done, and what it holds.
+    """Counts of a running bot's work and state.
 
     Attributes:
-        live: conversations that run now, parked or not.
-        counts: what happened so far, by word.
-        payments: what happened to payments so far, by the ledger's word.
+        live: conversations in memory, parked or not.
+        counts: conversation events so far, by name.
+        payments: events of payments so far, by the ledger's names.
     """
 
     live: int
@@ -184,7 +184,7 @@ class Statistics:
 
 @final
 class Intake:
-    """The store and the inbox: events are accepted from the moment it is open until it closes."""
+    """The store and the inbox; accepts events while open."""
 
     def __init__(
         self,
@@ -202,10 +202,10 @@ class Intake:
         self.secrets = secrets
         self.clock = clock
         self.work: Runtime | None = None
-        # Of what something has waited for too long: None before the first look.
+        # Kinds of work with a backlog; None before the first check.
         self.late: frozenset[str] | None = None
         self.bell = bell
-        # What our own listener refuses; of several bots it is the first one's.
+        # Counters of triobot's own listener; with several bots, the first bot has them.
         self.traffic: TrafficCounters | None = None
         self.api = OperatorApi(
             store,
@@ -227,23 +227,24 @@ class Intake:
 
     @property
     def apis(self) -> Sequence[OperatorApi]:
-        """Return what answers operators."""
         return [self.api]
 
     @property
     def has_home(self) -> bool:
-        """Return that what is the whole bot's is done here."""
+        """True: the caller runs the bot's background tasks."""
         return True
 
     @property
     def store_state(self) -> Literal["ok", "unwritable", "away"]:
-        """Return whether the last event that came could be stored, and whether it is ours for certain."""
+        """State of the store: "away" if this process may have lost it, "unwritable"
+        if the last write failed.
+        """
         if (held := self.store.held) is not None and not held():
             return "away"
         return "unwritable" if self.inbox.failing else "ok"
 
     def readiness(self) -> Readiness:
-        """Return what ``/readyz`` says."""
+        """Return the state for ``/readyz``."""
         work = self.work
         working = work is not None and not work.dispatcher.work.stopping
         outbox = None if work is None else work.outbox.statistics()
@@ -252,20 +253,21 @@ class Intake:
             "conversations": "working" if working else "stopped",
             "outbox": "held" if outbox is not None and outbox.held else "ok",
         }
-        # What is held in doubt is no reason: only more events bring the sends that tell.
+        # An outbox held for another reason doesn't make the bot unready: only new events lead to sends that
+        # can end the hold.
         refused = outbox is not None and outbox.token_refused
         return Readiness(working and not refused and self.store_state == "ok", states)
 
     async def lag(self) -> float:
-        """Return for how many seconds the oldest event has waited to be handed to its chat."""
+        """Return how many seconds the oldest event has been waiting for its chat."""
         since = None if self.work is None else await self.work.dispatcher.oldest()
         return 0.0 if since is None else max(0, self.clock.now() - since) / 1000
 
     async def is_over(self, kind: AlarmKind, key: str, quiet: float) -> bool:
-        """Tell whether the state that an alarm warned of is known to be over.
+        """Return whether the state that an alarm reports is known to be over.
 
         Args:
-            quiet: seconds since it was raised last.
+            quiet: seconds since the alarm was last raised.
         """
         work = self.work
         match kind:
@@ -290,15 +292,15 @@ class Intake:
             case "answer_unreadable" | "chat_refused" | "request_unreadable":
                 return quiet >= _HOUR
             case "clock_differs":
-                return True  # as long as it lasts it is raised at each look
+                return True  # while it lasts, each check raises it again
             case _:
                 return False
 
     def health(self) -> Mapping[str, object]:
-        """Return what an operator is told of this run, besides what the store knows.
+        """Return this run's state for an operator, in addition to the store's.
 
-        ``working`` follows from the ``states`` of the parts; ``send_age`` is for how many seconds the oldest
-        operation has waited; all that is counted is so since the start.
+        ``working`` follows from the ``states`` of the parts. ``send_age`` is how many seconds the oldest
+        operation has been waiting. All counts are since the start.
         """
         work, readiness = self.work, self.readiness()
         return {
@@ -315,7 +317,7 @@ class Intake:
         }
 
     def chats(self, limit: int) -> Iterable[Mapping[str, object]]:
-        """Return what an operator is told of the chats in memory."""
+        """Return descriptions of the chats in memory, for an operator."""
         if (work := self.work) is None:
             return []
         seen = work.dispatcher.portraits(limit)
@@ -323,7 +325,7 @@ class Intake:
         return [{**chat, "lane": attrs.asdict(lane)} for chat, lane in zip(seen, lanes, strict=True)]
 
     async def about_payments(self, question: Mapping[str, object]) -> Mapping[str, object]:
-        """Answer an operator's question about payments and alarms."""
+        """Answer an operator's request about payments and alarms."""
         work, clock = self.work, self.clock
         if work is None:
             return await _admin_of(self.store, clock).answer(question)
@@ -335,16 +337,16 @@ class Intake:
         return await PaymentsAdmin(self.store, cashier.books, clock.now, inquire=inquire).answer(question)
 
     async def about_broadcasts(self, question: Mapping[str, object]) -> Mapping[str, object]:
-        """Answer an operator's question about broadcasts."""
+        """Answer an operator's request about broadcasts."""
         broadcasts = StoredBroadcasts(self.store) if self.work is None else self.work.broadcasts
         return await answer(broadcasts, cast("Mapping[str, JsonValue]", question))
 
     async def reach(self, asked: Reach) -> Told:
-        """Send something to a chat, signal it, or start a route there, on behalf of another process.
+        """Send a message to a chat, signal it, or start a route in it, on behalf of another process.
 
         Raises:
-            ConflictError: the bot has not begun its work.
-            ConfigError: there is no such class or route, or it doesn't take this.
+            ConflictError: the bot has not begun its work, or the platform didn't accept the message.
+            ConfigError: there is no such class or route, or its value doesn't fit.
         """
         if (work := self.work) is None:
             raise ConflictError("the bot has not begun its work; ask again")
@@ -363,7 +365,7 @@ class Intake:
         return {"done": await elsewhere.start(chat_id, route.name, args, key=key, once=key)}
 
     async def about_jobs(self, asked: AboutJobs) -> Sequence[Told]:
-        """Answer an operator's question about jobs."""
+        """Answer an operator's request about jobs."""
         jobs = None if self.work is None else self.work.dispatcher.jobs
         if jobs is None:
             return await _about_jobs(self.store, self.clock, asked)
@@ -374,20 +376,20 @@ class Intake:
         return told_of(await jobs.wait_known())
 
     async def order(self, row: ConversationRow, end: bool, say: str) -> bool:
-        """Have a parked conversation end, or tried once more."""
+        """Order the end of a parked conversation, or another try."""
         if (work := self.work) is None:
             return await give_order(self.store, self.clock, row, end, say)
         return await work.dispatcher.elsewhere.order(row, end=end, say=say)
 
     async def end_chat(self, chat_id: ChatId) -> None:
-        """End what runs in a chat, and what broadcasts were going to tell it."""
+        """End everything in a chat, and drop the chat from running broadcasts."""
         if (work := self.work) is not None:
             await work.broadcasts.forget(chat_id)
             await work.dispatcher.end_chat(chat_id)
 
 
 def api_of(store: Store, clock: WallClock) -> OperatorApi:
-    """Return what answers an operator out of a store on which no bot works."""
+    """Return an operator API for a store on which no bot works."""
 
     async def about_broadcasts(question: Mapping[str, object]) -> Mapping[str, object]:
         return await answer(StoredBroadcasts(store), cast("Mapping[str, JsonValue]", question))
@@ -404,7 +406,7 @@ def api_of(store: Store, clock: WallClock) -> OperatorApi:
 
 
 async def _about_jobs(store: Store, clock: WallClock, asked: AboutJobs) -> Sequence[Told]:
-    """Answer an operator's question about jobs out of a store on which no bot works."""
+    """Answer an operator's request about jobs, for a store on which no bot works."""
     if asked.run is not None:
         await run_later(store, clock.now(), asked.run)
     if asked.forget is not None:
@@ -420,10 +422,10 @@ def _admin_of(store: Store, clock: WallClock) -> PaymentsAdmin:
 @final
 @guarded
 class Runtime:
-    """What handles the accepted events.
+    """The work of a running bot: handles accepted events.
 
     Attributes:
-        spoken: takes what is said from outside conversations.
+        spoken: outbox for messages from outside conversations.
     """
 
     platform: PlatformClient
@@ -436,11 +438,11 @@ class Runtime:
     spoken: Outbox
 
     def announcing(self, *, outside: bool) -> Announcing:
-        """Return the door to broadcasts; `outside`: for callers that are no conversations."""
+        """Return the operations on broadcasts; with `outside`, calls from conversations are refused."""
         return LiveAnnouncing(self.broadcasts, outside=outside)
 
     def statistics(self) -> Statistics:
-        """Count what the bot has done in this process, and what it holds."""
+        """Return counts of the bot's work and state in this process."""
         return Statistics(
             live=self.dispatcher.live,
             counts=dict(self.dispatcher.work.counts),
@@ -459,16 +461,16 @@ async def open_intake(
     around: Surroundings | None = None,
     inbox: Inbox | None = None,
 ) -> AsyncGenerator[Intake]:
-    """Open the store and the inbox on top of it.
+    """Open the store, and the inbox on it.
 
     Args:
-        inbox: the way in for events, which is open already; None: it is made here.
+        inbox: an inbox that is open already; None: a new one is made.
 
     Raises:
         ConfigError: a setting is wrong, or the store belongs to another bot or platform.
         StoreLockedError: another process has the store.
     """
-    # Of the store, too: each time that it is read, a jump may be noticed.
+    # The store uses it, too: each reading of the time may detect a jump.
     timepiece = Timepiece(clock)
     async with _opened_store(settings, timepiece, around) as store:
         secrets, untils = await webhook_secrets(settings.webhook_secret, store, timepiece.now())
@@ -495,11 +497,11 @@ async def open_intake(
 async def _begin_intake(
     intake: Intake, nursery: trio.Nursery, untils: Sequence[int], *, listens: bool
 ) -> None:
-    """Begin what goes on beside the inbox.
+    """Start the tasks that accompany the inbox.
 
     Args:
-        untils: until when the former secrets are accepted.
-        listens: to an operator, at the socket beside the store.
+        untils: until when each former secret is accepted.
+        listens: whether to serve an operator on the socket beside the store, and to send alarms.
     """
     store, clock, settings, bell = intake.store, intake.clock, intake.settings, intake.bell
     if store.opening().restored:
@@ -531,10 +533,10 @@ async def _begin_intake(
 
 
 def _alarm_targets(intake: Intake) -> Sequence[Target]:
-    """Return where alarms are told, by the settings.
+    """Return the alarm targets in the settings.
 
     Raises:
-        ConfigError: an address is none.
+        ConfigError: an address is invalid.
     """
     settings, targets = intake.settings, list[Target]()
     if settings.alarm_url is not None and settings.alarm_secret is not None:
@@ -552,7 +554,7 @@ def _alarm_targets(intake: Intake) -> Sequence[Target]:
 
 
 async def _log_key(store: Store) -> str:
-    """Return the key of the digests in a store's log lines; the first run makes it."""
+    """Return the store's key for the digests in log lines; the first run makes the key."""
     if (key := await store.setting(KEY)) is None:
         key = new_key()
         await store.commit(PutSetting(KEY, key))
@@ -560,7 +562,7 @@ async def _log_key(store: Store) -> str:
 
 
 def covered(settings: Settings, secrets: Secrets, text: str) -> str:
-    """Return a text without the bot's secrets."""
+    """Replace the bot's secrets in a text by ``***``."""
     token = "" if settings.token is None else settings.token.reveal()
     return secrets.covered(text.replace(token, "***") if len(token) >= _TELLS else text)
 
@@ -599,7 +601,7 @@ def _opened_store(
     kept_for = settings.retention_days * DAY
     most = _MOST_ENDED if settings.development else None
     ended = settings.keep_ended * DAY
-    # A day at least: calls are repeated after a crash.
+    # At least a day: calls are repeated after a crash.
     keys = max(kept_for, DAY)
     retention = Retention(crashed=kept_for, raw=kept_for, keys=keys, ended=ended, most_ended=most)
     return open_store(settings.store, stamp=stamp, clock=clock, retention=retention)
@@ -623,13 +625,13 @@ async def open_work(
     """Handle accepted events while the block runs; then come to rest, within the grace period.
 
     Args:
-        transport, media_transport: carry requests and downloads, and are another's to close. None: one of
-            its own.
-        backlog_seconds: after which a backlog has an alarm; None: it has none.
-        on_failure: told of each error that an author's code leaves unhandled.
-        instead: what runs in place of each step's function; None: they run themselves.
-        claims: an event may be handled in the transaction that accepts it; else each is stored first, and
-            comes to the dispatcher's tasks through its channel.
+        transport, media_transport: for requests and downloads; the caller closes them. None: new ones are
+            made.
+        backlog_seconds: seconds of waiting after which a backlog raises an alarm; None: never.
+        on_failure: called with each error that an author's code leaves unhandled.
+        instead: called instead of each step's function; None: steps run normally.
+        claims: allow the handling of an event in the transaction that accepts it; else each event is stored
+            first, and passed to the dispatcher's tasks through its channel.
     """
     settings, bell = intake.settings, intake.bell
     client = PlatformClient(
@@ -640,7 +642,7 @@ async def open_work(
         lent=True,
         allow_insecure=settings.allow_insecure,
         media_hosts=settings.media_hosts,
-        # As many as the outbox has under way: a chat that the platform keeps waiting holds one of them.
+        # As many as the outbox's concurrent requests: a slow chat occupies one of them.
         connections=OutboxRules().connections,
         on_unreadable=partial(_unreadable, bell),
         certain=intake.store.held,
@@ -707,10 +709,10 @@ async def open_work(
                     if claims and (door := early_door(dispatcher)) is not None:
                         intake.inbox.early = door.store
                 try:
-                    # A payment whose conversation isn't found is taken from the screen.
+                    # The store must be up to date first: a payment without a conversation loses its button.
                     await dispatcher.write_out()
                     await cashier.start(partial(goes_on, intake.store, table))
-                    # In this order: what is verified is for a conversation that can be brought back.
+                    # In this order: a verified payment needs a dispatcher that can revive its conversation.
                     await nursery.start(dispatcher.run)
                     await nursery.start(cashier.run)
                     if backlog_seconds is not None:
@@ -728,14 +730,14 @@ async def open_work(
                     intake.inbox.deliver = intake.inbox.early = None
                     nursery.cancel_scope.cancel()
         finally:
-            # Only now: a conversation must feel that it is cut, not that its send failed. What it was saying
-            # is said again after the next start, answered or not, so there is nothing to wait for.
+            # Only after the conversations are cancelled: they must see a cancellation, not a failed send.
+            # Unfinished sends are repeated after the next start, so don't wait for them.
             if not at_rest:
                 outbox.cut()
 
 
 def early_door(dispatcher: Dispatcher) -> EarlyDoor | None:
-    """Put the early door before a dispatcher, if this bot has one: it is a file that may be missing."""
+    """Install the early door of a dispatcher, unless the module is missing: it is optional."""
     try:
         from ..conversations.early import EarlyDoor
     except ModuleNotFoundError as error:
@@ -747,7 +749,9 @@ def early_door(dispatcher: Dispatcher) -> EarlyDoor | None:
 
 @asynccontextmanager
 async def _advised(settings: Settings, table: Table) -> AsyncGenerator[Notify | None]:
-    """While the block runs, tell a developer what will hurt later; production loads nothing of that."""
+    """In development, log warnings for developers while the block runs; production doesn't import their
+    module.
+    """
     if not settings.development:
         yield None
         return
@@ -757,7 +761,7 @@ async def _advised(settings: Settings, table: Table) -> AsyncGenerator[Notify | 
 
 @asynccontextmanager
 async def _traced(intake: Intake) -> AsyncGenerator[Tracing | None]:
-    """Make spans while the block runs, if any are wanted.
+    """Make spans while the block runs, if the settings ask for traces.
 
     Raises:
         ConfigError: OpenTelemetry isn't installed.
@@ -773,14 +777,14 @@ async def _traced(intake: Intake) -> AsyncGenerator[Tracing | None]:
 
 
 def _held_platform(intake: Intake, platform: Platform, tracing: Tracing | None) -> Platform:
-    """Return the platform as the outbox is to see it."""
+    """Wrap the platform for the outbox: with traces, and with checks of the store's lease."""
     seen = platform if tracing is None else tracing.trace_platform(platform)
     held = intake.store.held
     return seen if held is None else HeldPlatform(seen, held)
 
 
 def _whose(services: Services, task: trio.lowlevel.Task) -> Whose | None:
-    """Return the conversation of this bot whose task it is, or is above it."""
+    """Return the conversation of this bot that the task, or a parent of the task, belongs to."""
     found = whose(task)
     if found is None or found[0].services is not services:
         return None
@@ -795,7 +799,9 @@ def _whose(services: Services, task: trio.lowlevel.Task) -> Whose | None:
 
 
 async def _has_parked(store: Store, key: str) -> bool:
-    """Return whether a conversation is parked of the route that an alarm's key names, or begins with."""
+    """Whether a conversation is parked of the alarm's route; `key` is the route, or the route and a further
+    word.
+    """
     after = 0
     while rows := await store.parked(after=after, limit=_PAGE):
         after = rows[-1].id
@@ -805,7 +811,7 @@ async def _has_parked(store: Store, key: str) -> bool:
 
 
 async def _watch_backlog(intake: Intake, work: Runtime, most: float) -> None:
-    """Tell when something has waited longer than this for the runtime or the platform."""
+    """Raise an alarm when an event or a send has been waiting longer than `most` seconds."""
     while True:
         await trio.sleep(most / 4)
         ages = {"sends": work.outbox.oldest, "events": await intake.lag()}
@@ -817,16 +823,16 @@ async def _watch_backlog(intake: Intake, work: Runtime, most: float) -> None:
 
 
 async def _or_stuck(drain: Callable[[], Awaitable[None]], stuck: Callable[[], bool]) -> bool:
-    """Wait until this is drained; False if it is stuck.
+    """Wait until `drain` returns. Return False if `stuck` is true before.
 
-    What waits to be repeated, or for its turn at a low pace, is said after the next start.
+    Sends that wait for a retry, or for their turn at a low pace, are sent after the next start.
     """
     drained = False
     async with trio.open_nursery() as nursery:
 
         async def watch() -> None:
             looks = 0
-            # Twice: what is still being stored may be about to be sent.
+            # Two checks in a row: a record being stored may lead to a send.
             while looks < 2:
                 await trio.sleep(_LOOK_SECONDS)
                 looks = looks + 1 if stuck() else 0
