@@ -100,7 +100,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class RefusedError(TriobotError):
-    """The platform refused the request (interface section 7).
+    """The platform refused a request (interface section 7).
 
     Attributes:
         operation: the operation's path, such as ``sendMessage``.
@@ -141,8 +141,8 @@ class BadRequestError(RefusedError):
 
 @final
 class ForbiddenError(RefusedError):
-    """Status 403: the token is invalid, **or** the bot may not write to the chat. The platform uses one
-    status for both.
+    """Status 403: the token is invalid, **or** the bot may not write to the chat.
+    Both have the same status.
     """
 
     def _advice(self) -> str:
@@ -395,7 +395,7 @@ class StoreCorruptError(StoreError):
 
 
 class StoreFullError(StoreError):
-    """A write did not reach the disk, and nothing of it is stored. Repeat it once the cause is gone."""
+    """A write did not reach the disk, and nothing of it is stored. Repeat after the cause is gone."""
 
     def __init__(self, text: str, *, remedy: str | None = None) -> None:
         super().__init__(text)
@@ -426,4 +426,4 @@ class NotFoundError(ConfigError):
 
 @final
 class ConflictError(ConfigError):
-    """The current state forbids an operator's request. Unless the text names a part, nothing was done."""
+    """The current state forbids an operator's request; nothing was done, unless the text says otherwise."""

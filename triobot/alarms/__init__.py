@@ -1,1 +1,1 @@
-"""Alarms: store them, log them, and send them to the author's hook and to people."""
+"""Storing and logging of alarms, and sending to the author's hook and to people."""

@@ -1,8 +1,8 @@
 """Store and log alarms, and call the author's hook, at most once an hour for each kind and key.
 
 Each alarm is a row of the store, so it survives the process. The hook is called at least once for each alarm,
-and again every hour until an operator has acknowledged it or its state is over. For an alarm about an event,
-which has no duration, the hook is not called again.
+and again every hour until an operator has acknowledged it or the alarm's state is over. For an alarm about an
+event, which has no duration, the hook is not called again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ True only if that is certain.
 class AlarmBell:
     """Accepts alarms without waiting, and reports each kind and key at most once an hour.
 
-    An hour makes one alarm of ten thousand forged callbacks, and a new one of the same failure next week. If
+    Within an hour, ten thousand forged callbacks are one alarm; the same failure next week is a new alarm. If
     more than 64 alarms wait for the store, further ones are only logged.
 
     Args:
@@ -83,7 +83,7 @@ class AlarmBell:
             log.warning("the store is behind: this alarm is in the log only")
 
     def pass_on(self, alarm: Alarm) -> bool:
-        """Report an alarm whose row is already stored. Return False if it was reported within the hour."""
+        """Report an alarm that is stored already. Return False if the alarm was reported within the hour."""
         now = trio.current_time()
         what = (alarm.kind, alarm.key)
         self._remember(alarm, now)
@@ -109,7 +109,7 @@ class AlarmBell:
         return list(self._unstored.values())
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Register a callback for raised and ended alarms; it must not wait or raise."""
+        """Register a callback for raised and ended alarms; the callback must not wait or raise."""
         self._listeners.append(listener)
 
     def has_rung(self, kind: AlarmKind, key: str) -> bool:
@@ -126,9 +126,9 @@ class AlarmBell:
         """Store alarms and call the hook, one alarm at a time, until cancelled. The hook's errors are logged.
 
         Every five minutes, `is_over` is called for each alarm about a state; without `is_over`, no alarm ends
-        by itself. An alarm must be five minutes old, so that a state that comes and goes is one alarm. The
-        first check is five minutes after the start, so that the alarms of an earlier run can be raised again
-        first.
+        by itself. Only alarms at least five minutes old are checked, so that a state that comes and goes is
+        one alarm. The first check is five minutes after the start, so that the alarms of an earlier run can
+        be raised again first.
         """
         began = trio.current_time()
         while True:
@@ -212,7 +212,8 @@ class AlarmBell:
         kinds = {*(row.kind for row in rows), *(kind for kind, _ in self._recent)}
         if kinds & STATES or len(rows) == _PAGE:
             return _LOOK
-        # An alarm about no state is only repeated, and one about an event not even that.
+        # Alarms about payments need no check of a state, only repetition; alarms about events are not even
+        # repeated.
         told = [row.told or 0 for row in rows if row.kind not in EVENTS or row.last > (row.told or 0)]
         # Some minutes after the hour, so that alarms reported one after the other are next reported together.
         return max(min(told) + _HOUR - clock.now(), 0) / 1000 + _LOOK if told else math.inf

@@ -1,9 +1,9 @@
 """Send alarms to people: by a signed HTTP POST (`http_target`), or into a chat of the bot itself.
 
 Each target has its own task, so that a failing or slow target delays nothing else. The task compares the open
-alarms with the target's marks: the alarms already sent, kept in the store. So each alarm is sent once, even
-over restarts, then repeated as configured while it lasts, and once more when it is over. An alarm that was
-sent but not yet recorded before a kill is sent again.
+alarms with the target's marks: the messages already sent, stored with their times. So each alarm is sent
+once, even over restarts. An open alarm is sent again as configured, and an ended alarm once more. An alarm
+that was sent but not yet recorded before a kill is sent again.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ class Courier:
         now = self._clock.now()
         recent = [row for row in self._unstored() if row.kind in STATES or now - row.last < _HOUR]
         rows: dict[What, AlarmRow] = {(row.kind, row.key): row for row in (*recent, *(stored or ()))}
-        rows.pop((UNTOLD, self.name), None)  # the target would get this alarm only once it is no longer true
+        rows.pop((UNTOLD, self.name), None)  # sent once the target works again, it would be untrue
         for what, mark in list(self._marks.items()):
             if stored is None or what in rows:
                 continue

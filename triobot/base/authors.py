@@ -1,4 +1,4 @@
-"""Contain every exception of an author's code, so that it ends that code and never the process.
+"""Contain every exception of an author's code: an exception ends that code, never the process.
 
 argparse and click raise SystemExit on wrong arguments. A thread's asyncio raises CancelledError. An extension
 written in Rust may raise a BaseException that is no Exception. So each caller of an author's code catches
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def contained(error: BaseException, *, shown: bool = False) -> Exception:
-    """Convert an error into an Exception: the failure of the code that raised it.
+    """Convert an error into an Exception: the failure of the code that raised `error`.
 
     Args:
         shown: whether the caller will also use the error's `repr`.
@@ -82,8 +82,8 @@ def can_be_told(error: BaseException, *, shown: bool = False) -> bool:
 def contained_in_task(error: BaseException) -> Exception:
     """Convert an error into an Exception: the failure of the code that the current task awaited.
 
-    A cancellation is converted, too, if no scope around the task is cancelled: it came from another task or
-    nursery.
+    If no scope around the task is cancelled, a cancellation came from another task or nursery, and is
+    converted, too.
 
     Raises:
         BaseException: `error`, if a signal handler raised it, or if a scope around the task is cancelled.
@@ -97,7 +97,7 @@ def contained_in_task(error: BaseException) -> Exception:
 
 
 async def run_contained(fn: Callable[..., Awaitable[T]], *args: object) -> T:
-    """Await an author's function. `contained_in_task` defines the exceptions that it raises."""
+    """Await an author's function. Exceptions are converted by `contained_in_task`."""
     try:
         return await fn(*args)
     except Exception:

@@ -1,11 +1,11 @@
-"""The time of day as protocol `WallClock`, and detection of its jumps.
+"""The time of day as protocol `WallClock`, and detection of jumps.
 
 The time of day gets set: by people, by a late time service, and at each start of a machine without a battery.
 An hour's timer must last an hour all the same. So a running bot reads the time through a `Timepiece`. At each
 reading, `Timepiece` compares the time of day with a clock that only goes forward, so no jump goes unnoticed.
 There is one exception, since an event reads the clock several times: the system clock is compared again only
-once it shows 100 ms more than at the last comparison, or less. If the system clock is set back into those
-100 ms, the jump is detected when they have passed.
+once it shows 100 ms more than at the last comparison, or less. If the system clock is set back into those 100
+ms, the jump is detected when they have passed.
 
 A jump is detected only by a reading, so a wait for a time of day reads the clock at least each minute
 (`Timepiece.wait`). A clock that reports each change, such as virtual time, is not read between changes.
@@ -170,8 +170,8 @@ class Timepiece:
         self._jumped += jumped
 
     def was_seen(self, at: int) -> None:
-        """Compare the time with `at`, the time of an earlier run. If it is earlier now, count the difference
-        as a jump.
+        """Compare the time with `at`, the time of an earlier run. If the time is earlier now, count the
+        difference as a jump.
         """
         if (now := self.now()) < at - TOLERANCE:
             self._jump(now - at)

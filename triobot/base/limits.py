@@ -59,7 +59,7 @@ class ServingLimits:
     """Limits of a listener: its connections, sizes and waiting times.
 
     Attributes:
-        header_bytes: most bytes of a request line with its headers. A longer one is answered 431.
+        header_bytes: most bytes of a request line with its headers. Longer heads are answered 431.
         idle_seconds: time limit for an idle connection, and for reading the rest of a begun request head; up
             to a quarter more. Then the connection is closed without an answer.
         body_seconds: time limit for each read of a body; up to a quarter of `idle_seconds` more. Then the
@@ -71,13 +71,14 @@ class ServingLimits:
         linger_seconds: time for reading and discarding the rest of an unfinished request after its answer. So
             a sender that reads only after writing still gets the answer.
         connections: most connections open at once; never more than the process's limit of open files, less
-            `spare_descriptors`. For one more, the connection that has been waiting for its sender longest is
-            closed. If every connection has a request in progress, the new one waits in the kernel's queue.
-            While strangers open more than this number, each good event takes a second; with fewer, some
-            milliseconds.
+            `spare_descriptors`. A further connection replaces the one that has been waiting for its sender
+            longest, which is closed. If every connection has a request in progress, the new connection waits
+            in the kernel's queue. While strangers open more connections than this limit, each good event
+            takes a second; with fewer, some milliseconds.
         connections_per_address: most connections of one IPv4 address or one IPv6 network of 64 bits, or None.
-            For one more, the sender's own connection that has been waiting longest is closed. If each has a
-            request in progress, the new one is closed.
+            A further connection replaces the same sender's connection that has been waiting longest, which is
+            closed. If each of the sender's connections has a request in progress, the new connection is
+            closed.
         shared_addresses: addresses and networks that many senders share, such as a proxy's.
             `connections_per_address` doesn't apply to them or to Unix sockets.
         spare_descriptors: open files reserved for other uses than connections: the store, outgoing requests.

@@ -12,8 +12,8 @@ async def lines_of(
 ) -> AsyncGenerator[bytes]:
     """Yield each line of `stream` with its line end.
 
-    A line without an end is yielded as it is: the stream's unfinished last line, or a line over `longest`
-    bytes, which is yielded in pieces.
+    An unfinished last line is yielded without an end. A line over `longest` bytes is yielded in pieces, of
+    which only the last has the end.
     """
     rest = bytearray()
     async for chunk in stream:

@@ -10,7 +10,7 @@ _SHOWN: Final = "***"
 
 @final
 class Secret:
-    """A text that `repr`, `str`, formats, logs and pickles never contain. Only `reveal` returns it.
+    """A text that `repr`, `str`, formats, logs and pickles never contain. Only `reveal` returns the text.
 
     Not an attrs class on purpose: `attrs.asdict` would return the text.
 

@@ -1,5 +1,5 @@
-"""Send a command's request to the running bot, by its socket or its store; without one, open the store
-itself.
+"""Send a command's request to the running bot, by socket or through its store;
+without a bot, open the store.
 """
 
 from __future__ import annotations
@@ -181,7 +181,9 @@ async def _open_one(settings: Settings, opened: AsyncExitStack) -> Ask:
 
 
 async def _once_settled(try_it: Callable[[], Awaitable[_T]]) -> _T:
-    """Call `try_it`, and repeat it for a moment while another process has the store but can't answer yet."""
+    """Call `try_it`; repeat the call for a moment while another process has the
+    store but can't answer yet.
+    """
     for pause in _PAUSES:
         try:
             return await try_it()
@@ -235,7 +237,7 @@ async def _running(settings: Settings) -> Ask | None:
 async def _own_api(settings: Settings, stamp: Stamp | None) -> AsyncGenerator[OperatorApi]:
     place = socket_path(settings.store)
     if is_on_server(settings.store):
-        # With a stamp, opening a missing store would create an empty one, and hide the loss of its chats.
+        # With a stamp, opening a missing store would create an empty store, and hide the loss of its chats.
         if not await is_made(settings.store):
             raise ConfigError(f"there is no store at {settings.store}")
     elif not await trio.Path(file := store_file(settings)).is_file():

@@ -340,7 +340,7 @@ async def _all(ask: Ask) -> Journals:
 
 
 async def _sampled(ask: Ask, sample: int) -> Journals:
-    """Yield `sample` journals, drawn at random, with equal numbers of each route."""
+    """Yield `sample` journals, drawn at random, with equal numbers from each route."""
     found: dict[str, list[int]] = {}
     async for told in _pages(ask, whole=False):
         found.setdefault(str(told["route"]), []).append(cast("int", told["conversation"]))
@@ -577,8 +577,8 @@ async def _feed_one(
     batches: trio.MemoryReceiveChannel[_Batch],
     add: Callable[[Told, Finding], None],
 ) -> _Batch | None:
-    """Send batches until the process dies. Return the journals it has not replayed, or None after the last
-    batch.
+    """Send batches until the process dies. Return the journals that it has not replayed, or None after the
+    last batch.
     """
     assert child.stdout is not None
     async with aclosing(lines_of(child.stdout, _LONGEST_ANSWER)) as answers:
@@ -608,8 +608,9 @@ def _read_finding(told: dict[str, Any]) -> Finding:
 
 async def _send(child: trio.Process, batch: Sequence[Sequence[Told]]) -> None:
     assert child.stdin is not None
-    # The answers fit into a pipe, so the process can read all of the batch before its answers are read.
-    with suppress(trio.BrokenResourceError):  # the answers show how far it got
+    # The answers fit into a pipe, so the process can read the whole batch before this process reads an
+    # answer.
+    with suppress(trio.BrokenResourceError):  # the answers show how far the process got
         await child.stdin.send_all(b"".join(json.dumps(lines).encode() + b"\n" for lines in batch))
 
 

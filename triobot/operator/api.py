@@ -423,7 +423,7 @@ class Filing:
         if found is None:
             rows = await self._store.backlog(after=conversation - 1, limit=1)
             begun = [one for one in self._of(rows) if one.row.id == conversation]
-            # It may have been written to the store meanwhile.
+            # The conversation may have been written to the store meanwhile.
             found = begun[0] if begun else await self._store.journal(conversation)
         return found
 
@@ -444,8 +444,8 @@ class Filing:
         # Read the event rows first: a conversation written to the store in between is then found there.
         rows = await self._store.backlog(after=after, limit=_ROWS)
         stored = await self._store.all_conversations(after=after, limit=_ROWS)
-        # If one of the two pages is full, more of its kind may follow, and may come before the other page's
-        # last.
+        # If a page is full, further rows of its kind may precede the other page's last rows: return only ids
+        # up to its end.
         ends = [rows[-1].seq] if len(rows) == _ROWS else []
         ends += [stored[-1].id] if len(stored) == _ROWS else []
         end = min(ends, default=None)

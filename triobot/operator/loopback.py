@@ -1,8 +1,8 @@
 """Access to an operator's listener: a Unix socket beside the store, or a loopback port with a key.
 
-On systems without Unix sockets, the bot listens on a free port of this machine. It writes the port and a new
-key to a file beside the store, readable for the file's owner only, as far as the system has permissions.
-Anyone who can read the file may send requests.
+On systems without Unix sockets, the bot listens on a free port of this machine. The bot writes the port and a
+new key to a file beside the store. Only the file's owner can read the file, as far as the system has
+permissions. Anyone who can read the file may send requests.
 """
 
 from __future__ import annotations

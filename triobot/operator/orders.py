@@ -1,9 +1,8 @@
 """The operator API through a store in a database: the same requests and answers, without a connection to the
 bot.
 
-The database can be reached from other machines than the bot's, and so can the bot, through the database. The
-store transports methods, targets, statuses and lines, as HTTP does; this module encodes and decodes them at
-both ends.
+Other machines than the bot's can reach the database, and through the database the bot. The store transports
+methods, targets, statuses and lines, as HTTP does; this module encodes and decodes them at both ends.
 """
 
 from __future__ import annotations

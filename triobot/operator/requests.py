@@ -219,7 +219,7 @@ class StreamStore:
 @final
 @guarded
 class AboutJobs:
-    """List the jobs; run one now, or forget one that the bot no longer declares.
+    """List the jobs; run a job now, or forget a job that the bot no longer declares.
 
     Attributes:
         run, forget: name of the job.
@@ -243,8 +243,8 @@ class ListAlarms:
 @final
 @guarded
 class EndAlarms:
-    """Acknowledge alarms: a person has seen them, so they are sent no more. Answers with the alarms still
-    open.
+    """Acknowledge alarms: a person has seen the alarms, so they are sent no more. Answers with the alarms
+    still open.
 
     Attributes:
         kind: only of this kind.

@@ -5,8 +5,8 @@ and root are answered. At most eight connections are open at once. A connection 
 without a request, or if it doesn't accept an answer for thirty. For a ninth, the connection that has been
 silent longest is closed.
 
-The HTTP server is imported at the first connection. So a bot under another server doesn't import it unless an
-operator connects.
+The HTTP server is imported at the first connection. So a bot under another server imports no HTTP server of
+triobot's unless an operator connects.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 async def serve_api(
     api: OperatorApi, path: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Serve until cancelled. If the socket can't be made, warn and return: a bot can run without it.
+    """Serve until cancelled. If the socket can't be made, warn and return: a bot can run without the socket.
 
     Without `triobot.http`, warn and return, too. Call this only under the store's lock. Then a socket of this
     user at `path` was left by a dead process, and is replaced. Any other file at `path` is kept, also at the

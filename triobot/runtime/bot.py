@@ -3,9 +3,9 @@
 `work` and `together` import all other packages, and are imported only when a bot runs: declaring a bot needs
 no store, outbox or listener. The nested context managers define the order in which a bot stops.
 
-`Bot.to` reaches a chat from tasks outside its conversations. A message sent so is queued in the chat's lane
-like every other, but no conversation records it. So each such call is refused inside a conversation, except
-in a step.
+`Bot.to` reaches a chat from tasks outside its conversations. A message sent by `Bot.to` is
+queued in the chat's lane like every other message, but no conversation records the call. So the calls are refused inside conversations,
+except in a step.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Bot(Router):
         settings: all settings; the environment is then ignored.
         texts: the texts that triobot itself sends, or a function that chooses them by the chat's stored
             values, such as ``lambda data: WORDS[data[LANGUAGE]]``. Default: English.
-        transport: httpx transport for requests to the platform: a proxy, or a test's double.
+        transport: sends the requests to the platform: a proxy, or a test's double.
         clock: time of day; default: this machine's.
 
     Examples:
@@ -219,11 +219,11 @@ class Bot(Router):
     def on_error(self, hook: OnError, /) -> OnError:
         """Declare a hook for exceptions that the bot's own code raised and didn't handle.
 
-        The hook is an async function of a `Failure`. It is called once for each failed conversation, and for
-        each filter that failed on an event, in the process of the failure. After a restart, only `on_alarm`
-        is called again. A call has a time limit of five seconds. The hook runs beside the bot; it may write
-        to a chat by ``failure.place`` and use the bot's resources. The hook's own errors are logged.
-        *Sensitive*: the exception may contain users' messages.
+        The hook is an async function of a `Failure`, called once for each failed conversation, and for each
+        filter that failed on an event, in the process of the failure. After a restart, only `on_alarm` is
+        called again. A call has a time limit of five seconds. The hook runs beside the bot; it may write to a
+        chat by ``failure.place`` and use the bot's resources. The hook's own errors are logged. *Sensitive*:
+        the exception may contain users' messages.
 
         The hook isn't called for conversations that ended because their user left or didn't pay.
 
@@ -249,10 +249,10 @@ class Bot(Router):
 
         The task starts once resources are open and `Bot.to` works, so its first lines run at each start of
         the bot. If several processes share a store, only the process that has the store runs the task. The
-        task may end. If it raises, the bot stops with that error. At a stop, the task is cancelled first, so
-        that messages from a shielded ``finally`` are still sent within a few seconds. The task is not
-        durable: use `to` to start a conversation or send it a signal for work that must survive a restart.
-        Use a `resource` for objects that must exist before the first event.
+        task may end. If the task raises, the bot stops with that error. At a stop, the task is cancelled
+        first, so that messages from a shielded ``finally`` are still sent within a few seconds. The task is
+        not durable: use `to` to start a conversation or send it a signal for work that must survive a
+        restart. Use a `resource` for objects that must exist before the first event.
 
         Raises:
             ConfigError: `run` is no async function, or has parameters.
@@ -290,7 +290,7 @@ class Bot(Router):
         return resource
 
     def use(self, resource: Resource[T]) -> T:
-        """Return an open resource, outside conversations; inside conversations use `Chat.use`.
+        """Return the value of an open resource, for use outside conversations; inside, use `Chat.use`.
 
         Raises:
             ConfigError: the bot isn't running, or doesn't declare the resource.
@@ -357,7 +357,7 @@ class Bot(Router):
 
     @contextmanager
     def _served(self, stop: trio.Event) -> Generator[None]:
-        """For the block, connect `stop` to this event; refuse a bot that runs already."""
+        """While the block runs, `Bot.stop` sets the event `stop`. Refuse a bot that runs already."""
         self._check_rests()
         self._stop, self._serves = stop, True
         try:
@@ -477,7 +477,7 @@ class Bot(Router):
         finally:
             self._work = self._standby = None
 
-    # --- other front ends
+    # --- other servers
 
     @property
     def asgi(self) -> QuartTrio:
@@ -516,7 +516,7 @@ class Bot(Router):
         mount(self.settings, partial(self.running, claims=False), app, prefix)
         self._mounted.add(app)
 
-    # --- the door from outside
+    # --- from outside conversations
 
     @overload
     def to(self, place: int | str, /) -> ChatRef: ...
@@ -546,8 +546,8 @@ class Bot(Router):
         return ChatRef(door, place) if is_chat(place) else RoomRef(door, place)
 
     def person(self, sender_id: SenderId) -> RoomRef:
-        """Return a reference to a person's stored values over all chats, outside conversations; see
-        `Chat.person`.
+        """Return a reference to the values stored for a person over all chats; see `Chat.person`. For use
+        outside conversations.
 
         Raises: as `to`.
         """
@@ -555,8 +555,8 @@ class Bot(Router):
         return person_ref(self._outside(), sender_id)
 
     def place(self, name: str, key: str | int = "") -> RoomRef:
-        """Return a reference to the values stored under a name of your choice, outside conversations; see
-        `Chat.place`.
+        """Return a reference to the values stored under a name of your choice; see `Chat.place`. For use
+        outside conversations.
 
         Raises: as `to`.
         """
@@ -565,7 +565,8 @@ class Bot(Router):
 
     @property
     def shared(self) -> RoomRef:
-        """Reference to the bot's own stored values, for use outside conversations; see `Chat.shared`.
+        """Reference to the values stored for the bot itself; see `Chat.shared`. For use outside
+        conversations.
 
         Raises: as `to`.
         """

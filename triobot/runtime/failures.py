@@ -32,7 +32,7 @@ class Failure:
     """An exception that a conversation or a filter of the bot raised and didn't handle. *Sensitive.*
 
     Attributes:
-        error: the exception; its traceback omits triobot's own frames. Its text and its frames' variables may
+        error: the exception; its traceback omits triobot's own frames. The exception's text and variables may
             contain users' messages. If several tasks of a conversation failed at once, an exception group.
         route: name of the route, or of the filter.
         place: place of the failure; a `ChatRef` for a chat.
@@ -51,7 +51,7 @@ OnError: TypeAlias = Callable[[Failure], Awaitable[None]]
 
 @final
 class Failures:
-    """Accepts failures without waiting, and calls the author's hook for one after the other.
+    """Accepts failures without waiting, and calls the author's hook for each, one after the other.
 
     If more than 64 are waiting, further ones are only logged.
 
@@ -108,7 +108,7 @@ class Failures:
             with trio.move_on_after(HOOK_SECONDS) as limit:
                 await self._hook(failure)
         except BaseException as raised:
-            # Log the error's text only if asked for: it may contain the failure's text.
+            # Log the error's text only if configured: the text may quote the failure.
             error = contained_in_task(raised)
             line = failing_line(error.__traceback__)
             shown = error if self._tracebacks else None

@@ -140,7 +140,7 @@ class _Hosted:
             self._failure = f"the bot {'stopped' if started else 'was not started'}: {words}"
             if "in another process" in self._failure:
                 self._failure += "; give the server one worker only"
-            # Application and server log the group, or omit its parts.
+            # The application and the server log the whole group, or omit the single errors.
             log.error(self._failure)  # noqa: TRY400
             log.debug("the bot failed", exc_info=errors)
             raise
@@ -195,8 +195,8 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
 
 @cache
 def _fail_hypercorn() -> None:
-    """Make hypercorn exit with an error when this worker ends: it would exit with 0 after its only worker
-    failed.
+    """Make hypercorn exit with an error when this worker ends: after its only worker failed, hypercorn would
+    exit with 0.
     """
     parent, worker = multiprocessing.parent_process(), multiprocessing.current_process()
     config = getattr(worker, "_kwargs", {}).get("config")

@@ -1,6 +1,6 @@
 """Delays external effects while it isn't certain that this process has its store.
 
-A lease may end while a process is suspended, and another process may continue its conversations. The store
+A lease may end while a process is suspended, and another process may continue the conversations. The store
 then refuses the first process's commits by their fence, but the outside world has no fence. So for stores
 that a live process can lose (`Store.held`), the lease is checked right before each request and each step. A
 request or step waits until the lease is certain again, or is cancelled with the work if another process has

@@ -1,8 +1,8 @@
 """Log lines for programs: one JSON object each, with bot and conversation, without users' texts.
 
 Loggers are named by module, as usual. Bot and conversation are determined when a line is written. The current
-task belongs to a conversation, and the conversation to a bot. Other tasks belong to the bot in whose context
-they were started. So a line that isn't written costs nothing.
+task belongs to a conversation, and the conversation to a bot. Any other task belongs to the bot that started
+it, according to the task's context. So a line that isn't written costs nothing.
 
 A chat is named by a digest with a key from the store. All lines of a bot use the same digest, and readers of
 the log can't compute the chat's number. In messages, ``chat 1001`` and the number of the current chat are
@@ -120,7 +120,7 @@ class GuardedLogger(logging.Logger):
 
 
 def _tell(error: BaseException) -> None:
-    """Report on stderr an author's line that prevents logging, once per line."""
+    """Report an author's line that makes logging fail, on stderr, and each line only once."""
     kind = kind_of(contained(error))
     frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
     ours = (__file__, logging.__file__)

@@ -1,9 +1,9 @@
-"""A bot that shares its store with other processes: it always accepts events, and works while it has the
-store.
+"""A bot that shares its store with other processes: the bot always accepts events, and works while this
+process has the store.
 
 A standby stores events in the inbox, commits, and answers 200; the process that has the store handles them.
-When the store becomes free, the bot starts here as after a stop or kill, behind the same listener. If a
-process loses the store, its work is cancelled, and it becomes a standby again.
+When the store becomes free, the bot starts here as after a stop or kill, behind the same listener. When a
+process loses the store, its work is cancelled, and the process becomes a standby again.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class Standby:
                 if clock.differs:
                     said = f"this machine's clock is {how_far(clock.differs)} the database server's."
                     alarm = Alarm("clock_differs", gethostname(), f"{said} {text_of('clock_differs', '')}")
-                    # While it lasts, it is put into the store at each check, but logged only once.
+                    # While the difference lasts, the alarm is put into the store at each check, but logged
+                    # only once.
                     (self._leave if self._told_of_clock and self.intake is None else self._ring)(alarm)
                 self._told_of_clock = clock.differs != 0
             now = trio.current_time()
@@ -161,8 +162,8 @@ class Standby:
     async def keep(
         self, opens: Opens, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Work whenever no other process has the store, until `stop`. `task_status` is started once it works
-        or stands by.
+        """Work whenever no other process has the store, until `stop`. `task_status` is started when the
+        process works or stands by.
 
         Args:
             opens: opens the work on an intake.
@@ -290,7 +291,7 @@ async def _kept(settings: Settings, clock: WallClock, way: Admission, *, made: b
                     made = True  # the store has its secret and key now
             if (kept := await way.settings(stamp)).keys() >= needed:
                 return kept
-            made = False  # the store's maker will write them soon, or ended before
+            made = False  # another process made the store, but has not written them yet
         except StoreLockedError:
             made = True  # another process is making the store
         except StoreAwayError as error:

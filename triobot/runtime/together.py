@@ -115,7 +115,7 @@ async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: S
                 async for number in signals:
                     name = signal.Signals(number).name
                     if stopping and name == "SIGHUP":
-                        continue  # shell and system may both send it when a window is closed
+                        continue  # shell and system may both send SIGHUP for a closed window
                     if stopping:
                         nursery.cancel_scope.cancel()
                         return
@@ -146,8 +146,9 @@ async def serve_together(
     Each bot has its own store, token and path. The first bot's settings define the address. If one bot can't
     start, none runs.
 
-    While another process has a bot's shared store, this process stands by: it listens, and accepts events for
-    the other process. A process that loses a shared store stands by, too, after its work is cancelled.
+    While another process has a bot's shared store, this process stands by: this process listens, and accepts
+    events for the other process. A process that loses a shared store stands by, too, after its work is
+    cancelled.
 
     Args:
         server: server that listens; under hypercorn no event is handled in the transaction that accepts it.

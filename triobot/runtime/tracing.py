@@ -98,7 +98,7 @@ class Tracing:
             **{f"triobot.{name}": value for name, value in more.items()},
         }
 
-    # --- the way in
+    # --- incoming events
 
     @contextmanager
     def tracing_inbox(self, inbox: Inbox, store: Store) -> Generator[None]:
@@ -161,7 +161,7 @@ class Tracing:
         return request, accepted
 
     def _came(self, noted: list[Any], outcome: str) -> None:
-        """End a request's spans when it is answered."""
+        """End the spans of an answered request."""
         spans = cast("list[Span]", noted[1:])
         if not spans:  # no new event: refused, or a repetition
             spans = [self._tracer.start_span("webhook", Context(), SpanKind.SERVER, start_time=noted[0])]
@@ -181,7 +181,9 @@ class Tracing:
             noted += [accepted, request]
 
     def drive(self, conversation: Conversation, inner: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-        """Await a conversation's coroutine; each turn, from an event until it waits, is a span."""
+        """Await a conversation's coroutine; each turn, from an event until the
+        conversation waits, is a span.
+        """
         return cast("Coroutine[Any, Any, T]", _drive(self, conversation, inner))
 
     def begin_turn(self, conversation: Conversation) -> Span:
@@ -242,7 +244,7 @@ class Tracing:
         with self.span(to, SpanKind.INTERNAL, within):
             yield
 
-    # --- the way out
+    # --- outgoing operations
 
     def trace_outbox(self, outbox: Outbox) -> Outbox:
         """Return an outbox that makes a span for each operation, from the call to its outcome."""

@@ -1,9 +1,9 @@
 """Logs the line that blocks the event loop; and sends systemd signs of life.
 
 Code that computes for seconds without an ``await``, or makes blocking calls, blocks every chat at once, and
-``/healthz``, too. Code in the loop can't report that. A thread can: it logs the line while it blocks. All
-bots of a process share the thread. To restart the process is its supervisor's task: its probe gets no answer.
-For systemd, the signs of life stop.
+``/healthz``, too. Code in the loop can't report that. A thread can, and logs the line while the line blocks.
+All bots of a process share the thread. The supervisor of the process restarts it: a probe gets no answer, and
+systemd gets no signs of life.
 
 Only `Bot.run` and the command line notify systemd, since they run the process. A bot in a host program can't
 tell when that program is ready or stops.
@@ -180,7 +180,8 @@ _watching: Final = trio.lowlevel.RunVar["_SharedWatch | None"]("watching", defau
 def _keep_asking(
     loop: trio.lowlevel.TrioToken, thread: int, still_after: float, over: threading.Event
 ) -> None:
-    """In the watching thread, send the loop a callback again and again, and log if it doesn't run in time.
+    """In the watching thread, send the loop a callback again and again, and log if the callback doesn't run
+    in time.
 
     A loop that waits for I/O gets no callback, and is checked less often: each callback wakes the loop, and a
     server may run a hundred idle bots.
@@ -232,7 +233,7 @@ def _why(frame: FrameType | None) -> str:
 
 @final
 class Systemd:
-    """Notifications to systemd, if it started this process with ``Type=notify``; else without effect.
+    """Notifications to systemd; without effect unless systemd started this process with ``Type=notify``.
 
     Attributes:
         expects_signs: seconds within which systemd expects a sign of life; None: it expects none.
@@ -258,7 +259,7 @@ class Systemd:
                 log.debug("systemd was not told %s: %s", state, type(error).__name__)
 
     def tell_stopping(self) -> None:
-        """Send once that the process stops."""
+        """Notify systemd, once, that the process is stopping."""
         if not self._stopping:
             self._stopping = True
             self.tell("STOPPING=1")

@@ -1,9 +1,9 @@
 """The parts of a running bot, and the order in which they stop.
 
 There are two layers, one inside the other. The *intake* is the store, the inbox and the webhook's
-application. It accepts events from its opening until the very end. The *work* is the client, the outbox and
-the dispatcher. So a stop has this order: no more dispatching, conversations come to rest, the outbox empties,
-the listener closes, the store closes.
+application. The intake accepts events from its opening until the very end. The *work* is the client, the
+outbox and the dispatcher. So a stop has this order: no more dispatching, conversations come to rest, the
+outbox empties, the listener closes, the store closes.
 """
 
 from __future__ import annotations
@@ -236,8 +236,8 @@ class Intake:
 
     @property
     def store_state(self) -> Literal["ok", "unwritable", "away"]:
-        """State of the store: "away" if this process may have lost it, "unwritable"
-        if the last write failed.
+        """State of the store: "away" if this process may have lost the store, "unwritable" if the last write
+        failed.
         """
         if (held := self.store.held) is not None and not held():
             return "away"
@@ -292,7 +292,7 @@ class Intake:
             case "answer_unreadable" | "chat_refused" | "request_unreadable":
                 return quiet >= _HOUR
             case "clock_differs":
-                return True  # while it lasts, each check raises it again
+                return True  # while the difference lasts, each check raises the alarm again
             case _:
                 return False
 
@@ -470,7 +470,7 @@ async def open_intake(
         ConfigError: a setting is wrong, or the store belongs to another bot or platform.
         StoreLockedError: another process has the store.
     """
-    # The store uses it, too: each reading of the time may detect a jump.
+    # The store reads the time here, too: each reading may detect a jump.
     timepiece = Timepiece(clock)
     async with _opened_store(settings, timepiece, around) as store:
         secrets, untils = await webhook_secrets(settings.webhook_secret, store, timepiece.now())
@@ -642,7 +642,7 @@ async def open_work(
         lent=True,
         allow_insecure=settings.allow_insecure,
         media_hosts=settings.media_hosts,
-        # As many as the outbox's concurrent requests: a slow chat occupies one of them.
+        # As many connections as the outbox's concurrent requests: a slow chat occupies one connection.
         connections=OutboxRules().connections,
         on_unreadable=partial(_unreadable, bell),
         certain=intake.store.held,
@@ -730,14 +730,15 @@ async def open_work(
                     intake.inbox.deliver = intake.inbox.early = None
                     nursery.cancel_scope.cancel()
         finally:
-            # Only after the conversations are cancelled: they must see a cancellation, not a failed send.
-            # Unfinished sends are repeated after the next start, so don't wait for them.
+            # Cut the outbox only after the conversations are cancelled: the conversations must see a
+            # cancellation, not a failed send. Unfinished sends are repeated after the next start, so don't
+            # wait for them.
             if not at_rest:
                 outbox.cut()
 
 
 def early_door(dispatcher: Dispatcher) -> EarlyDoor | None:
-    """Install the early door of a dispatcher, unless the module is missing: it is optional."""
+    """Return an early door for a dispatcher; None if the optional module is missing."""
     try:
         from ..conversations.early import EarlyDoor
     except ModuleNotFoundError as error:
@@ -823,7 +824,7 @@ async def _watch_backlog(intake: Intake, work: Runtime, most: float) -> None:
 
 
 async def _or_stuck(drain: Callable[[], Awaitable[None]], stuck: Callable[[], bool]) -> bool:
-    """Wait until `drain` returns. Return False if `stuck` is true before.
+    """Wait until `drain` returns. Return False if `stuck()` becomes true first.
 
     Sends that wait for a retry, or for their turn at a low pace, are sent after the next start.
     """

@@ -44,7 +44,7 @@ def try_later(seconds: int) -> Response:
 @final
 @guarded
 class Readiness:
-    """Whether the bot accepts and handles events, and the states that decide it.
+    """Whether the bot accepts and handles events, and the states behind the decision.
 
     Attributes:
         ready: whether ``/readyz`` answers 200; else 503.

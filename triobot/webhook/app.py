@@ -1,10 +1,10 @@
 """The webhook as a quart-trio application, alone or under a prefix of a site; and a hypercorn server for it.
 
 Quart dispatches each request to the single view, reads the body and writes the answer. `_Passage`, between
-the server and Quart, does three things that a view can't do. It hides the path, which contains the secret,
-from Quart and from the server's access log. It delays the sender's disconnect, since Quart would cancel the
-view in the middle of a commit. And it finds out whether the sender was still connected when the answer was
-written.
+the server and Quart, does three things that a view can't do. `_Passage` hides the path, which contains the
+secret, from Quart and from the server's access log. `_Passage` delays the sender's disconnect, since Quart
+would cancel the view in the middle of a commit. And `_Passage` checks whether the sender was still connected
+when the answer was written.
 
 Within a site, the webhook remains a separate application, so that the site's limits and ``before_request``
 hooks can't refuse the platform.
@@ -58,9 +58,9 @@ then 503.
 def build_app(find: FindEndpoint, prefix: str = "") -> QuartTrio:
     """Make an application that serves only the webhook.
 
-    It answers ``POST /<secret>``, ``GET /healthz`` and ``GET /readyz`` under the prefix, and every other path
-    with the same 404. The application's lifespan is Quart's, so ``before_serving`` and ``after_serving`` work
-    as usual.
+    The application answers ``POST /<secret>``, ``GET /healthz`` and ``GET /readyz`` under the prefix, and
+    every other path with the same 404. The application's lifespan is Quart's, so ``before_serving`` and
+    ``after_serving`` work as usual.
     """
     app = QuartTrio("triobot", static_folder=None)
     # The endpoint applies its own limits, the same for every body format.
@@ -137,8 +137,8 @@ class _Passage:
     """A request and its answer, between the ASGI server and Quart; implements `RequestExchange`.
 
     ASGI servers pass a body through a bounded queue. If an application answers without reading the whole
-    body, the server may wait for room in the queue forever, and the connection with it. Quart reads until its
-    answer is written; `receive` discards the bytes that the view doesn't want.
+    body, the server may wait for room in the queue forever, and the connection hangs. Quart reads the body
+    until the answer is written; `receive` discards the bytes that the view doesn't want.
     """
 
     def __init__(

@@ -147,8 +147,8 @@ class Endpoint:
                 came = trio.current_time()
                 outcome = await self._inbox.accept(framing.content_type, reading.body)
                 if self._inbox.shared and isinstance(outcome, Unwritable):
-                    # Wait until the proxy has timed out and asked another process: it would pass a refusal on
-                    # to the sender, though perhaps only this process can't write.
+                    # Wait until the proxy has timed out and asked another process. The proxy would pass a
+                    # refusal on to the sender, although other processes may be able to write.
                     await trio.sleep_until(came + LEFT_AFTER)
             await exchange.answer(self._answer_to(outcome), partial(self._told, outcome))
         else:

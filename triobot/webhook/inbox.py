@@ -179,7 +179,8 @@ class Inbox:
         alarm: called when the inbox is half full, and when the store can't write.
         early: stores an event together with its consequences; None: the event is stored alone.
         shared: whether other processes accept the same events. Then the endpoint refuses an event whose
-            sender has disconnected: another process may have accepted, answered and forgotten it meanwhile.
+            sender has disconnected: another process may have accepted and answered the event, and removed all
+            traces of it, meanwhile.
         deliver: called with each new durable event in the order of the rows' `seq`; must be quick and must
             not raise. None: another part reads the events from the store.
     """
@@ -213,8 +214,8 @@ class Inbox:
 
         An event is delivered at most once: for an event that the store already has, the result is
         `EventStored`, too, but without a delivery. If an event with the same key is being stored, the call
-        waits for the result; an event that overtook the first and was answered first would make the first a
-        new event. A store's failure is an outcome, not an exception.
+        waits for the result. Otherwise this event could be answered before the other one is stored, which
+        would then count as a new event. A store's failure is an outcome, not an exception.
 
         Args:
             content_type: the request's header, or empty.
@@ -282,7 +283,7 @@ class Inbox:
                 assert_never(never)
 
     async def _is_stored_meanwhile(self, key: str) -> bool:
-        """Wait for the delivery with `key` that is being stored. Return whether it was stored."""
+        """Wait for the delivery with `key` that is being stored. Return whether that delivery was stored."""
         coming = self._coming[key]
         if coming is None:
             coming = self._coming[key] = _BeingStored()
@@ -295,7 +296,8 @@ class Inbox:
             self._store.note_answered(taken.key)
 
     async def run(self) -> None:
-        """While the store can't write, check every two seconds whether it can again; run until cancelled.
+        """While the store can't write, check every two seconds whether the store can write again; run until
+        cancelled.
 
         Without the check, the recovery could go unnoticed: a proxy that obeys ``/readyz`` sends no more
         events.

@@ -40,8 +40,8 @@ async def webhook_secrets(given: Secret | None, store: Store, now: int) -> tuple
 async def renew_webhook_secret(store: Store, until: int) -> None:
     """Store a new secret. The secrets before are accepted until `until` at most.
 
-    A second renewal doesn't extend or end the time of earlier former secrets: the platform may still use
-    them.
+    A second renewal doesn't extend the time of earlier former secrets, but keeps them: the platform may still
+    use them.
     """
     kept = await store.setting(SECRET)
     former = [] if kept is None else [(kept, until), *await _former_secrets(store)]

@@ -27,10 +27,10 @@ class Limits:
     """Limits and time limits of the webhook.
 
     Attributes:
-        body_bytes: longest body in any format: JSON, form or multipart. A longer one is answered 413.
-        body_seconds: time limit for the whole body, after the headers. A slower one is answered 408.
-        bodies_bytes: most bytes of all bodies in memory, counted from the headers until the answer. Beyond
-            it, the answer is 503.
+        body_bytes: longest body in any format: JSON, form or multipart. Longer bodies are answered 413.
+        body_seconds: time limit for the whole body, after the headers. Slower bodies are answered 408.
+        bodies_bytes: most bytes of all bodies in memory, counted from the headers until the answer. Further
+            requests are answered 503.
         linger_seconds: time for reading and discarding the rest of the request after a refusal. So a sender
             that reads only after writing still gets the refusal.
         retry_seconds: ``Retry-After`` of a 503.

@@ -218,7 +218,7 @@ class Voice(Media):
 @final
 @guarded
 class File(Media):
-    """A file of any other type."""
+    """A file that is no image, video, audio or voice."""
 
     kind: ClassVar[MediaKind] = "file"
 
@@ -249,8 +249,7 @@ class Contact:
 def _degrees(value: float | int | str) -> str:
     if isinstance(value, float):
         return f"{value:.12f}".rstrip("0").rstrip(".")
-    # Other values are returned unchanged: the validator refuses them, and integers too long for decimal text,
-    # too.
+    # Return all other values unchanged, and integers too long for decimal text: the validator refuses them.
     return str(value) if isinstance(value, int) and abs(value) < 1_000 else cast("str", value)
 
 

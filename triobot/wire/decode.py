@@ -5,10 +5,10 @@ raises the platform's refusals. `shape_of` describes an unreadable answer for lo
 
 An event is decoded in two stages: a request's bytes to the four fields of an `Envelope`, in any body format
 (gap 2), and the envelope to an event (interface sections 2.2 and 6; gaps 2 to 6 and 17). The content type
-names the body format; if the bytes can't be in that format, their beginning decides. Invalid UTF-8 passes as
-lone surrogates, and the reader of each field decides: in a user's text each broken character is replaced,
-since the rest is still useful; a broken identifier is refused. An envelope becomes an event of its type. If
-that fails, it becomes an `UnknownEvent` with the reason, for a person to inspect.
+names the body format; if the body can't be in that format, the body's beginning decides. Invalid UTF-8 passes
+as lone surrogates, and the reader of each field decides: in a user's text each broken character is replaced,
+since the rest is still useful; a broken identifier is refused. An envelope becomes an event of its type. An
+envelope that can't be decoded so becomes an `UnknownEvent` with the reason, for a person to inspect.
 
 Content is decoded in `content`. Requests are decoded by the platform's emulator.
 """
@@ -188,8 +188,8 @@ def _unquoted(text: str) -> str:
         return text
     if not text.isascii() or _STRAY_PERCENT.search(text):
         return unquote(text, errors="surrogateescape")
-    # Replace the sign of the escapes, so that C code (`a2b_qp`) decodes them. `unquote` takes eight times as
-    # long, which is a twentieth of a button event's total time.
+    # Replace each % by =, so that C code (`a2b_qp`) decodes the escapes. `unquote` takes eight times as long,
+    # which is a twentieth of a button event's total time.
     quoted = text.replace("=", "=3D").replace("%", "=")
     return a2b_qp(quoted).decode("utf-8", "surrogateescape")
 
@@ -405,7 +405,8 @@ def _read_event(envelope: Envelope, sender: Sender | None) -> Event | None:
             fields = _data_fields(envelope.data)
             with their_fault("data.ref_id"):
                 ref_id = as_ref_id(_opaque(fields.get("ref_id")))
-            # A callback is only a hint to check the payment: unreadable optional fields must not lose it.
+            # A callback is only a hint to check the payment: unreadable optional fields must not make the
+            # event unreadable.
             return PayCallback(
                 chat_id,
                 ref_id,
@@ -452,7 +453,7 @@ def _name(value: JsonValue) -> str:
 
 
 def _as_text(value: JsonValue) -> str:
-    """In a JSON body, ``data`` may be any JSON value."""
+    """Return ``data`` as text; in a JSON body it may be any JSON value."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -537,8 +538,8 @@ def _optional_callback_id(value: JsonValue) -> CallbackId | None:
 
 
 def _opaque(value: JsonValue) -> str:
-    """Return an opaque id as text; the platform may send a number. For other types "", which the id check
-    refuses.
+    """Return an opaque id as text; the platform may send a number. For other types return "", which the id
+    check refuses.
     """
     if isinstance(value, str):
         return value

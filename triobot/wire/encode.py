@@ -305,8 +305,8 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
     Args:
         event: the event decoded from `body`.
         content_type, body: used only for an event that was unreadable, or whose text may have been mended.
-            Its key is made of its bytes, so that two events that differ only in a broken character have two
-            keys.
+            Such an event's key is made of `body`, so that two events that differ only in a broken character
+            have two keys.
 
     Returns:
         For a press, and for a form with a callback id: a key of the callback id, and True, since a second

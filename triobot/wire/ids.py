@@ -81,7 +81,7 @@ def as_sender_id(value: int | str) -> SenderId:
 
 
 def as_message_id(value: int | str) -> MessageId:
-    """Check a message's id: a non-negative integer, or one in ASCII digits."""
+    """Check a message's id: a non-negative integer, or an integer in ASCII digits."""
     if type(value) is int and 0 <= value < 10**18:
         return MessageId(value)
     number = int(value) if isinstance(value, str) and _CHAT.fullmatch(value) else value

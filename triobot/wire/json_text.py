@@ -36,7 +36,7 @@ def read_mended(text: str, *, whole: str = "") -> JsonValue:
     """Decode JSON text as `read_json` does, but replace lone surrogates in strings.
 
     Args:
-        whole: name of an object's entry that must have no lone surrogates: its value is not mended.
+        whole: name of an object's entry that must have no lone surrogates: that entry is not mended.
 
     Raises:
         ValueError: as `read_json`.

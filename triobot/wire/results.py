@@ -69,7 +69,7 @@ class PaymentState:
 
     Attributes:
         verified: whether the platform answered ``verified``. The other answer, ``error``, only means that the
-            platform regards it as not paid now.
+            platform regards the payment as not paid now.
         amount: captured amount; always present if verified.
     """
 

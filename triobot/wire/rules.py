@@ -1,6 +1,6 @@
 """Validators shared by the wire's value classes; their errors name the field and the rule.
 
-No I/O, no state. A value's constructor checks it, so code that receives a value never checks again.
+No I/O, no state. The constructors do all checks, so code that receives a value never checks it again.
 """
 
 from __future__ import annotations
@@ -134,9 +134,9 @@ _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), al
 
 @final
 class their_fault:
-    """Context manager that converts a `LocalProtocolError` of the block into the remote side's fault.
+    """Context manager that converts a `LocalProtocolError` in the block into a `RemoteProtocolError`.
 
-    Use it where received parts are put into a value class, whose constructor raises `LocalProtocolError`.
+    For blocks that make value objects of received parts: their constructors raise `LocalProtocolError`.
 
     Args:
         field: name of the field in the received data; None if the value class uses the same name.

@@ -1,7 +1,7 @@
 """Common properties of an operation class's operations, declared once with the class.
 
-Code that encodes, decodes, orders, repeats or shows operations uses these properties, and checks for a class
-only where it needs more.
+Code that encodes, decodes, orders, repeats or shows operations uses these properties, and checks an
+operation's class only where the properties don't suffice.
 """
 
 from __future__ import annotations
