@@ -3,9 +3,9 @@
 `work` and `together` import all other packages, and are imported only when a bot runs: declaring a bot needs
 no store, outbox or listener. The nested context managers define the order in which a bot stops.
 
-`Bot.to` reaches a chat from tasks outside its conversations. A message sent by `Bot.to` is
-queued in the chat's lane like every other message, but no conversation records the call. So the calls are refused inside conversations,
-except in a step.
+`Bot.to` reaches a chat from tasks outside its conversations. A message sent by `Bot.to` is queued in the
+chat's lane like every other message, but no conversation records the call. So the calls are refused inside
+conversations, except in a step.
 """
 
 from __future__ import annotations
