@@ -54,7 +54,7 @@ class TargetError(Exception):
 
 
 class NotYetError(Exception):
-    """A target that works only while the bot works can't send yet; no failure."""
+    """The target can't send before the bot works. This is no failure."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""Contain every exception of an author's code: an exception ends that code, never the process.
+"""Catch every exception of an author's code: an exception ends that code, never the process.
 
 argparse and click raise SystemExit on wrong arguments. A thread's asyncio raises CancelledError. An extension
 written in Rust may raise a BaseException that is no Exception. So each caller of an author's code catches
@@ -127,7 +127,7 @@ def leaves(error: E) -> Iterator[E]:
 
 
 def only_of(error: BaseException) -> BaseException:
-    """Return the only exception in a group; a group of several is returned unchanged."""
+    """Return the only exception in a group; return a group of several exceptions unchanged."""
     parts = list(leaves(error))
     return parts[0] if len(parts) == 1 else error
 

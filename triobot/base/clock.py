@@ -3,9 +3,9 @@
 The time of day gets set: by people, by a late time service, and at each start of a machine without a battery.
 An hour's timer must last an hour all the same. So a running bot reads the time through a `Timepiece`. At each
 reading, `Timepiece` compares the time of day with a clock that only goes forward, so no jump goes unnoticed.
-There is one exception, since an event reads the clock several times: the system clock is compared again only
-once it shows 100 ms more than at the last comparison, or less. If the system clock is set back into those 100
-ms, the jump is detected when they have passed.
+There is one exception, since an event reads the clock several times: for 100 ms after a comparison, a reading
+of the system clock makes no new comparison, unless the clock shows an earlier time. So if the system clock is
+set back to a time within these 100 ms, the jump is detected only after the 100 ms.
 
 A jump is detected only by a reading, so a wait for a time of day reads the clock at least each minute
 (`Timepiece.wait`). A clock that reports each change, such as virtual time, is not read between changes.

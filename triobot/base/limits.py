@@ -60,12 +60,12 @@ class ServingLimits:
 
     Attributes:
         header_bytes: most bytes of a request line with its headers. Longer heads are answered 431.
-        idle_seconds: time limit for an idle connection, and for reading the rest of a begun request head; up
-            to a quarter more. Then the connection is closed without an answer.
-        body_seconds: time limit for each read of a body; up to a quarter of `idle_seconds` more. Then the
-            connection is closed.
-        send_seconds: time limit for a write to a sender that doesn't read its answers; up to a quarter of
-            `idle_seconds` more. Then the connection is closed.
+        idle_seconds: time limit for an idle connection, and for reading the rest of a begun request head. The
+            connection is closed without an answer at most a quarter later.
+        body_seconds: time limit for each read of a body. The connection is closed at most a quarter of
+            `idle_seconds` later.
+        send_seconds: time limit for a write to a sender that doesn't read its answers. The connection is
+            closed at most a quarter of `idle_seconds` later.
         send_bytes: about how many bytes of unread answers the kernel buffers for a sender; None: the kernel's
             default for long answers, some megabytes.
         linger_seconds: time for reading and discarding the rest of an unfinished request after its answer. So

@@ -45,8 +45,8 @@ def _as_it_is() -> Callable[[], None]:
 def hearing_signals(most: int) -> Generator[AsyncIterator[int]]:
     """Receive the stop signals while the block runs. The signal number `most` ends the process at once.
 
-    A bot's busy loop blocks the event loop, which then can't receive signals. So a Python handler counts the
-    signals: Python calls handlers between bytecodes.
+    Code that never awaits blocks the event loop, which then can't receive signals. So a Python signal handler
+    counts the signals: Python calls such handlers even in the middle of that code.
     """
     heard, leave_terminal = 0, _as_it_is()
     HEARD.clear()

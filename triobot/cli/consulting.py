@@ -147,9 +147,7 @@ async def _ask_once(settings: Settings, request: Request, tell: Tell) -> bool:
 
 
 def _only_reads(request: Request) -> bool:
-    """Whether the request changes nothing. Then a store is opened without its stamp:
-    reading needs no token.
-    """
+    """Whether the request changes nothing. For such a request, a store is opened without a token."""
     match request:
         case ListJournals() | ShowJournal() | ReadJournals() | ReadCode() | ReadKept() | ListAlarms():
             return True

@@ -152,7 +152,7 @@ class SettleParked:
 @final
 @guarded
 class OrderEnd:
-    """End a conversation, whatever its state, as an interrupt of its chat would."""
+    """End a conversation in any state, as an interrupt of the chat would."""
 
     conversation: ConversationId = attrs.field(validator=_from(1))
 

@@ -65,7 +65,7 @@ _told: Final[set[tuple[str, int]]] = set()
 
 
 def open_logs() -> None:
-    """Enable triobot's loggers, and contain the exceptions of their handlers.
+    """Enable triobot's loggers, and catch the exceptions of their handlers.
 
     Call this after importing the author's module, since `logging.config` disables all existing loggers. These
     loggers ignore later attempts to disable them, for example from a resource.
@@ -80,7 +80,7 @@ def open_logs() -> None:
 
 
 class GuardedLogger(logging.Logger):
-    """A logger that contains each exception of an author's filters, handlers, formatters and records."""
+    """A logger that catches the exceptions of an author's filters, handlers, formatters and records."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name != "disabled":

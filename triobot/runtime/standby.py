@@ -162,8 +162,8 @@ class Standby:
     async def keep(
         self, opens: Opens, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Work whenever no other process has the store, until `stop`. `task_status` is started when the
-        process works or stands by.
+        """Work whenever no other process has the store, until `stop`. `task_status` reports the start once
+        the process works or stands by.
 
         Args:
             opens: opens the work on an intake.

@@ -298,7 +298,8 @@ def bind_of(settings: Settings) -> Bind:
 
 @contextmanager
 def rarely_collected(*, ends: bool = False) -> Generator[None]:
-    """Collect garbage less often while the block runs, and never among present objects: modules and classes.
+    """Collect garbage less often while the block runs, and skip the objects that exist before: modules and
+    classes.
 
     Only for a process that runs nothing but bots; a host program decides for itself.
 

@@ -81,7 +81,7 @@ class Tracing:
     # --- which trace
 
     def place_of(self, conversation: int, run: int = 1) -> SpanContext:
-        """Return the parent of the spans of a conversation's run: its trace id, and an id for a root span."""
+        """Return the trace id of a conversation's run, and the span id of the parent of all its spans."""
         digest = hashlib.blake2b(
             self._speaker.digest(f"{conversation}/{run}").encode(), digest_size=24
         ).digest()
@@ -133,7 +133,7 @@ class Tracing:
         try:
             yield
         finally:
-            del inbox.accept, store.accept  # uncovers the class's own methods
+            del inbox.accept, store.accept  # the classes' own methods apply again
 
     def _stored(self, noted: list[Any] | None, row: InboxRow, began: int) -> None:
         """End the span of an event's acceptance when the event is durable, before it is handled."""

@@ -49,8 +49,8 @@ async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[No
 
     Args:
         still_after: seconds without a response after which the blocking line is logged; again at each
-            doubling, and every ten seconds once the process is to stop. If the loop is watched already, the
-            present thread's value applies.
+            doubling, and every ten seconds once the process is to stop. If the loop is watched already,
+            `still_after` is ignored.
     """
     watch = _watching.get()
     if watch is None:

@@ -7,8 +7,9 @@ An event is decoded in two stages: a request's bytes to the four fields of an `E
 (gap 2), and the envelope to an event (interface sections 2.2 and 6; gaps 2 to 6 and 17). The content type
 names the body format; if the body can't be in that format, the body's beginning decides. Invalid UTF-8 passes
 as lone surrogates, and the reader of each field decides: in a user's text each broken character is replaced,
-since the rest is still useful; a broken identifier is refused. An envelope becomes an event of its type. An
-envelope that can't be decoded so becomes an `UnknownEvent` with the reason, for a person to inspect.
+since the rest is still useful; a broken identifier is refused. An envelope of a known type with readable data
+becomes an event of the type. Any other envelope becomes an `UnknownEvent`, with the reason if the type is
+known, for a person to inspect.
 
 Content is decoded in `content`. Requests are decoded by the platform's emulator.
 """

@@ -121,6 +121,6 @@ def _is_form(instance: object, attribute: attrs.Attribute[Any], value: object) -
 @final
 @guarded
 class Form:
-    """A form under a message: fields with unique names, and one submit button, last or not."""
+    """A form under a message: fields with unique names, and one submit button at any position."""
 
     fields: tuple[FormField, ...] = attrs.field(validator=_is_form)
