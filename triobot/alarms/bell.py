@@ -212,7 +212,7 @@ class AlarmBell:
         kinds = {*(row.kind for row in rows), *(kind for kind, _ in self._recent)}
         if kinds & STATES or len(rows) == _PAGE:
             return _LOOK
-        # Alarms about payments need no check of a state, only repetition; alarms about events are not even
+        # Without alarms about states, the next round is for the next repetition; alarms about events are not
         # repeated.
         told = [row.told or 0 for row in rows if row.kind not in EVENTS or row.last > (row.told or 0)]
         # Some minutes after the hour, so that alarms reported one after the other are next reported together.

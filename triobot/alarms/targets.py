@@ -258,7 +258,7 @@ class Courier:
         now = self._clock.now()
         recent = [row for row in self._unstored() if row.kind in STATES or now - row.last < _HOUR]
         rows: dict[What, AlarmRow] = {(row.kind, row.key): row for row in (*recent, *(stored or ()))}
-        rows.pop((UNTOLD, self.name), None)  # sent once the target works again, it would be untrue
+        rows.pop((UNTOLD, self.name), None)  # when this target can get its own alarm, the alarm is untrue
         for what, mark in list(self._marks.items()):
             if stored is None or what in rows:
                 continue

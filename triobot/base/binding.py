@@ -277,7 +277,6 @@ class RenewedCertificate:
         self._context = server_context(self._certificate, self._key)
 
     def __call__(self) -> ssl.SSLContext:
-        """Return the TLS context for a new connection."""
         found = self._look()
         if found != self._seen:
             self._seen = found

@@ -96,7 +96,7 @@ class CommandParser(argparse.ArgumentParser):
         # With actions, each action's parser parses the arguments after the action's name.
         if self._mixing or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
-        self._mixing = True  # the base class's method calls this one again
+        self._mixing = True  # the base class calls parse_known_args, too
         try:
             return super().parse_known_intermixed_args(args, namespace)
         finally:

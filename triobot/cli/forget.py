@@ -79,7 +79,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _meant(arguments: argparse.Namespace) -> tuple[ChatId, str]:
-    """Return the place from the arguments, and its description."""
     number: int | None = arguments.chat
     person: int | None = arguments.person
     room: list[str] | None = arguments.room

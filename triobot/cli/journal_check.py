@@ -376,7 +376,6 @@ async def _pages(ask: Ask, *, whole: bool) -> AsyncGenerator[Told]:
 
 
 async def _check_values(ask: Ask, *, as_json: bool) -> bool:
-    """Read every stored value of every key. Return whether all are readable."""
     keys = declared_keys()
     values = bad = 0
     for key in keys:

@@ -182,7 +182,6 @@ def _site_of(told: Told) -> int:
 
 
 def _cells(told: Told) -> tuple[str, ...]:
-    """Format a record or an effect as the table's columns."""
     at = told.get("at", told.get("intended_at"))
     value = told.get("value", "")
     if told.get("event") is not None:

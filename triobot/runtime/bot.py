@@ -403,7 +403,6 @@ class Bot(Router):
                         tell_delays(settings.grace)
 
     def _opened(self, settings: Settings, clock: WallClock) -> AbstractAsyncContextManager[Front]:
-        """Return a context manager that opens the part that accepts events."""
         from .logs import open_logs
         from .work import open_intake
 
@@ -656,7 +655,6 @@ class Bot(Router):
 
 
 def _turns(bot: Bot, front: Front) -> Callable[..., AbstractAsyncContextManager[None]]:
-    """Return a context manager that works whenever this process has the store."""
     from .standby import Standby, open_turns
 
     assert isinstance(front, Standby)

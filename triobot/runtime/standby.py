@@ -233,7 +233,6 @@ class Standby:
         return not self._stop.is_set()
 
     async def _live(self, opens: Opens, tell: Callable[[], None]) -> None:
-        """Open the store and work, until this process is to stop."""
         opening = open_intake(self.settings, self.clock, self._on_alarm, inbox=self.inbox)
         async with opening as intake:
             intake.traffic = self.traffic

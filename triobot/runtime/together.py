@@ -214,7 +214,6 @@ def _serving(
     traffic: TrafficCounters,
     tls: RenewedCertificate | None,
 ) -> Callable[..., Awaitable[object]]:
-    """Return the function that listens for the webhooks until `closing` is set."""
     ready = intakes[0].readiness if len(intakes) == 1 else partial(_all_ready, intakes)
 
     endpoints = [

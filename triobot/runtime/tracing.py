@@ -145,7 +145,6 @@ class Tracing:
             noted.append(request)
 
     def _arrived(self, noted: list[Any] | None, seq: int, place: ChatId, began: int) -> tuple[Span, Span]:
-        """Begin the spans of a request and of its event's acceptance."""
         came = began if noted is None else cast("int", noted[0])
         named = self._named(event=seq, chat=self._speaker.digest(place))
         within = self._within(self.place_of(seq))

@@ -98,7 +98,7 @@ def telling_delays() -> Generator[Callable[[float], None]]:
                 loop.run_sync_soon(partial(tell, began, told))
                 if told.wait(STILL_AFTER) or over.is_set():
                     continue
-                # Code that computes leaves the loop no turn.
+                # Code that computes without awaiting blocks the loop, which then can't run `tell`.
                 if held_up := _at_work(sys._current_frames().get(thread)):  # pyright: ignore[reportPrivateUsage]
                     told.set()
                     say(began, f"waits for {held_up}, which neither returns nor awaits")

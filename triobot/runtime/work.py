@@ -406,7 +406,6 @@ def api_of(store: Store, clock: WallClock) -> OperatorApi:
 
 
 async def _about_jobs(store: Store, clock: WallClock, asked: AboutJobs) -> Sequence[Told]:
-    """Answer an operator's request about jobs, for a store on which no bot works."""
     if asked.run is not None:
         await run_later(store, clock.now(), asked.run)
     if asked.forget is not None:
@@ -812,7 +811,6 @@ async def _has_parked(store: Store, key: str) -> bool:
 
 
 async def _watch_backlog(intake: Intake, work: Runtime, most: float) -> None:
-    """Raise an alarm when an event or a send has been waiting longer than `most` seconds."""
     while True:
         await trio.sleep(most / 4)
         ages = {"sends": work.outbox.oldest, "events": await intake.lag()}

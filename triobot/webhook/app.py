@@ -337,7 +337,6 @@ async def _refuse_websocket(
 
 
 def _hide_path(scope: HTTPScope | WebsocketScope, local: str) -> None:
-    """Replace the path in a request's scope, in place."""
     shown = local if local in (ALIVE_PATH, READY_PATH) else HIDDEN_PATH
     scope["path"] = shown
     scope["raw_path"] = shown.encode()
@@ -345,7 +344,6 @@ def _hide_path(scope: HTTPScope | WebsocketScope, local: str) -> None:
 
 
 def _is_below(scope: HTTPScope | WebsocketScope, prefix: str) -> bool:
-    """Whether the request's path is `prefix` or below it."""
     path = _local_path(scope)
     return path == prefix or path.startswith(prefix + "/")
 

@@ -52,7 +52,6 @@ async def renew_webhook_secret(store: Store, until: int) -> None:
 
 
 async def _former_secrets(store: Store) -> list[tuple[str, int]]:
-    """Return the former secrets, newest first, each with the time until which it is accepted."""
     return read_former(await store.setting(FORMER_SECRET) or "")
 
 

@@ -40,7 +40,6 @@ def answering(endpoints: Sequence[Endpoint]) -> Handler:
 
 
 async def _read_body(talk: Talk, *, most: int, seconds: float) -> Reading:
-    """Read the whole body; see `RequestExchange.read`."""
     if talk.request.complete:
         body = b"".join(talk.request.pieces)
         talk.request.pieces.clear()
