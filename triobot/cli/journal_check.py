@@ -96,8 +96,8 @@ class Finding:
         parting: recorded line, present line, and code to accept the change; None if no lines differ.
         reworded: pairs of lines that differ only in their texts.
         again: whether the question would be sent again, since its buttons have changed.
-        unsited: whether some records are of a version without recorded lines; they were matched by order and
-            kind.
+        unsited: whether some records are of a version without recorded lines; they were matched by position
+            and kind.
         checked: whether the journal was replayed; if not, the conversation ends at the next start, with a
             message to its user.
         change: function, recorded call and present call, to store an accepted change.

@@ -219,8 +219,8 @@ class Bot(Router):
     def on_error(self, hook: OnError, /) -> OnError:
         """Declare a hook for exceptions that the bot's own code raised and didn't handle.
 
-        The hook is an async function of a `Failure`, called once for each failed conversation, and for each
-        filter that failed on an event, in the process of the failure. After a restart, only `on_alarm` is
+        The hook is an async function of a `Failure`. The process of the failure calls the hook once for each
+        failed conversation, and for each filter that failed on an event. After a restart, only `on_alarm` is
         called again. A call has a time limit of five seconds. The hook runs beside the bot; it may write to a
         chat by ``failure.place`` and use the bot's resources. The hook's own errors are logged. *Sensitive*:
         the exception may contain users' messages.

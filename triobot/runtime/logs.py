@@ -36,8 +36,8 @@ KEY: Final = "log_key"
 """Name of the setting with a store's key for digests."""
 
 _SHORT: Final = 5
-"""Minimal digits of a bare number to be replaced: a shorter number counts as a chat's only after the word
-"chat".
+"""Minimal digits of a bare number to be replaced: a shorter number counts as a chat's only after a word such
+as "chat".
 """
 _NAMED: Final = re.compile(r"\b(chat|person|room) (-?[0-9]+)")
 _MOST_CAUSES: Final = 10

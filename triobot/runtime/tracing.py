@@ -1,8 +1,8 @@
 """Traces by OpenTelemetry's API: from the webhook over acceptance, turn, step and send to the verification.
 
 A conversation is one trace, over all restarts of the program. The trace's id is derived from the numbers of
-the conversation and of its run, with the store's key, so that nothing has to be stored for it. An event may
-begin a conversation, whose number is then the event's number. So the event's acceptance belongs to that
+the conversation and of its run, with the store's key. So no trace id has to be stored. An event may begin a
+conversation, whose number is then the event's number. So the event's acceptance belongs to that
 conversation's trace. If another conversation's turn gets the event, the turn's span links to the acceptance.
 
 Only this module imports OpenTelemetry, and a bot without traces doesn't import this module. The program

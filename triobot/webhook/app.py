@@ -197,8 +197,8 @@ class _Passage:
                 await self._wait_for_whole()
             # A disconnect follows the body in the server's queue, and Quart has read it after two passes of
             # the scheduler. Don't check after the answer: a sender that opens a connection per request may
-            # have read the answer and disconnected by then, and its next equal event would count as a
-            # repetition.
+            # have disconnected by then, after reading the answer. The sender's next equal event would then
+            # count as a repetition.
             await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()
             self._stayed = not self._left

@@ -10,7 +10,7 @@ was not fully written. So the record must survive the process, and is made right
 
 A kill may come between an answer and its record, in either order of the two. If the record came first, the
 platform would repeat an event that counts as answered, and the event would be handled twice. As the record
-comes second, the worst case is a user who sends the same text again within a minute: the second message
+comes second, the worst case concerns a user who sends the same text again within a minute: the second message
 counts as a repetition.
 """
 

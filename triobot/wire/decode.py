@@ -3,13 +3,13 @@
 For unreadable bytes the functions raise `RemoteProtocolError`, and no other error; `decode_result` also
 raises the platform's refusals. `shape_of` describes an unreadable answer for logs.
 
-An event is decoded in two stages: a request's bytes to the four fields of an `Envelope`, in any body format
-(gap 2), and the envelope to an event (interface sections 2.2 and 6; gaps 2 to 6 and 17). The content type
-names the body format; if the body can't be in that format, the body's beginning decides. Invalid UTF-8 passes
-as lone surrogates, and the reader of each field decides: in a user's text each broken character is replaced,
-since the rest is still useful; a broken identifier is refused. An envelope of a known type with readable data
-becomes an event of the type. Any other envelope becomes an `UnknownEvent`, with the reason if the type is
-known, for a person to inspect.
+An event is decoded in two stages (interface sections 2.2 and 6; gaps 2 to 6 and 17). First, a request's bytes
+in any body format (gap 2) become the fields of an `Envelope`. Second, the envelope becomes an event. The
+content type names the body format; if the body can't be in that format, the body's beginning decides. The
+first stage passes invalid UTF-8 on as lone surrogates. In a user's text, the second stage replaces each
+broken character, since the rest is still useful. A broken identifier is refused. An envelope of a known type
+with readable data becomes an event of the type. Any other envelope becomes an `UnknownEvent`, with the reason
+if the type is known, for a person to inspect.
 
 Content is decoded in `content`. Requests are decoded by the platform's emulator.
 """

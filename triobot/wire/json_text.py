@@ -1,9 +1,9 @@
 """Strict JSON readers: an accepted value can be stored, encoded again and read by any program.
 
-Refused, always with `ValueError`: invalid JSON, NaN and infinities (also as ``1e999``), integers beyond the
-range of a double, repeated names in an object (some readers use the first value, some the last), and nesting
-deeper than a later reader's stack allows. Lone surrogates are refused, too, except by `read_mended`, which
-replaces them: users' texts must arrive.
+The readers refuse, always with `ValueError`: invalid JSON, NaN, infinities (also as ``1e999``) and integers
+beyond the range of a double. They also refuse repeated names in an object, since some readers use the first
+value and some the last, and nesting deeper than another reader's stack allows. Lone surrogates are refused,
+too, but `read_mended` replaces them, since users' texts must arrive.
 """
 
 from __future__ import annotations

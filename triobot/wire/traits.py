@@ -37,7 +37,8 @@ class Traits:
         repeat: whether an attempt that may have taken effect is repeated. ``freely``: yes, a second run has
             no further effect. ``as chosen``: the setting `OnUnknown` decides. ``never``: no.
         late: whether a late attempt is still useful; if not, there is only one attempt.
-        money: whether the operation concerns money; the ledger schedules its attempts.
+        money: whether the operation verifies or inquires a payment; the ledger then schedules further
+            attempts.
         word: short name for people; "" for the path.
     """
 
