@@ -67,12 +67,13 @@ class OperatorApi:
         begun: makes the journal of a conversation that is stored only as its event's row; None: there are
             none.
         end: ends everything in a chat, and returns after the end.
-        order: orders the end of a parked conversation, with a message to its users, or another try. The order
+        order: orders the end of a parked conversation, with a message to the users, or another try. The order
             is durable when `order` returns. False if the end was ordered before.
         broadcasts: answers requests about broadcasts.
         payments: answers requests about payments and their alarms.
         jobs: answers requests about jobs.
-        reach: sends a message to a chat, signals it, or starts a route in it; None without a running bot.
+        reach: sends a message or a signal to a chat, or starts a route in the chat; None without a running
+            bot.
     """
 
     def __init__(

@@ -135,9 +135,9 @@ class SettleParked:
         chat_id: only of this chat.
         route: only of this route.
         because: only with this text in the reason.
-        end: whether to end them; otherwise they are tried once more.
-        say: message to their users after the end; empty for none.
-        dry: whether to count them only.
+        end: whether to end the conversations; otherwise try the conversations once more.
+        say: message to the users after the end; empty for none.
+        dry: whether to count the conversations only.
     """
 
     conversation: ConversationId | None = attrs.field(default=None, validator=is_optional(_from(1)))
@@ -160,7 +160,7 @@ class OrderEnd:
 @final
 @guarded
 class ListChats:
-    """Show the chats in memory: the lines that their tasks are at, and the operations that they wait for.
+    """Show the chats in memory: for each task its line of code, and the operation that the task waits for.
 
     Attributes:
         limit: most chats in the answer, the last active ones first.
@@ -185,7 +185,7 @@ def _is_way(instance: object, attribute: object, value: object) -> None:
 @final
 @guarded
 class Reach:
-    """Send a message to a chat, signal it, or start a route in it, on behalf of another process.
+    """Send a message or a signal to a chat, or start a route in the chat, on behalf of another process.
 
     Attributes:
         way: the kind of request.
@@ -213,7 +213,9 @@ class Backup:
 @final
 @guarded
 class StreamStore:
-    """Send an image of the store, and then each committed part of its log, until the reader disconnects."""
+    """Send an image of the store, then each committed part of the store's log, until
+    the reader disconnects.
+    """
 
 
 @final
@@ -243,8 +245,8 @@ class ListAlarms:
 @final
 @guarded
 class EndAlarms:
-    """Acknowledge alarms: a person has seen the alarms, so they are sent no more. Answers with the alarms
-    still open.
+    """Acknowledge alarms: a person has seen the alarms, and none of the alarms is sent again. Answers with
+    the alarms still open.
 
     Attributes:
         kind: only of this kind.

@@ -1,4 +1,5 @@
-"""Serves the operator API: HTTP/1.1 on a Unix socket; on systems without them, on loopback with a key.
+"""Serves the operator API: HTTP/1.1 on a Unix socket; on systems without Unix sockets, on loopback with a
+key.
 
 The socket's mode admits its owner only, and the kernel names each connection's user: only the bot's own user
 and root are answered. At most eight connections are open at once. A connection is closed after ten seconds
@@ -132,7 +133,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def bind_beside(path: Path) -> trio.socket.SocketType:
-    """Listen on a socket beside the store that only its owner may use; a socket left over is replaced.
+    """Listen on a socket beside the store, for the socket's owner only; a socket left over is replaced.
 
     Raises:
         OSError: the socket can't be made, or the path has another file.

@@ -1,9 +1,9 @@
 """Records of a journal for people: redacted, or in words. Pure.
 
 A bug report needs the order of a journal's records, but not users' messages, addresses or payment data. So a
-redacted line keeps its structure: names of fields and classes, the operation, its kind, its time. Every other
+redacted line keeps its structure: names of fields and classes, the operation, the kind, the time. Every other
 text becomes its length, and every other number 0. A fingerprint is replaced, too, since a short answer could
-be guessed from it.
+be guessed from the fingerprint.
 
 A text is parsed as JSON only where the record's format says that the runtime wrote a value there: a user may
 type text that looks like JSON.
@@ -84,7 +84,7 @@ def redacted_text(text: str) -> str:
 
 
 def outlined(text: str) -> Told:
-    """Return a record's name (``what``), its time (``at``), and its operation; without content."""
+    """Return a record's name (``what``), time (``at``) and operation; without content."""
     # Redact first: then no name or number comes from a user.
     found = read_record(redacted_text(text))
     if found is None:
@@ -233,7 +233,7 @@ def worded(told: Told) -> Told:
 
 
 def record_in_words(text: str) -> dict[str, object]:
-    """Return a record's name (``what``), its time (``at``), and its readable fields."""
+    """Return a record's name (``what``), time (``at``) and readable fields."""
     found = read_record(text)
     if found is None:
         return {"what": "?"}

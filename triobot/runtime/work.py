@@ -342,7 +342,7 @@ class Intake:
         return await answer(broadcasts, cast("Mapping[str, JsonValue]", question))
 
     async def reach(self, asked: Reach) -> Told:
-        """Send a message to a chat, signal it, or start a route in it, on behalf of another process.
+        """Send a message or a signal to a chat, or start a route in the chat, on behalf of another process.
 
         Raises:
             ConflictError: the bot has not begun its work, or the platform didn't accept the message.
