@@ -87,8 +87,7 @@ def _way_to(path: Path) -> Generator[httpx.AsyncClient | None]:
 
 
 async def _hear_that_it_lives(path: Path, client: httpx.AsyncClient) -> None:
-    """Check that the bot answers ``GET /``, an answer without any use of the store. The request itself may
-    take any time.
+    """Check that the bot answers ``GET /``; the answer needs no store. The request itself may take any time.
 
     Raises:
         SilentBotError: there is no answer within the time limit.

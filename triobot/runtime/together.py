@@ -72,7 +72,7 @@ def run_together(
     bots: Sequence[tuple[Servable, Settings]], *, server: Server = "triobot", ends: bool = False
 ) -> None:
     """Run bots in one process until SIGINT, SIGTERM or SIGHUP. A second signal stops at once; a third ends
-    the process, even if code blocks it.
+    the process, even if code blocks the loop.
 
     Args:
         ends: whether the process ends after this call.
