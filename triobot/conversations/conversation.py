@@ -1,8 +1,9 @@
-"""One run of a route's coroutine: its journal, its one door, its end.
+"""A conversation: one run of a route's coroutine, with its journal and its end.
 
-Every wait and every effect of an author's code is an operation of its run (`triobot.engine`): it gets a
-structural id there, is recorded there, and is given back from there after a restart. What is here is what the
-chat adds: which events a wait takes, whose press is to be answered, what the user hears at the end.
+Each wait and each effect of an author's code is an operation of the conversation's run (`triobot.engine`).
+The run gives the operation a structural id, records its outcome, and returns the recorded outcome on replay.
+`Conversation` adds the chat's part: the waits' events, the answers to button presses, and the user's message
+at the end.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ T = TypeVar("T")
 Body: TypeAlias = Callable[[Id], Awaitable[T]]
 
 HELD: Final = 5000
-"""Milliseconds that a deadline waits for an operation that holds it."""
+"""Milliseconds that a deadline which has passed still waits for a running effect with `holds`."""
 _OF_PLATFORM: Final = frozenset(
     kind.value for kind in (OperationKind.SEND, OperationKind.ANSWER, OperationKind.CHARGE)
 )
@@ -70,30 +71,37 @@ class Conversation:
     """A live conversation, interrupt or aside of one chat.
 
     Attributes:
-        waits: what its branches would take now.
-        watches: the open blocks that an event may end.
-        ending: None while it runs, and when the program stops: then it hasn't ended.
-        refused: the platform refused something of its own chat: the user may have left.
-        owner: whose it is; None when it is the chat's.
-        evicted: it has left memory, or is about to, and isn't over.
-        key: with which code started it; of a room its own, None for the only one of its kind.
-        giving: what it gives; None unless it is the aside for a payment, and has begun.
-        awaited: its charges that are paid, and wait for the asides that give what was bought; each is told
-            by this what became of that.
-        value: what it was started with, as its code sees it.
-        given: the same, as it is recorded.
-        successor: what goes on in its place.
-        beside: it has the place of an aside.
-        at: when its event arrived.
-        settled: after a revival, until what was recorded has been replayed: set then, or once it is over.
-        stored: what it was revived from.
-        begin: how it comes to be, until it runs.
-        dry: it is a run that only looks at its journal.
-        writer: keeps its records; None before it is made, and once it is over.
-        stuck: it can't be revived with this code, and waits for other code or an interrupt.
-        stuck_at: the author's line where that was found, or "?".
-        changed: compares its journal with other code than its own, until it lives.
-        copies: what its code has read of what the chat keeps, and may change.
+        waits: the branches' open waits.
+        watches: open blocks that an event may end.
+        ending: how the conversation ended; None while it runs, and after a stop of the program.
+        refused: whether the platform refused an operation in the conversation's own chat, as when the user
+            has left.
+        owner: the sender that the conversation belongs to; None for the chat's own.
+        evicted: whether the conversation has left memory or is about to; an evicted conversation hasn't
+            ended.
+        key: the key with which code started the route; for a room, the room's key; None without one.
+        giving: delivery of a payment's goods; None unless the conversation is the aside for a payment and has
+            begun.
+        awaited: paid charges that wait until an aside has delivered the goods. The callback of a charge is
+            called with the result.
+        behind: what the asides for this conversation's payments did, by action; used to detect a second
+            delivery.
+        value: the start's value, as the author's code sees it.
+        given: the start's value, as recorded.
+        successor: the conversation that takes this one's place after `continue_as`.
+        beside: whether the conversation runs as an aside, beside the live conversation.
+        at: arrival time of the conversation's event, in wall milliseconds.
+        settled: set when a revived conversation has replayed its journal, or has ended; None in a new
+            conversation, and after the replay.
+        stored: the row and journal of a revived conversation; None for a new one.
+        begin: how the conversation begins (`beginnings`); reset once the run is made.
+        dry: parameters of a dry run; None in a normal run.
+        writer: writer of the journal; None before the run is made, and after the end.
+        stuck: whether the conversation is parked: it can't go on, and waits for other code or an interrupt.
+        stuck_at: the author's line at which code and journal differ, or "?".
+        changed: comparison of the journal with changed code; None if the code is the same, and after the
+            replay.
+        copies: mutable values that the code has read from the chat's data.
     """
 
     __slots__ = (
@@ -199,19 +207,23 @@ class Conversation:
 
     @property
     def id(self) -> str:
-        """Return what is the same for this run after a crash, too: the chat, and the row that started it."""
+        """Id of the run, the same after a restart.
+
+        The id consists of the chat, the row of the starting event and, from the second run on, the run's
+        number.
+        """
         run = f"/r{self.run_number}" if self.run_number > 1 else ""
         return f"{self.life.chat_id}/{self.seq}{run}"
 
     @property
     def told_place(self) -> str:
-        """Return what its chat or room is called in errors and logs."""
+        """Name of the conversation's chat or room in errors and logs."""
         return told(self.life.chat_id, room_of(self.event))
 
-    # --- life and death
+    # --- start and end
 
     def make_run(self) -> Run:
-        """Make the run, over what is stored or from the first line."""
+        """Return the run. The first call makes it from the stored journal, or with a new first record."""
         if self._run is not None:
             return self._run
         match self.begin:
@@ -231,21 +243,29 @@ class Conversation:
                 run.catching_up = self.life.loading
             case Dry(stored, host):
                 run = Run(host, stored.records, CODEC, dry=True)
-        self._run, self.begin = run, FRESH  # what it was made of may be long
+        self._run, self.begin = run, FRESH  # frees the stored journal
         return run
 
     def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int | None:
-        """Let this write that it has begun, together with whatever else; None, and nothing, if it can't."""
+        """Store the first record in one unit with other writes.
+
+        Args:
+            write: adds the first record's writes, together with the caller's, to the commit queue.
+
+        Returns:
+            The unit's number; None if the conversation isn't durable, so that nothing was stored.
+        """
         self.make_run()
         assert self.writer is not None
         return self.writer.begin_within(write) if self.writer.durable else None
 
     def go_over(self, chat: object, scope: trio.CancelScope | None = None) -> Coroutine[Any, Any, End]:
-        """Return what runs the coroutine over its journal, and on from there unless it is a dry run.
+        """Return the coroutine that replays the journal and then runs on; a dry run ends with the journal.
 
-        Call `went_over` once that has come to its end.
+        Call `went_over` when the coroutine has ended.
 
         Args:
+            chat: the handle that the author's function gets.
             scope: see `Run.run_within`; by default the run makes one.
         """
         run = self._run or self.make_run()
@@ -253,20 +273,24 @@ class Conversation:
             self.take_press(self.event)
         if self.ending is not None and (self.stored is None or self.stored.interrupted_by is None):
             run.interrupt(*self._ended_by, self.ending.value)
-        # The chat is an argument: the run does not read from the first record what it was started with.
+        # The chat is passed as an argument, so that the run doesn't decode the start's arguments from the
+        # first record.
         if scope is None:
             return run.run(self._begun, chat)
         return run.run_within(scope, self._begun, chat)
 
     def went_over(self) -> None:
-        """Note that the coroutine runs no more."""
+        """Report values that the code has read from the chat's data and changed without assigning them."""
         copies, self.copies = self.copies, ()
         for copy in copies:
             if self.services.notice is not None and is_changed(copy):
                 self.services.notice(Unassigned(copy))
 
     def came_to(self, end: End) -> Exception | None:
-        """Note how the run ended; return the author's error, if there is one."""
+        """Set `ending` from the run's end, or park a stuck conversation.
+
+        Return the author's error, if any.
+        """
         match end:
             case Returned():
                 self.ending = self.ending or Ending.NORMAL
@@ -286,12 +310,15 @@ class Conversation:
         return None
 
     def is_done(self) -> None:
-        """Drop what leads back here, as it would all wait for the garbage collector."""
+        """Drop references that form cycles, so that no garbage collection is needed to free the memory."""
         if not self.stuck:
             self.writer = self._run = self.giving = None
 
     def park(self, because: str) -> None:
-        """Keep the place without a task; or end, if that was asked: an interrupt waits for no other code."""
+        """Park the conversation: it stays in its chat, without a task.
+
+        If it was being ended already, it ends now instead: an interrupt doesn't wait for other code.
+        """
         self.stuck = True
         if (ending := self.ending) is None:
             self.life.calls.park(self, because)
@@ -300,7 +327,7 @@ class Conversation:
             self.end(ending)
 
     def concluded(self, error: BaseException | None) -> None:
-        """Settle what it gives for in the transaction in which it ends."""
+        """Record with the end how the payment is settled, and the user's message after a failure."""
         if (giving := self.giving) is not None:
             if not self.route.hooks:
                 giving.handled(error, self.run.felt)
@@ -310,20 +337,21 @@ class Conversation:
                 self.also("ends", ends)
         if self.dead or self.run.interrupted or self.ending is not None:
             return
-        # What the user hears of a failure goes with the end: a kill in between takes nothing from it.
+        # The message is stored with the end: a crash between the two can't lose it.
         if words := self.verdict(error)[1] if isinstance(error, Exception) else "":
             self.also("words", self.shared.tidying.owe_words(self.life.chat_id, self.seq, words))
 
     def verdict(self, failure: Exception) -> tuple[str, str]:
-        """Return as what a failure counts, and what the user hears of it; empty for nothing."""
+        """Return the name under which a failure is counted, and the user's message; "" means no message."""
         errors = list(leaves(failure))
-        # Refused in its own chat: somebody else who has left is no reason to say nothing here.
+        # The user is taken to be gone only if every error is a refusal and this chat was refused. A refusal
+        # from another chat alone is a normal failure.
         refused = self.refused and all(isinstance(error, ForbiddenError) for error in errors)
         if self.ending is Ending.LEFT or refused:
             return GONE, ""
         what, words = verdict(errors, self.texts)
         if (giving := self.giving) is not None and giving.owes and what in (CRASHED, HANDED_OVER):
-            # There is nothing to start again: it has been given, or is given again.
+            # The user need not start again: the goods were given, or the aside runs once more.
             words = self.texts.handed_over if giving.alone else ""
         return what, words if is_chat(self.life.chat_id) else ""
 
@@ -340,10 +368,13 @@ class Conversation:
         return begin(self.route, chat, self.args)
 
     def end(self, ending: Ending, at: int | None = None, by: int | None = None) -> None:
-        """Cancel the coroutine: an interrupt took over, or the user left.
+        """Cancel the coroutine, for example for an interrupt; a parked conversation ends at once.
+
+        A second call changes nothing, but that `Ending.LEFT` replaces another ending.
 
         Args:
-            by: the row of the interrupt, which begins once this has ended.
+            at: time of the cause in wall milliseconds; by default now.
+            by: row of the interrupt, which begins after this conversation's end.
         """
         if self.ending is None:
             self.ending = ending
@@ -353,7 +384,7 @@ class Conversation:
                 self.life.parked_no_more(self)
                 self.life.ended(self)
                 return
-            # Before it has begun: what came after this is not for it.
+            # `go_over` uses this if the run hasn't begun: later events are not for this conversation.
             self._ended_by = self.services.clock.now() if at is None else at, by
             if self._run is not None and not self.dead:
                 self.stirred()
@@ -362,10 +393,11 @@ class Conversation:
             self.ending = ending
 
     def evict(self) -> None:
-        """Leave memory. The conversation isn't over."""
+        """Remove the conversation from memory without ending it."""
         self.evicted = True
         if self.writer is not None:
-            # The row stands for it after a start, but not in this run.
+            # After a restart the event's row stands for the conversation. To revive it in this process, its
+            # own row and journal must be stored.
             self.writer.flush(begin=self.writer.in_row and not self.work.cut)
         if self._run is not None:
             self._run.evict()
@@ -378,42 +410,48 @@ class Conversation:
 
     @property
     def at_rest(self) -> bool:
-        """Whether it waits, and can be brought back as it is stored."""
+        """Whether the conversation waits, and could be revived from the store as it is."""
         return not self.stuck and self.quiescent and self.route.durable
 
     def give(self, taker: Wait | Watch, answer: Answer) -> None:
-        """Close one of its waits, or end a block, with this; the run takes the event once the wait rests."""
+        """Give an answer to a wait or block of the conversation.
+
+        Once the wait rests, the run takes the event.
+        """
         taker.give(answer)
         self.bring(answer.delivery)
 
     def bring(self, delivery: Delivery) -> None:
-        """Give an event to the run: one of its waits or blocks is to take it."""
+        """Deliver an event to the run, where one of the waits or blocks takes it."""
         if (run := self._run) is None or run.over or run.dying:
-            return  # a payment's news, or the event waits in the inbox
+            return  # payments need no delivery; other events stay in the inbox
         self.stirred()
         if self.services.tracing is not None:
             self.services.tracing.brought(self, delivery.seq)
         run.deliver(delivery.seq, delivery.at, delivery)
 
     def may_want(self, event: Press[object] | Submission) -> bool:
-        """Return whether it can't go on, and may wait for this press or form all the same."""
+        """Return whether the conversation is parked and may still be waiting for this press or form."""
         if not self.stuck:
             return False
         lived = self._run is not None and self._run.live
         return self.stored is None or lived or self.stored.may_want(event)
 
     def tick(self) -> None:
-        """Look at the clock again."""
+        """Make the run check its deadlines; does nothing while the chat is loading."""
         if (run := self._run) is None or self.dead:
             return
         if run.catching_up and self.life.loading:
-            return  # it is ticked as soon as it has heard of all that came before
+            return  # ticked when the loading is done
         run.catching_up = False
         self.stirred()
         run.tick()
 
     def shift(self, by: int) -> None:
-        """Move deadlines that were asked for as lengths of time: the clock was set. It is ticked soon."""
+        """Add `by` milliseconds to the deadlines that were set as durations, after the clock was set.
+
+        Call `tick` soon after.
+        """
         takers: list[Wait | Watch] = [*self.waits, *self.watches]
         for taker in takers:
             taker.since += by
@@ -421,30 +459,30 @@ class Conversation:
             self._run.shift(by)
 
     def lives_on(self) -> None:
-        """Note that something new happens, or that it rests: what was recorded has been replayed."""
+        """End the replay if all records were replayed: set `settled` and call the `when_live` callbacks."""
         if (settled := self.settled) is None or (run := self._run) is None or run.cursor < run.many:
             return
         self.settled = None
         settled.set()
-        if self.stored is not None:  # it has been read, and may be long
+        if self.stored is not None:  # frees the records
             self.stored = attrs.evolve(self.stored, records=())
         works, self._when_live = self._when_live, ()
         for work in works:
             work()
 
     def when_live(self, work: Callable[[], None]) -> None:
-        """Do this once what was recorded has been replayed."""
+        """Call `work` when the journal has been replayed."""
         self._when_live = [*self._when_live, work]
 
     def stirred(self, *, busy: bool = True) -> None:
-        """Count it as at work, or not."""
+        """Count the conversation as busy, or as not busy, in the workload; repeated calls count once."""
         if busy is not self._busy:
             self._busy = busy
             self.work.working(1 if busy else -1)
 
     @property
     def waits_for_platform(self) -> bool:
-        """Whether it waits, or would if the platform had answered."""
+        """Whether the conversation waits, or is busy with nothing but requests to the platform."""
         run = self._run
         if not self._busy or run is None:
             return not self._busy
@@ -453,21 +491,24 @@ class Conversation:
 
     @property
     def kind(self) -> RunKind:
-        """Return as what it is stored: by its place, but for a job's run."""
+        """Kind in the stored row: `aside` for a conversation beside the live one, else the route's kind.
+
+        A job's run always has the route's kind.
+        """
         return "aside" if self.beside and self.route.job is None else self.route.kind.value
 
     @property
     def goes_on(self) -> bool:
-        """Whether its end is the beginning of its successor, which nothing has ended before."""
+        """Whether `continue_as` ends the conversation, so that its successor takes over."""
         return self.successor is not None and self.ending in (None, Ending.CONTINUED)
 
     def heir(self, start: Start, delivery: Delivery) -> Conversation:
-        """Return the interrupt that has ended this conversation, and takes its place."""
+        """Return the conversation of the interrupt that has ended this one."""
         start = attrs.evolve(start, interrupted=self.route.name)
         return Conversation(self.life, start, delivery, self.owner)
 
     def next_run(self) -> Conversation:
-        """Return what goes on in the place of this conversation; its beginning is written."""
+        """Return the successor's conversation; its first record has been written."""
         successor, writer = self.successor, self.writer
         assert successor is not None
         assert writer is not None
@@ -475,20 +516,20 @@ class Conversation:
         return Conversation(self.life, successor.start, successor.delivery, self.owner, begin)
 
     def end_with(self) -> Sequence[Write]:
-        """Return what ends it in the store."""
+        """Return the writes that end the conversation in the store."""
         if self.writer is None and self.stored is not None:
             row = self.stored.row
             return [EndConversation(row.lease, row.id, self.services.clock.now())]
         return [] if self.writer is None else self.writer.end_with()
 
-    # --- the one door
+    # --- entering operations
 
     @property
     def run(self) -> Run:
-        """Its operations.
+        """The conversation's run, through which all operations go.
 
         Raises:
-            ConversationEndedError: there is no run yet, or no more.
+            ConversationEndedError: the run isn't made yet, or the conversation is over.
         """
         if self._run is None:
             raise ConversationEndedError(f"this conversation is over ({calling_line()})")
@@ -496,36 +537,40 @@ class Conversation:
 
     @property
     def begun(self) -> bool:
-        """Whether it has its run."""
+        """Whether the run has been made."""
         return self._run is not None
 
     @property
     def dead(self) -> bool:
-        """Whether nothing that it does counts any more: it is over, or dies."""
+        """Whether the run can't do anything any more: it isn't made, has ended, or is being evicted."""
         return self._run is None or self._run.over or self._run.dying
 
     @property
     def replaying(self) -> bool:
-        """Whether what runs now ran before, and what it did beside its operations has been done."""
+        """Whether the code that runs now is replayed: its side effects beside operations are done already."""
         run = self._run
         return run is not None and (run.dry or run.cursor < run.many)
 
     def also(self, key: str, writes: Sequence[Write]) -> bool:
-        """Have these written together with a record, once; return False if they were, as on replay."""
+        """Store `writes` with a record, once for each `key` of a turn.
+
+        Returns:
+            False if the writes are stored already, as on replay.
+        """
         return bool(writes) and self.run.also(key, writes)
 
     async def done(self, own: Id, kind: OperationKind) -> Sequence[Write]:
-        """Return what says that an operation has done its work, for the transaction that does it."""
+        """Return the writes that record an operation as done, for the transaction that does its work."""
         if self.writer is None or self.dead:
             return ()
         return await self.writer.with_result(own, kind.value, True)
 
     def enter(self, kind: OperationKind) -> Id:
-        """An operation is about to begin; gives the id that it will have.
+        """Check that the current task may begin an operation, and return the operation's id.
 
         Raises:
             ConversationEndedError: the conversation is over.
-            ForeignTaskError: the task is none of this conversation's, or runs a step.
+            ForeignTaskError: the task doesn't belong to this conversation, or runs a step.
         """
         id = self.check_task()
         if (notice := self.services.notice) is not None and not self.replaying:
@@ -540,7 +585,7 @@ class Conversation:
         return id
 
     def check_task(self) -> Id:
-        """Return the id of the current task's next operation; refuse tasks that have none."""
+        """Return the id of the current task's next operation. Raises: as `enter`."""
         try:
             if self._run is not None:
                 return self._run.upcoming()
@@ -558,10 +603,10 @@ class Conversation:
         raise ConversationEndedError(f"{calling_line()}: this conversation is over")
 
     def kept(self, key: str) -> str | None:
-        """Return what the chat keeps under a key, as text; each read is recorded once a turn.
+        """Return the stored text of a key in the chat's data. The first read of each turn is recorded.
 
         Raises:
-            ConfigError: no key was declared before the conversation began.
+            ConfigError: the program's first `Key` was declared after the conversation had begun.
         """
         self._check_declared()
         return cast("str | None", self.run.read(key))
@@ -572,7 +617,7 @@ class Conversation:
             raise ConfigError("a Key was declared too late: declare it at the top of its module")
 
     def keep(self, key: str, value: str | None) -> None:
-        """Keep a value for the chat, or with None nothing; it is durable with the turn. Raises: as `kept`."""
+        """Set or, with None, delete a key of the chat's data; durable with the turn. Raises: as `kept`."""
         self._check_declared()
         self.copies = [copy for copy in self.copies if copy.key != key]
         if value is None:
@@ -581,11 +626,11 @@ class Conversation:
             self.run.write(key, value)
 
     def gives(self, what: str, args: Sequence[object] = ()) -> None:
-        """Note that something is done that may be what was paid for.
+        """Record an action that may deliver what was paid for; used to detect missing and double deliveries.
 
         Args:
-            what: in words that are the same each time; empty if it can't be told from another.
-            args: with which it is done.
+            what: a description that is the same each time; "" if the action can't be told from others.
+            args: the action's arguments.
         """
         if self.giving is not None:
             self.giving.gives(what, args)
@@ -594,7 +639,7 @@ class Conversation:
 
     @property
     def texts(self) -> Texts:
-        """The runtime's own words, as this chat is to hear them."""
+        """The runtime's own messages, as chosen for this chat."""
         texts, kept = self.services.texts, self.life.kept
         if isinstance(texts, Texts):
             return texts
@@ -603,7 +648,7 @@ class Conversation:
     # --- operations
 
     def touch(self, message_id: MessageId) -> None:
-        """Drop what a message needs of tidying: it is about to show something else."""
+        """Cancel pending cleanup of a message: the next operation shows something else in it."""
         self.shared.tidying.touch(
             self.life.chat_id, message_id, lambda: self.run.is_recorded(self.check_task())
         )
@@ -616,10 +661,16 @@ class Conversation:
         on_unknown: OnUnknown = OnUnknown.RESEND,
         unless: Callable[[], Awaitable[bool]] | None = None,
     ) -> T:
-        """Perform an operation in the chat's order, `unless` this finds it needless."""
+        """Perform a platform operation in the chat's order.
+
+        Args:
+            unless: called just before the operation is sent; if it returns True, nothing is sent, and the
+                result is None.
+        """
         own = self.enter(OperationKind.SEND)
         if self.giving is not None and not isinstance(getattr(operation, "content", ""), str):
-            self.gives("")  # a file may be what was bought
+            # A file may be the paid goods.
+            self.gives("")
         if self.dry is not None:
             self.dry.look.sends(own, operation)
         if self.changed is not None:
@@ -647,44 +698,47 @@ class Conversation:
                 in_doubt=lost_in_flight(operation) if on_unknown is OnUnknown.RAISE else None,
                 beneath=2,
             )
-        except ForbiddenError:  # of the platform, or of a record from before a restart
+        except ForbiddenError:  # from the platform, or from a replayed record
             self.refused = self.refused or chat_id == self.life.chat_id
             raise
         return sent
 
     def typing(self) -> AbstractContextManager[None]:
-        """Show typing while the block runs; no checkpoint, since a replay, which shows nothing, has none."""
+        """Show the typing indicator while the block runs.
+
+        The block has no checkpoint, since a replay shows nothing and has none.
+        """
         self.enter(OperationKind.TYPING)
         return nullcontext() if self.replaying else self.services.outbox.typing(self.life.chat_id)
 
     @contextmanager
     def reading(self) -> Generator[None]:
-        """Go no further than what this program can read: the conversation is parked, as it is."""
+        """Park the conversation if the block meets a record that this program can't read."""
         try:
             yield
         except UnreadableRecordError as error:
-            # One that isn't meant to last is better off with its end.
+            # A conversation that isn't durable fails instead.
             if self.route.durable:
                 self.give_up(error.what)
             raise
 
     def give_up(self, what: str) -> None:
-        """Go no further, and be stuck here because of this."""
+        """Stop the run here as stuck, with `what` as the reason."""
         run = self.run
         run.get_stuck(run.main.turn, what, run.tasks.get(""))
 
     def take_press(self, press: Press[object]) -> None:
-        """Note that this conversation took a press: the author may answer it until the next operation."""
+        """Remember a press: until the next operation, the author's code may answer it."""
         self._press = press
         if not self.replaying:
             self.services.outbox.press_taken(press)
 
     async def answer(self, text: str, *, alert: bool) -> bool:
-        """Answer the newest press."""
+        """Answer the newest press. Return False if there is no press to answer."""
         own = self.enter(OperationKind.ANSWER)
         press, self._press = self._press, None
         if self.dry is not None and press is not None:
-            with suppress(LocalProtocolError):  # the record of the answer says that
+            with suppress(LocalProtocolError):  # recording the answer raises it, too
                 self.dry.look.sends(own, AnswerCallback(press.chat_id, press.callback_id, text, alert))
 
         async def body() -> bool:
@@ -698,12 +752,17 @@ class Conversation:
     def effect(
         self, kind: OperationKind, body: Body[T], *, holds: bool = False, inside: bool = False
     ) -> Awaitable[T]:
-        """Do this at least once, and never again once its outcome is recorded; it gets its own id.
+        """Run `body` at least once, and not again once its outcome is recorded. Await the result at once.
 
-        To be awaited at once.
+        Args:
+            body: gets the operation's id.
+            holds: make deadlines around the effect wait for it, up to `HELD` milliseconds.
+            inside: `body` changes nothing but the store, so it need not wait until earlier records are
+                durable.
         """
         own = self.enter(kind)
-        # What the store alone sees must not outlive an event that is taken back, either.
+        # An event taken before it was stored may be taken back. Then `body`'s writes must not survive, so
+        # `body` waits until that is decided.
         inside = inside and (self.writer is None or self.writer.ahead is None)
         hold = HELD if holds else 0
         return self.run.effect(kind.value, lambda: body(own), holds=hold, inside=inside)

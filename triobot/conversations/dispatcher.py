@@ -1,11 +1,12 @@
-"""The dispatcher: takes accepted events to their chats, in order, and knows when it is behind.
+"""The dispatcher: it brings accepted events to their chats, in order.
 
-One cursor runs over the inbox. While the memory channel keeps up, events come through it; once it was full,
-everything comes from the inbox until that has been read to its end. A chat whose mailbox is full is behind
-in the same way, by itself, up to where the cursor is, and delays nobody else.
+One cursor moves over the inbox. Normally, events come through a memory channel. Once the channel was full,
+the dispatcher is *behind*: it reads all events from the inbox until the inbox has no more. In the same way, a
+chat with a full mailbox is behind by itself, up to the dispatcher's cursor, and delays no other chat.
 
-A row says whether its chat has conversations as of when it was read. That counts only for chats that are not
-in memory; so it is wrong only for a chat that has left memory since: such a row is *outdated*.
+Each row says whether its chat had conversations when the row was read. The dispatcher uses this answer only
+for chats that are not in memory. The answer is wrong only if the chat has left memory since then: such a row
+is *outdated*.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ from .workload import holds
 
 CHANNEL: Final = 1024
 KEPT: Final = 10_000
-"""Chats in memory; above it, those in which nothing happens go to the store."""
+"""Chats in memory; above this number, waiting chats are evicted."""
 LOOKED_AT: Final = 32
 BUSY: Final = 10_000
-"""Conversations that may be working at once; above it, events wait in the inbox."""
+"""Conversations that may be busy at once; above this number, events wait in the inbox."""
 
 
 @final
@@ -61,9 +62,9 @@ class Dispatcher:
     """Runs the conversations of all chats.
 
     Attributes:
-        lives: the chats in memory, the one that got an event last is the last.
-        has_begun: returns whether a conversation has begun with a row in this run: such a row is not routed.
-            It gets the number of the newest row of earlier runs, too.
+        lives: the chats in memory; the chat with the newest event is the last.
+        has_begun: returns whether a row has begun a conversation in this process, so that it isn't routed.
+            The second argument is the newest row of earlier processes.
     """
 
     def __init__(self, services: Services, table: Table, *, username: str | None = None) -> None:
@@ -78,19 +79,20 @@ class Dispatcher:
         self._running: set[Conversation] = set()
         self._fewer_running = trio.lowlevel.ParkingLot()
         self._held_up_at: int | None = None
-        # The newest row that was read, and the newest of those that know too little: a chat has left memory.
+        # The newest row that was read, and the newest row that is outdated.
         self._read = self._outdated = 0
         self._evictions = self._evicted_at = 0
         self._waking = Waking(services, self.commits, shared.timers, self.recall)
         self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event] | None](CHANNEL)
-        # Others put events in, too, so all are read from the inbox; and how often there were any.
+        # Whether other processes add events, so that all events are read from the inbox; and how often that
+        # was announced.
         self._shares_inbox = services.store.news is not None
         self._news = 0
-        # Behind from the start: what the last process left in the inbox comes first.
+        # Behind from the start: the last process may have left events in the inbox.
         self._behind = True
         self._cursor = self._sent = self._newest = 0
         self._scope = trio.CancelScope(shield=True)
-        # Rows beyond the cursor that have been routed: what code has said of its own chat.
+        # Rows beyond the cursor that have been routed: calls of a chat's own code.
         self._hurried: set[int] = set()
         self.jobs: JobClock | None = None
         self._catching_up = CatchingUp(shared, self.known, self.until_not_too_busy)
@@ -110,7 +112,7 @@ class Dispatcher:
     def offer(self, row: InboxRow, event: Event) -> None:
         """Take an accepted event, in the order of acceptance; never waits.
 
-        When the channel is full the event stays in the inbox only, and is read from there.
+        If the channel is full, the event is read from the inbox later.
         """
         if self.work.stopping:
             return
@@ -131,18 +133,18 @@ class Dispatcher:
         self._newest = max(self._newest, row.seq)
 
     def look_in_inbox(self) -> None:
-        """Read the inbox soon: another process may have put events in. Never waits."""
+        """Have the inbox read soon, as another process may have added events; never waits."""
         self._news += 1
         if not self._behind:
             self._behind = True
-            with suppress(trio.WouldBlock):  # whoever receives is awake, and looks
+            with suppress(trio.WouldBlock):  # the receiver isn't asleep then
                 self._sender.send_nowait(None)
 
     def hurry(self, row: InboxRow) -> None:
-        """Route a call of a chat's own code at once, if it ends what runs there: the caller, perhaps.
+        """Route a call of a chat's own code at once, if it ends what runs there, perhaps the caller.
 
-        Else that would go on behind its own end, as far as it comes until the row is routed; and all the
-        way to where it waits if the program stops meanwhile, since that routes no more.
+        Without this, the caller's code would run on after its own end, until the row is routed. If the
+        program stops first, the row isn't routed at all, and the code would run on to its next wait.
         """
         life, event = self.lives.get(row.chat_id), self.known(stored_event(row))
         if row.seq <= self._cursor or life is None or life.loading or event is None:
@@ -157,9 +159,9 @@ class Dispatcher:
                 life.mailbox.passed -= {row.seq}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run until cancelled. What is not consumed then is in the inbox, and is routed again.
+        """Run until cancelled. Events that aren't consumed then stay in the inbox, and are routed again.
 
-        Cancellation: *atomic*: no event is lost; what had been handled is flushed, with a deadline.
+        Cancellation: *atomic*: no event is lost; the writes of handled events are flushed, with a deadline.
         """
         with self.services.clock.telling(self._jumped):
             try:
@@ -175,7 +177,8 @@ class Dispatcher:
         async with trio.open_nursery() as guard:
             guard.start_soon(self._cut_when_cancelled)
             try:
-                # Shielded from the caller only: the guard cancels it, once everybody can know why.
+                # Shielded from the caller's cancellation: the guard cancels this scope after it has evicted
+                # all conversations.
                 with self._scope:
                     async with trio.open_nursery() as nursery:
                         self.work.nursery = nursery
@@ -207,13 +210,13 @@ class Dispatcher:
             guard.cancel_scope.cancel()
 
     async def _begin_code(self) -> None:
-        """Have the store keep the code that runs now, if other code ran before."""
+        """Store the running code's modules, if the last process ran other code."""
         code, store = self.services.code, self.services.store
         if code is not None and (new := await code.begin(store, self.services.clock.now())) is not None:
             self.commits.add([new])
 
     async def _cut_when_cancelled(self) -> None:
-        """Tell a stop from the end of a conversation before any coroutine feels it."""
+        """Evict all conversations before any coroutine is cancelled: a stop must not look like their end."""
         try:
             await trio.sleep_forever()
         finally:
@@ -221,7 +224,7 @@ class Dispatcher:
             self._scope.cancel()
 
     async def _or_cut(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do what no conversation can live without: if it fails, the program stops, and they know it."""
+        """Run a task that every conversation needs. If it fails, evict all conversations, and re-raise."""
         try:
             await work()
         except BaseException:
@@ -234,7 +237,7 @@ class Dispatcher:
             conversation.evict()
 
     async def _from_channel(self) -> None:
-        """Route what comes through the channel, until it is empty and more is in the inbox only."""
+        """Route events from the channel until it is empty and the dispatcher is behind."""
         while True:
             try:
                 received = self._receiver.receive_nowait()
@@ -246,13 +249,13 @@ class Dispatcher:
                 continue
             row, event = received
             await self.until_not_too_busy()
-            # A row can be read from the inbox before its offer comes: once is enough.
+            # The row may have been read from the inbox already: it is routed once.
             if row.seq > self._cursor:
                 self._cursor = row.seq
                 self._route(row, event)
 
     async def _from_backlog(self) -> None:
-        """Route what is in the inbox, until nothing is left that came later."""
+        """Route events from the inbox until no newer ones have come."""
         while True:
             newest, news = self._newest, self._news
             evictions = self._evictions
@@ -267,12 +270,13 @@ class Dispatcher:
                 event = stored_event(row)
                 self._route(row, event)
             if not rows and (self._newest, self._news) == (newest, news):
-                # Rows up to `newest` were durable before the read: what it did not show is gone already.
+                # Rows up to `newest` were durable before the read. Those that the read didn't return have
+                # been consumed.
                 self._cursor, self._behind = max(self._cursor, newest), False
                 return
 
     def was_read(self, seq: int) -> None:
-        """Note that rows up to this one were read."""
+        """Record that rows up to `seq` were read. They are outdated while an eviction isn't fully written."""
         if seq > self._read:
             self._read = seq
         if not self.commits.is_written(self._evicted_at):
@@ -280,16 +284,16 @@ class Dispatcher:
 
     @property
     def keeps_up(self) -> bool:
-        """Return whether nothing waits before what comes in now."""
+        """Whether an event that comes now would be routed at once."""
         return not (self._behind or self.work.stopping) and self.work.busy <= BUSY
 
     @property
     def has_routed_all(self) -> bool:
-        """Return whether all that came through the channel has come to its chat."""
+        """Whether all events that came through the channel were routed."""
         return self._cursor >= self._sent
 
     async def until_not_too_busy(self) -> None:
-        """Wait while too many conversations are at work."""
+        """Wait while more than `BUSY` conversations are busy."""
         while self.work.busy > BUSY:
             self._held_up_at = self._held_up_at or self.services.clock.now()
             await self.work.less_busy.park()
@@ -330,26 +334,26 @@ class Dispatcher:
         life = self.lives[chat_id] = ChatLife(self.shared, self._calls, chat_id, cursor)
         life.born = self.services.clock.now() if now is None else now
         if len(self.lives) > KEPT:
-            # The first of those longest at rest that may leave memory, if one may.
+            # Evict the first chat that can be evicted, among the chats with the oldest events.
             longest = islice(self.lives.values(), LOOKED_AT)
             if leaves := next((one for one in longest if one.may_leave), None):
                 self.evict(leaves)
         return life
 
     def evict(self, life: ChatLife) -> None:
-        """Drop a chat from memory; its conversations go on in the store."""
+        """Remove a chat from memory; its conversations stay in the store."""
         del self.lives[life.chat_id]
         self.keeping.drop(life.chat_id)
         for conversation in life.places.all():
             conversation.evict()
             self.shared.timers.wake_at(conversation, None)
-        # Rows that are read before all is written know too little.
+        # Rows that are read before the chat's last writes are stored are outdated.
         self._evictions += 1
         self._evicted_at, self._outdated = self.commits.added, self._read
         self.work.count("evicted")
         self._waking.look_again()
 
-    # --- back from the store
+    # --- loading chats
 
     def _load(self, life: ChatLife) -> None:
         life.loading = life.mailbox.behind = True
@@ -357,12 +361,12 @@ class Dispatcher:
         self._catching_up.room(life)
 
     def recall(self, chat_id: ChatId) -> None:
-        """Bring back what is stored of this chat."""
+        """Load a chat from the store, unless it is in memory."""
         if chat_id not in self.lives and not self.work.stopping:
             self._load(self.new_life(chat_id, 0))
 
     def retry(self, chat_id: ChatId) -> None:
-        """Bring a chat back from the store once more, as soon as nobody is at work in it."""
+        """Reload a chat from the store, as soon as none of its conversations is busy."""
         if self.work.nursery is not None and not self.work.cut:
             self.work.nursery.start_soon(self._retry, chat_id)
 
@@ -371,12 +375,12 @@ class Dispatcher:
         while life is not None and not life.may_come_back:
             await self.work.less_busy.park()
             if self.lives.get(chat_id) is not life:
-                return  # it is over, or has been brought back
+                return  # dropped, or reloaded already
         if not self.work.stopping:
             self._bring_back(chat_id)
 
     def take_back(self, life: ChatLife, units: int) -> None:
-        """Bring a chat back from the store: what it took when there were so many units isn't there."""
+        """Reload a chat from the store: events that it took early, from unit `units` on, aren't stored."""
         for conversation in life.places.all():
             if conversation.writer is not None:
                 conversation.writer.take_back(units)
@@ -387,7 +391,7 @@ class Dispatcher:
     def _bring_back(self, chat_id: ChatId) -> None:
         if (life := self.lives.get(chat_id)) is not None:
             self.evict(life)
-            life.mailbox.behind = False  # who reads on for it is too late
+            life.mailbox.behind = False  # stops the old object's catching up
         again = self.new_life(chat_id, 0)
         if life is not None:
             again.group, again.sender = life.group, life.sender
@@ -400,7 +404,10 @@ class Dispatcher:
         self._waking.jumped(by)
 
     def known(self, event: Event | None) -> Event | None:
-        """Return the event, a call with its route's present name; None if this bot has no such route."""
+        """Return the event; None if it is for a route or room that this bot doesn't have.
+
+        A call is returned with the route's present name.
+        """
         if event is None or (asked := asked_of(event)) is None or isinstance(asked, Order):
             room = room_of(event)
             return event if room is None or self.table.in_room(room[0]).conversations else None
@@ -409,10 +416,10 @@ class Dispatcher:
             return None if route is None else event
         return as_event(attrs.evolve(asked, name=route.name))
 
-    # --- what runs
+    # --- running conversations
 
     def start(self, conversation: Conversation) -> None:
-        """Run a conversation as a task."""
+        """Start a conversation's task."""
         if self.work.nursery is None or self.work.stopping:
             return
         self.work.count("started")
@@ -421,16 +428,17 @@ class Dispatcher:
         self.work.working(1)
 
     async def _live(self, conversation: Conversation, scope: trio.CancelScope) -> None:
-        """Run the coroutine to its end, whatever that is; never raises an author's error.
+        """Run a conversation's coroutine to its end; an author's error is never raised.
 
-        The scope is the task's own, and cancelled with the conversation. It is shielded, but from where
-        something is waited for beside the coroutine.
+        Args:
+            scope: the task's own scope, which is cancelled with the conversation. It is shielded except where
+                the task waits for something else than the coroutine.
         """
         care, life, words = self.care, conversation.life, ""
         failure: Exception | None = None
         try:
             try:
-                # No local variable keeps what it began with: that may be long, and the task waits for months.
+                # No local variable may keep `begin`: it may be large, and the task may wait for months.
                 written = conversation.begin.written if isinstance(conversation.begin, Carried) else None
                 if written is not None or care.early:
                     scope.shield = False
@@ -438,17 +446,18 @@ class Dispatcher:
                     scope.shield = False
                     await await_store(life.kept.load)
                 if conversation.evicted:
-                    return  # what began it has been taken back
+                    return  # its event was taken back
                 conversation.make_run()
                 if written is not None:
-                    # A loop that never waits would else run ahead of the disk, and let nobody else run.
+                    # Without this, a chain of `continue_as` that never waits would run ahead of the disk and
+                    # block all other tasks.
                     with suppress(trio.ClosedResourceError):  # the bot stops
                         await self.commits.wait_for(written)
                 if care.early:
                     revived, writer = conversation.stored is not None, conversation.writer
                     await care.begins(conversation.seq, None if revived or not writer else writer.counted)
                 if self.work.cut or conversation.evicted:
-                    return  # the row that starts it is in the inbox
+                    return  # its row is in the inbox
                 inner = conversation.go_over(handle_of(conversation), scope)
                 if self.services.tracing is not None:
                     inner = self.services.tracing.drive(conversation, inner)
@@ -461,10 +470,11 @@ class Dispatcher:
                 if conversation.settled is not None:
                     conversation.settled.set()
                 conversation.stirred(busy=False)
-                # What an author has to say of a failure, and filters: that is at work here, too.
+                # The author's failure handler, and filters, run in here: they count as this conversation's
+                # code.
                 care.at_work[RUNS] = conversation.seq
                 words = "" if failure is None else _report(conversation, failure)
-                # Before the apology: the chat must not wait until that has been sent.
+                # Before the apology is sent: the chat must not wait for that.
                 life.ended(conversation)
                 care.at_work[RUNS] = 0
             if words and conversation.ending is Ending.FAILED:
@@ -480,13 +490,16 @@ class Dispatcher:
             self.gone(conversation)
 
     def let_go(self, conversation: Conversation) -> None:
-        """Wait no more for a conversation whose coroutine doesn't end: its chat goes on without it."""
+        """Stop waiting for a coroutine that doesn't end.
+
+        Its conversation is parked, so the chat can go on.
+        """
         self.gone(conversation)
         if not self.work.cut and self.lives.get(conversation.life.chat_id) is conversation.life:
             conversation.park("its code catches every cancellation (BaseException), and does not end")
 
     def gone(self, conversation: Conversation) -> None:
-        """Wait for a conversation no more: its task ends, or never will."""
+        """Drop a conversation from the running ones: its task ends, or was given up."""
         self._running.discard(conversation)
         if conversation.route.job is not None and self.jobs is not None:
             self.jobs.look_again()
@@ -495,25 +508,23 @@ class Dispatcher:
             self._fewer_running.unpark_all()
 
     def _runs(self, halt: Halt) -> bool:
-        """Return whether there is something in its chat that this stops."""
         life = self.lives.get(halt.chat_id)
         return life is not None and life.runs(halt)
 
     def _is_behind(self, chat_id: ChatId) -> bool:
-        """Return whether events of a chat wait in the inbox only."""
         life = self.lives.get(chat_id)
         return self._behind or (life is not None and life.mailbox.behind)
 
     def over(self, life: ChatLife) -> None:
-        """Drop a chat from memory, in which nothing goes on any more."""
+        """Drop a chat from memory in which nothing goes on any more."""
         if self.lives.get(life.chat_id) is life:
             del self.lives[life.chat_id]
             self.keeping.drop(life.chat_id)
 
     async def end_chat(self, chat_id: ChatId) -> None:
-        """End what runs in a chat that is to be forgotten; then nothing of it is yet to be written.
+        """End all conversations of a chat that is to be forgotten. Return when all its writes are stored.
 
-        Cancellation: *atomic*: it ends all the same.
+        Cancellation: *atomic*: the conversations end all the same.
         """
         await trio.lowlevel.checkpoint()
         life = self.lives.get(chat_id)
@@ -524,15 +535,18 @@ class Dispatcher:
         await self.commits.wait_written(chat_id)
         self.keeping.drop(chat_id)
 
-    # --- what began before
+    # --- conversations of earlier processes
 
     async def write_out(self) -> None:
-        """Write down what began in an earlier run, before the store is asked who goes on."""
+        """Store the rows and journals of conversations that an earlier process began in an event's row.
+
+        This comes before any chat is loaded. A full store raises an alarm, and is tried again.
+        """
         while self._from_before is None:
             try:
                 self._from_before = await write_out(self.services.store)
             except StoreFullError as error:
-                # Nothing may happen before it: what is under way would begin anew.
+                # Nothing else may start before this has succeeded: these conversations would begin anew.
                 text = f"the store can't be written, so the bot can't start: {error.remedy}"
                 self.services.raise_alarm(Alarm("store_unwritable", "store", text))
                 await trio.sleep(1)
@@ -540,9 +554,9 @@ class Dispatcher:
     # --- stopping
 
     async def drain(self) -> None:
-        """Give out no more events, and wait until every conversation is parked or over.
+        """Stop routing events, and wait until every conversation waits or is over.
 
-        Cancellation: *atomic*; what is still busy then is cut.
+        Cancellation: *atomic*; conversations that are still busy are evicted.
         """
         self.work.stopping = True
         self.care.note_lived()
@@ -551,33 +565,33 @@ class Dispatcher:
 
     @property
     def waits_for_platform(self) -> bool:
-        """Return whether every conversation waits, be it for what the platform was asked to do."""
+        """Whether every conversation waits, or is busy with nothing but requests to the platform."""
         return all(conversation.waits_for_platform for conversation in self._running)
 
     async def oldest(self) -> int | None:
-        """Return since when, in wall milliseconds, the oldest event waits: to be routed, or for its chat.
+        """Return since when the oldest event has waited to be routed or for its chat, in wall milliseconds.
 
-        What is routed waits for the conversation's code, and isn't counted.
+        Events that were routed, and wait for the code of their conversation, don't count.
         """
         rows = await self.services.store.backlog(after=self._cursor, limit=1) if self._behind else ()
         since = [row.at for row in rows] + [life.loads_at for life in self.lives.values() if life.loading]
         return min([*since, *([] if self._held_up_at is None else [self._held_up_at])], default=None)
 
     def portraits(self, limit: int) -> Sequence[Portrait]:
-        """Describe the chats in memory, those in which something happened last first."""
+        """Describe at most `limit` chats in memory, those with the newest events first."""
         newest = islice(reversed(self.lives.values()), limit)
         return [portray(life, self.shared.timers.when) for life in newest]
 
     @property
     def live(self) -> int:
-        """Return how many conversations run now, parked or not."""
+        """Number of conversations that run now, whether busy or waiting."""
         return len(self._running)
 
 
 def _report(conversation: Conversation, failure: Exception) -> str:
-    """Log and count a failure, and return what the user hears of it; empty for nothing.
+    """Log and count a failure. Return the message for the user; "" for none.
 
-    Nobody is to blame if the user has left or blocked the bot, or did not pay.
+    No crash is reported if the user has left, blocked the bot or not paid.
     """
     services, route, chat_id = conversation.services, conversation.route, conversation.life.chat_id
     what, words = conversation.verdict(failure)
@@ -592,17 +606,17 @@ def _report(conversation: Conversation, failure: Exception) -> str:
 
 
 async def _apologize(conversation: Conversation, words: str) -> None:
-    """Say what became of the conversation, which owes it since its end."""
+    """Send the failure message that the ended conversation still owes."""
     work, chat_id = conversation.work, conversation.life.chat_id
     work.working(1)
     recorded = trio.Event()
     try:
-        # At once: it keeps its place before whatever is said next in the chat.
+        # Queued at once, so that it is sent before the chat's next message.
         await conversation.services.outbox.perform(SendMessage(chat_id, words), recorded=recorded)
     except TriobotError as error:
         log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
         if isinstance(error, NotDeliveredError) and work.stopping:
-            return  # the next start says it
+            return  # the next start sends it
     finally:
         work.working(-1)
         work.commits.when_written(recorded.set)

@@ -1,9 +1,9 @@
-"""The host of a conversation's run: its records become writes of the store.
+"""The host of a conversation's run: it turns the run's records into writes of the store.
 
-What a run appends in one step of its task is one unit of the commit queue: the records, the end of the events
-that they take, what the chat keeps and where the conversation stands are durable together, or not at all, and
-never before an earlier unit. A conversation of which nothing was durable before its normal end leaves only
-the end of its event.
+All that a run appends in one step of its task is one unit of the commit queue. The unit has the records, the
+consumption of the events that they take, changes of the chat's data, and the conversation's state. A unit is
+stored completely or not at all, and never before an earlier unit. If a conversation ends normally before
+anything of it is durable, the store gets only the consumption of its event.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ T = TypeVar("T")
 log: Final = logging.getLogger("triobot.conversations")
 
 LONG: Final = 10_000
-"""Records above which the log says once of a journal that it is long."""
+"""Number of records from which on a journal is reported as long, once, in the log."""
 
 
 @final
@@ -74,17 +74,17 @@ class JournalWriter(Host):
     """The host of one conversation's run.
 
     Attributes:
-        durable: its records are kept; otherwise only that it exists.
-        over: nothing is written for it any more.
-        lost: the store refused something that it wrote.
-        repeated_ids: effects that this incarnation began, and that may have happened before.
-        in_row: it begins with what is durable in the row of its event.
+        durable: whether the records are stored; if not, the store has only the conversation's row.
+        over: whether the writer has stopped: it writes nothing more.
+        lost: whether the store refused one of the writer's units.
+        repeated_ids: effects of this incarnation that may have happened before a crash, too.
+        in_row: whether the first record was stored in the row of the conversation's event.
         here, compares: see `Host`.
-        ahead: an event that was taken and isn't known to be stored, with which all since may yet be taken
-            back: nothing of that may be seen.
+        ahead: an event that was taken before it was stored; None without. Until the store has accepted it,
+            the event and everything since may be taken back, and must not be visible outside.
 
     Args:
-        first: the record with which it begins; None if it comes from the store.
+        first: the first record of a new conversation; None for a revived one.
     """
 
     __slots__ = (
@@ -140,24 +140,24 @@ class JournalWriter(Host):
         self._first = first
         self.in_row = isinstance(begin, InRow)
         self._position = 0 if row is None else row.position
-        # Where its journal begins: what went before `continue_as` was counted, too.
+        # Position of the journal's first record. Positions count on across `continue_as`.
         self._since = 0
         self._written = 0
-        # What was appended and is not in the commit queue yet.
+        # Appended writes that are not in the commit queue yet.
         self._records: list[Record] | None = None
         self._beside: list[Write] | None = None
         self._writes: list[Write] | None = None
-        # Whether what a message is to show, or what is to be said, may be among it.
+        # Whether `_writes` may hold the chat's list of pending cleanup and messages (`tidying`).
         self._owes = False
         self._scheduled = False
         self.ahead: EarlyEvent | None = None
-        # How many units there were when it took that, and when it began itself.
+        # Unit counts at the time when `ahead` was taken, and when the conversation began.
         self._taken_at = 0
         self._began_at = 0 if row is not None else self._commits.added
-        # Where it stands: whether it rests, until when; and what the store was told of that.
+        # Whether the run rests, and its next wake-up time; then the same two facts as the store has them.
         self._rests, self._wake = False, None if row is None else row.wake_at
         self._stood = (True, None) if row is None else (row.unfinished, row.wake_at)
-        # Those of which the store has a row beside the journal.
+        # Effects with a row beside the journal in the store.
         self._effects: frozenset[str] = frozenset()
         if stored is not None:
             records = stored.records
@@ -167,7 +167,7 @@ class JournalWriter(Host):
         self.here = None if code is None else code.sites.here
         self.compares = conversation.changed is not None
         self._last: object = None
-        # The code that fits its journal, and which one the store knows.
+        # The build in the store's row, and the build that fits the journal now.
         self._fits = 0 if row is None else row.build
         self._build = 0 if code is None else code.build if row is None else row.build
         self._watched: HearRecords | None = None
@@ -202,7 +202,7 @@ class JournalWriter(Host):
                 self._drop_beside(str(record[2]))
         if self._watched is not None:
             self._watched(record)
-        # The row of an interrupt goes with the beginning of what it starts.
+        # An interrupt's row is consumed when the interrupt's own conversation begins.
         if rows and tag != INTERRUPTED and (taken := tuple([row for row in rows if row > 0])):
             self._writes = _with(self._writes, Consume(taken))
         if write is not None:
@@ -214,7 +214,6 @@ class JournalWriter(Host):
             self._commits.before_writing(self.flush)
 
     def _also(self, write: object) -> None:
-        """Have what goes with a record written."""
         if isinstance(write, Put):
             kept = self._conversation.life.kept
             text = None if isinstance(write.node, Absent) else cast("str", write.node)
@@ -229,14 +228,16 @@ class JournalWriter(Host):
         if self._conversation.settled is not None:
             self._conversation.lives_on()
         self.flush(begin=not self.in_row)
-        # Not for what others have written since: they would wait for one another's company.
+        # Wait only for this writer's units: waiting for newer units of others would make conversations wait
+        # for each other.
         return self._commits.wait_for(self._written)
 
     def rests(self, wake: int | None) -> None:
         conversation = self._conversation
         if conversation.settled is not None:
             conversation.lives_on()
-        # Who waits for what is paid is looked up at the next start: the end of that may have been told since.
+        # A conversation that waits for a paid aside counts as unfinished. The next start then revives it,
+        # since the aside may have ended in the meantime.
         quiescent = conversation.run.quiescent
         self._rests = quiescent and not conversation.awaited
         if wake is not None or self._wake is not None:
@@ -275,7 +276,7 @@ class JournalWriter(Host):
         elif why is None:
             conversation.changed, self._build = None, code.build
         if stored.row.updated_at < conversation.services.store.opening().epoch_at:
-            for wait in conversation.waits:  # nobody knows what was pressed after the backup was made
+            for wait in conversation.waits:  # presses since the backup are lost
                 wait.shown = wait.keys and "?"
         return why
 
@@ -302,21 +303,21 @@ class JournalWriter(Host):
 
     @property
     def may_take(self) -> bool:
-        """Return whether an event may be stored together with what comes of it."""
-        # A deadline that has passed and was not looked at comes first: it may end what would take the event.
+        """Whether an event can be stored in one transaction with what it leads to."""
+        # A deadline that has passed goes first: it may end the wait that would take the event.
         due = self._wake is not None and self._wake <= self.now()
         return self.durable and self._begun and not (self.over or self.lost or self.ahead or due)
 
     def take(self, arrival: Arrival) -> EarlyEvent:
-        """Store this event with the record that takes it, which is appended next."""
+        """Store an event in one unit with the record that takes it. Append that record next."""
         if self._scheduled:
-            self.flush()  # what was done before it doesn't hang on it
+            self.flush()  # earlier work must not depend on the event
         self._writes = _with(self._writes, Accept(arrival))
         self.ahead, self._taken_at = EarlyEvent(), self._commits.added
         return self.ahead
 
     def take_back(self, units: int) -> None:
-        """Write nothing if it began when there were so many units: it has come of what is taken back."""
+        """Stop writing if the conversation began after `units` units: what started it is taken back."""
         if self._began_at >= units:
             self.over = self.lost = True
 
@@ -332,11 +333,12 @@ class JournalWriter(Host):
     # --- units
 
     def flush(self, *, begin: bool = False, within: Callable[[Sequence[Write]], int] | None = None) -> int:
-        """Hand what was appended to the commit queue, as one unit; return as which.
+        """Add the appended writes to the commit queue as one unit. Return the unit's number.
 
         Args:
-            begin: write that it began, even if it has done nothing yet that must be known.
-            within: writes it together with whatever else, and even if nothing was appended.
+            begin: store the conversation's beginning even if nothing else of it needs to be stored yet.
+            within: adds the writes to the queue together with the caller's; called even without appended
+                writes.
         """
         self._scheduled = False
         added = self._records or self._beside or self._writes
@@ -347,7 +349,7 @@ class JournalWriter(Host):
                 self._written = within(())
             return self._written
         writes = [] if self._begun else self._begin()
-        # When its last turn began is when it came to stand so.
+        # The state has held since the last appended record.
         now = time_of(self._records[-1]) if self._records else self.now()
         writes += self._appended()
         self._stood = stands
@@ -362,28 +364,28 @@ class JournalWriter(Host):
         return self._written
 
     def _rested(self) -> str | None:
-        """Return what a row is to say of the operations in which it stands; None if it need not say."""
+        """Return the row's text on the code lines of the open operations; None if the row needs none."""
         conversation = self._conversation
         if (stored := conversation.stored) is None or (
             conversation.settled is None and conversation.changed is None
         ):
             return write_rests(self._position, conversation.run.resting, self._last)
-        return moved_rests(self._position, stored)  # it hasn't come to where it stood, or never will
+        return moved_rests(self._position, stored)  # the replay isn't complete
 
     def _appended(self) -> list[Write]:
-        """Return the writes of what was appended since the last unit."""
         records, self._records = self._records, None
         writes, self._writes = self._writes or [], None
         beside, self._beside = self._beside or (), None
         if self._owes:
-            # Not before: what is owed by then may be less, and others write that as well.
+            # The list is read as late as possible: some of it may be done by now, and other writers store it,
+            # too.
             self._owes, writes = False, list(self._conversation.shared.tidying.going(writes))
         if not self.durable:
             return writes
         return [self._records_at(records), *beside, *writes] if records else [*beside, *writes]
 
     def _keep_beside(self, tag: str, record: Record) -> None:
-        """Keep what is known of an effect beside the journal, until it has an outcome there."""
+        """Store an effect's intent or result beside the journal, until the journal has the outcome."""
         keep = KeepIntent if tag == INTENDED else KeepResult
         own = str(record[2])
         self._effects |= {own}
@@ -410,14 +412,13 @@ class JournalWriter(Host):
         return AppendRecords(self._lease, self._id, position, tuple(map(encode_record, records)))
 
     def _begin(self) -> list[Write]:
-        """Return what writes down that it began, unless that is done."""
         if self._begun:
             return []
         self._begun = True
         conversation, first = self._conversation, self._first
         assert first is not None
         self._tell()
-        self._first = None  # it is on its way into the store
+        self._first = None  # not needed again
         begin = BeginConversation(
             self._lease,
             self._id,
@@ -432,12 +433,12 @@ class JournalWriter(Host):
         return [begin, self._records_at([first]), Consume((conversation.seq,))]
 
     def _tell(self) -> None:
-        """Put into the first record what its event's row says until then."""
+        """Complete a first record that left the event and its time to the event's row."""
         if self.in_row and self._first is not None:
             tell(self._first, self._conversation.event, self._conversation.at)
 
     def _end(self, record: Record) -> None:
-        """Write that it ended; one that ends well leaves nothing."""
+        """Write the end. After a normal end no journal is left, unless ended journals are kept."""
         failed = record[0] == ENDED and record[2] is not None
         goes_on = record[0] == CONTINUED and self._conversation.goes_on
         writes: list[Write] = []
@@ -460,16 +461,15 @@ class JournalWriter(Host):
         self._written = self._conversation.life.write_end(self._conversation, writes, self)
 
     def _keeps(self) -> bool:
-        """Return whether its journal is kept for a while if it ends well."""
         return self.durable and self._conversation.services.keep_ended
 
     @property
     def carries(self) -> tuple[int, int, int]:
-        """The run that goes on in its place, where its next record goes, and the unit that stores it."""
+        """The successor's run number, the position of its next record, and the unit that stores its first."""
         return self.run_number + 1, self._position, self._written
 
     def _continued(self) -> Write:
-        """Return what replaces the journal by the beginning of what goes on in its place."""
+        """Return the write that replaces the journal by the successor's first record."""
         conversation, successor = self._conversation, self._conversation.successor
         assert successor is not None
         route = successor.start.route
@@ -485,18 +485,18 @@ class JournalWriter(Host):
             "aside" if conversation.beside and route.job is None else route.kind.value,
         )
 
-    # --- what others write for it
+    # --- writes for others' transactions
 
     def write(self, writes: Sequence[Write]) -> int:
-        """Make this durable behind what was appended, and before what will be; see `CommitQueue.add`."""
+        """Store `writes` after the records appended so far and before later ones; see `CommitQueue.add`."""
         self.flush(begin=True)
         self._written = self._commits.add(writes, self)
         return self._written
 
     def result_of(self, operation: Id, kind: str) -> Callable[[str, Node], Sequence[KeepResult]]:
-        """Return what keeps an effect's outcome in a transaction of something else, once that is known.
+        """Return a function that makes the writes for an effect's outcome, for use in another transaction.
 
-        What it returns may be called in another thread.
+        The returned function may be called in another thread.
         """
         lease, id_, run, now, durable = self._lease, self._id, self.run_number, self.now(), self.durable
         if durable:
@@ -509,9 +509,10 @@ class JournalWriter(Host):
         return keep
 
     async def with_result(self, operation: Id, kind: str, value: object) -> Sequence[Write]:
-        """Return what keeps an effect's outcome, for the transaction that does what brings it.
+        """Return the writes that record an effect's outcome, for the transaction that does the effect's work.
 
-        So a kill leaves both or neither, and the effect isn't done again to find itself done.
+        A crash then keeps both or neither. Without this, a restart would run the effect again and find its
+        work done.
         """
         if self.over:
             return ()
@@ -520,12 +521,12 @@ class JournalWriter(Host):
         return self.result_of(operation, kind)(*outcome_of(value))
 
     def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int:
-        """Let this write the first record, together with whatever else."""
+        """Store the first record in one unit with other writes; see `Conversation.begin_within`."""
         self._written = write(self._begin())
         return self._written
 
     def end_with(self) -> Sequence[Write]:
-        """Return what ends it in a transaction of something else; nothing more is written for it then."""
+        """Return the writes that end the conversation, for another transaction; stop writing otherwise."""
         if self.over:
             return []
         if self.ahead is not None:
@@ -540,24 +541,31 @@ class JournalWriter(Host):
         return [*writes, EndConversation(self._lease, self._id, self.now())]
 
     def refused(self, error: Exception) -> None:
-        """Stop it: something that it did can't be stored, and the next start goes on before that."""
+        """Stop the run after the store refused one of its units. The next start goes on before that unit."""
         if not self.over:
             self.over = True
             self._conversation.run.get_stuck(0, f"what it did here can't be stored: {type(error).__name__}")
 
     def park(self, because: str, error: str | None) -> bool:
-        """Write down that it can't go on, and that it began; False if nothing more is written for it."""
+        """Write that the conversation is parked, and if necessary that it began.
+
+        Returns:
+            False if the writer has stopped, or writes nothing that lasts.
+        """
         if self.over or self.lost or not self.durable:
             return False
         self.write([ParkConversation(self._lease, self._id, self.now(), because, error)])
         return True
 
     def counted(self, kills: int) -> Sequence[Write]:
-        """Return what counts so many kills at which its code was at work."""
+        """Return the writes that store the beginning and add `kills` to the crash count."""
         return [] if self.over else [*self._begin(), *(self._in_hand() for _ in range(kills))]
 
     def freed(self, kills: int) -> Sequence[Write]:
-        """Return what says that it is parked no more; its kills count on until it comes to rest."""
+        """Return the writes that unpark the conversation.
+
+        The crash count stays `kills` until the conversation rests.
+        """
         free = ParkConversation(self._lease, self._id, self.now(), None)
         return [] if self.over or not self._begun else [free, *(self._in_hand() for _ in range(kills))]
 
@@ -566,7 +574,7 @@ class JournalWriter(Host):
 
 
 def _with(some: list[T] | None, one: T) -> list[T]:
-    """Add one; there is no list until then, since most conversations wait, and have nothing to write."""
+    """Append to a list that may be None: most conversations wait and have no list."""
     if some is None:
         return [one]
     some.append(one)
@@ -574,7 +582,7 @@ def _with(some: list[T] | None, one: T) -> list[T]:
 
 
 def outcome_of(value: object) -> tuple[str, Any]:
-    """Return the outcome of an effect that returned a value, or raised this error."""
+    """Return the record's tag and node for an effect that returned `value`, or raised it as an error."""
     if isinstance(value, Exception):
         return FAILED, CODEC.node_of_error(value)
     return DONE, CODEC.node_of(value)

@@ -1,8 +1,9 @@
-"""One chat that has something going on: what becomes of its events, and what runs there.
+"""A chat with something going on: `ChatLife` routes its events, and starts and ends its conversations.
 
-A chat in which nothing is going on has no `ChatLife`: it costs nothing. What waits is in its `Mailbox`, who
-runs is in its `Places`; here it is decided, and done. While the chat is behind, what can't wait (an ignored
-event, a leave, interrupts, asides, payments) goes ahead of the others.
+A chat in which nothing goes on has no `ChatLife`, and takes no memory. A chat's waiting events are in its
+`Mailbox`, its running conversations in its `Places`. `ChatLife` decides with these two, and acts. While the
+chat is behind, urgent events (ignored ones, leaves, interrupts, starts of asides, payments) are handled ahead
+of the others.
 """
 
 from __future__ import annotations
@@ -65,24 +66,26 @@ from .running.failures import report_filter
 from .shared import Shared
 from .workload import UnitWriter
 
-# A reminder in a month is an aside, too; above this, they wait for one another.
+# Asides that may run in a chat; further ones wait for a free place. Long sleeps, as for reminders, count as
+# well.
 ASIDES: Final = 64
-# A second command that comes sooner was sent before its user could read the offer.
+# Milliseconds: if the command is repeated sooner, the user can't have read the offer before.
 READ_IN: Final = 1_000
 
 
 @final
 @guarded
 class DispatcherCalls:
-    """What a chat asks its dispatcher to do.
+    """The dispatcher's functions that a chat calls.
 
     Attributes:
-        start: run a conversation as a task.
-        let_go: wait no more for a conversation whose coroutine doesn't end.
-        park: park a conversation whose code doesn't fit its journal, because of this.
-        room: read on for a chat that was behind, and has room again.
-        over: drop a chat from memory, in which nothing goes on any more.
-        take_back: bring a chat back: what it took when there were so many units isn't stored.
+        start: start a conversation's task.
+        let_go: stop waiting for a conversation's coroutine that doesn't end.
+        park: park a conversation, for the given reason.
+        room: read more of the inbox for a chat that was behind, and has room again.
+        over: drop a chat from memory in which nothing goes on any more.
+        take_back: reload a chat from the store: events that it took early, from the given unit on, aren't
+            stored.
     """
 
     start: Callable[[Conversation], None]
@@ -98,14 +101,14 @@ class ChatLife:
     """A chat with conversations or waiting events.
 
     Attributes:
-        mailbox: what waits for its conversations, here and in the inbox.
-        places: who runs here.
-        loading: its conversations are being brought back from the store; nothing is routed meanwhile.
-        loads_at: since when, in wall milliseconds, if it is.
-        born: when it came into memory.
-        group: two different people were seen here.
-        sender: who sent what came last.
-        kept: what the chat keeps.
+        mailbox: the chat's waiting events, and its position in the inbox.
+        places: the chat's running conversations.
+        loading: whether the conversations are being loaded from the store; nothing is routed meanwhile.
+        loads_at: start of the loading, in wall milliseconds.
+        born: time when the chat came into memory, in wall milliseconds.
+        group: whether two different users were seen in the chat.
+        sender: the sender of the newest event.
+        kept: the chat's data.
     """
 
     def __init__(self, shared: Shared, calls: DispatcherCalls, chat_id: ChatId, cursor: int) -> None:
@@ -122,48 +125,50 @@ class ChatLife:
         self.places: Final = Places(shared.table)
         self.kept: Final = shared.keeping.begin_life(chat_id)
         self.kept.writers = self.places.writers
-        # What has begun in the store with the end of what it interrupts, which is being told of that.
+        # Interrupts by owner that were stored in the unit that ends the interrupted conversation. They start
+        # when that conversation has ended.
         self._heirs: dict[SenderId | None, Conversation] = {}
         self.born = 0
 
     def setting(self, delivery: Delivery) -> Setting:
-        """What filters may know besides the event."""
+        """Return what a filter gets besides the event."""
         memory, username = self.services.memory, self.shared.username
         asked = self.work.commits.asked if delivery.seq > 0 else Verdicts()
         return Setting(username, self.group, delivery.seq, delivery.at, memory, self.kept.values, asked)
 
     @property
     def idle(self) -> bool:
-        """Nothing goes on here."""
+        """Whether the chat has no conversations and no waiting events."""
         anything = self.places.live or self.places.asides or self.mailbox.waiting
         return not (anything or self.mailbox.behind or self.loading)
 
     @property
     def may_leave(self) -> bool:
-        """Whether something goes on here, and all can be brought back without anybody's noticing."""
+        """Whether the chat can be evicted: nothing waits, and all its conversations can be revived."""
         return not (self.mailbox.waiting or self.mailbox.behind or self.idle) and self.may_come_back
 
     @property
     def may_come_back(self) -> bool:
-        """Whether all that goes on and waits here would be there again if it came from the store."""
+        """Whether a reload from the store would bring back everything that runs and waits here."""
         works = self.loading or self.places.next or self.places.asides_due
         return not works and all(one.quiescent and one.route.durable for one in self.places.all())
 
     @cached_property
     def refusals(self) -> Refusals:
-        """What is said of what nobody takes."""
+        """Replies to events that no conversation takes."""
         return Refusals(self.shared, self.chat_id, self.kept)
 
     def runs(self, halt: Halt) -> bool:
-        """Whether there is something here that this stops."""
+        """Return whether `halt` would stop something here, once the queued calls have been routed."""
         asked = (asked_of(delivery.event) for delivery in self.mailbox.waiting)
         return runs_behind(self.places.runs(halt), halt, asked)
 
-    # --- in
+    # --- incoming events
 
     def deliver(self, delivery: Delivery) -> bool:
-        """Put an event on its way; False, and nothing done, when there is no room for it now."""
-        # Without `finally`: what leaves here ends the process, and the next one is to know at what.
+        """Route an event. Return False, with nothing done, if the mailbox has no room."""
+        # Without `finally`: an error here ends the process. The next start reads from this slot which event
+        # it was.
         self.shared.care.at_work[LOOKED_AT] = delivery.seq
         delivered = self._deliver(delivery)
         self.shared.care.at_work[LOOKED_AT] = 0
@@ -183,7 +188,7 @@ class ChatLife:
             return True
         if isinstance(delivery.event, Join):
             self.work.commits.consumed((), [joined(self.chat_id)])
-        jumped = self.mailbox.behind and not self.loading  # `jump` has refused it before
+        jumped = self.mailbox.behind and not self.loading  # `jump` left it in its turn
         if isinstance(delivery.event, Leave) and not (jumped and self.group) and self._left(delivery):
             return True
         decision = self.decide_on(delivery, jumped=jumped)
@@ -200,9 +205,9 @@ class ChatLife:
         return True
 
     def jump(self, delivery: Delivery) -> None:
-        """While the chat is behind: take an event out of its turn if it can't wait.
+        """Handle an event ahead of its turn if it is urgent; for chats that are behind.
 
-        After an interrupt, what came before it is of no use to anybody, in the inbox as in the mailbox.
+        An interrupt makes all earlier events useless, in the inbox as well as in the mailbox.
         """
         self.shared.care.at_work[LOOKED_AT] = delivery.seq
         self._jump_ahead(delivery)
@@ -226,11 +231,11 @@ class ChatLife:
         self._made_room()
 
     def decide_on(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
-        """Who gets an event; nothing is done."""
+        """Return the decision about an event, without carrying it out."""
         waits, live = self.places.waits(delivery.event, delivery.at, delivery.seq)
         watches = self.places.watches(delivery.event, delivery.at)
         if live is not None and self.places.is_typed_for_parked(delivery):
-            return Queue()  # it came before the live conversation began
+            return Queue()  # typed for the parked aside
         return decide(self._case(delivery, watches, waits, live), jumped=jumped)
 
     def _case(
@@ -243,7 +248,7 @@ class ChatLife:
         event = delivery.event
         failed = partial(report_filter, self.services, self.work.count, self.chat_id)
         setting, table = self.setting(delivery), self.shared.table
-        if not is_chat(self.chat_id):  # nobody begins in a room but its own route
+        if not is_chat(self.chat_id):  # only a room's own route starts in it
             room = room_of(event)
             table = table.in_room(None if room is None else room[0])
 
@@ -256,9 +261,9 @@ class ChatLife:
         return jump(self._case(delivery, self.places.watches(delivery.event, delivery.at)))
 
     def _has_room(self) -> bool:
-        # While somebody is parked on a wait, the event that it waits for may be the next; so all of them are
-        # looked at, and what is kept is bounded by the inbox's quota of a chat.
-        # What is typed for an aside that can't go on doesn't keep its user from beginning something else.
+        # While a task rests in a wait, the next event may be the awaited one, so none is held back. The
+        # inbox's quota for a chat then bounds the queue. Messages for a parked aside don't count: their user
+        # may still start something else.
         return self.mailbox.has_room(self.places.is_typed_for_parked) or any(
             wait.resting for conversation in self.places.all() for wait in conversation.waits
         )
@@ -287,7 +292,7 @@ class ChatLife:
                 self._obey(decision, delivery)
 
     def give(self, taker: Wait | Watch, answer: Answer) -> None:
-        """Close a wait, or end a block, with this."""
+        """Give an answer to the conversation with this wait or block, and mark its question as answered."""
         if (conversation := self.places.who_has(taker)) is not None:
             conversation.give(taker, answer)
         event = answer.delivery.event
@@ -305,7 +310,7 @@ class ChatLife:
             return
         owner = self.places.owner_for(start, delivery.event)
         if interrupts(start):
-            # What came before it is of no use to anybody; what it overtook, too.
+            # An interrupt makes earlier events useless, and those that it overtook.
             self._drop_earlier(delivery, owner)
         live = self.places.live.get(owner)
         if live is None:
@@ -315,7 +320,7 @@ class ChatLife:
             live.end(Ending.INTERRUPTED, delivery.at, delivery.seq)
 
     def follow(self, conversation: Conversation, delivery: Delivery) -> None:
-        """A conversation that comes back was being ended by this interrupt, which is to know it."""
+        """Set the interrupt that was ending a revived conversation as the one that starts after its end."""
         self.group = self.group or delivery.group
         decision = self._jump(delivery)
         if isinstance(decision, Start) and interrupts(decision):
@@ -328,7 +333,6 @@ class ChatLife:
         self.calls.start(conversation)
 
     def _halt(self, halt: Halt, delivery: Delivery) -> None:
-        """Code stops a route: where it runs, and where it waits for its place."""
         if self.mailbox.behind:
             self.mailbox.halted(delivery.seq, halt)
         for conversation in self.places.all():
@@ -337,14 +341,16 @@ class ChatLife:
                 self._drop_earlier(delivery, conversation.owner, "typed_while_parked")
         for queued in [*self.mailbox.take_out(partial(ends, halt)), *self.places.halt(halt)]:
             self._drop(queued, "stopped")
-        self.work.commits.consumed([delivery.seq])  # behind what it has ended: not before that is stored
+        self.work.commits.consumed([delivery.seq])  # stored after those ends
 
     # --- while a conversation is parked
 
     def _meets_parked(self, delivery: Delivery) -> bool:
-        """A message has come to a conversation that is parked: False if it is to be kept like any other.
+        """Handle a message for a parked live conversation. Return False if it is to be queued.
 
-        Nobody is left without a word; and a command that starts a conversation shows the way out.
+        The user is told that the conversation can't go on. If the message is a command that starts a
+        conversation, it is answered with an offer: the same command again ends the parked conversation, and
+        starts anew.
         """
         event = delivery.event
         conversation = self.places.live.get(self.places.owner_of(event))
@@ -352,7 +358,8 @@ class ChatLife:
             return False
         start = afresh(self._case(delivery))
         offered = None if start is None else self.refusals.offered(conversation.seq, start.route.name)
-        # What came before the offer, or before this run without one, was for the conversation itself.
+        # A message from before the offer (without an offer: from before this process) was meant for the
+        # parked conversation.
         since = self.services.store.opening().at if offered is None else offered
         if start is None or delivery.at < since:
             self.refusals.regret(delivery, conversation.seq)
@@ -368,17 +375,20 @@ class ChatLife:
         return True
 
     def parked_no_more(self, conversation: Conversation) -> None:
-        """Forget that a conversation was parked: it goes on, or has ended."""
+        """Forget that a conversation was parked: it has been revived, or has ended."""
         self.shared.care.parked_no_more(conversation.seq)
         others = any(other.stuck for other in self.places.all() if other is not conversation)
         self.refusals.over(conversation.seq, last=not others)
 
     def heals(self, conversation: Conversation, waiting: Sequence[Delivery]) -> None:
-        """A conversation goes on that was parked while these came for its chat, in their order.
+        """Sort out the events that came while a conversation was parked, now that it goes on.
 
-        Each question that its user has seen takes the first that answers it. The others would answer
-        questions that nobody had asked yet: they are let go, but for the last where none was an answer, of a
-        live conversation.
+        Each question that the user has seen gets the first event that answers it. Other messages can't be
+        answers, since their questions weren't asked yet: they are dropped. The last one is kept if none was
+        an answer, and the conversation is no aside.
+
+        Args:
+            waiting: the events, in order.
         """
         typed, taken = list[Delivery](), list[Wait]()
         beside = conversation in self.places.asides
@@ -389,7 +399,7 @@ class ChatLife:
             if beside:
                 free = not self.places.was_live(delivery) and not self.places.kept_for(delivery)
                 mine = free and delivery.seq not in self.mailbox.passed
-                # A live conversation that began later has asked nothing of this, either.
+                # The live conversation began later: the message can't answer its questions either.
                 waits = waits if live is None else [*waits, *live.waits]
             if not (mine and isinstance(event, Message | Press | Submission)):
                 continue
@@ -397,7 +407,7 @@ class ChatLife:
                 case Give(wait) | Break(wait) if wait in conversation.waits and wait not in taken:
                     taken.append(wait)
                 case _ if not isinstance(event, Message):
-                    pass  # what it could have answered is over, and it says so when its turn comes
+                    pass  # refused when its turn comes
                 case Give(wait) | Break(wait) | Tell(wait) if wait in waits:
                     typed.append(delivery)
                 case Queue():
@@ -411,14 +421,14 @@ class ChatLife:
             self._drop(delivery, "typed_while_parked")
 
     def _obey(self, order: Order, delivery: Delivery) -> None:
-        """Do what an operator wants of a parked conversation."""
+        """Carry out an operator's order about a parked conversation."""
         conversation = next((one for one in self.places.all() if one.seq == order.conversation), None)
         if order.end:
             if conversation is not None:
                 if conversation not in self.places.asides:
                     self._drop_earlier(delivery, conversation.owner, "typed_while_parked")
                 conversation.end(Ending.STOPPED)
-            # The row stays until it has been said.
+            # The row stays in the inbox until the text is sent.
             said = order.say if is_chat(self.chat_id) else ""
             self.shared.tidying.say(self.chat_id, said, delivery.seq)
             return
@@ -427,10 +437,10 @@ class ChatLife:
             self.shared.care.retry(self.chat_id)
 
     def _left(self, delivery: Delivery) -> bool:
-        """End what a leave ends; False if the event is to be routed yet.
+        """End what a leave ends. Return False if the event still has to be routed.
 
-        A member's ends the member's own conversation, and nobody else's. A private chat's ends whatever runs
-        in it, and then only starts routes.
+        In a group, a member's leave ends the member's own conversation and no other. In a private chat, a
+        leave ends every conversation, and after that it can only start routes.
         """
         if self.group:
             sender = delivery.event.sender
@@ -444,11 +454,11 @@ class ChatLife:
         return True
 
     def _drop_earlier(self, delivery: Delivery, owner: SenderId | None, why: str = "interrupted") -> None:
-        """What was queued for this owner's conversation is of no use any more; but signals are."""
+        """Drop queued events for the owner's conversation that are older than `delivery`, except signals."""
         self.mailbox.ended(owner, delivery.seq)
         live = self.places.live.get(owner)
         mine = self.mailbox.take_out(
-            # A block that gives an interrupt back may have kept it while others came.
+            # An interrupt that a block gave back may be older than queued events.
             lambda earlier: (
                 earlier.seq < delivery.seq
                 and self.places.owner_of(earlier.event) == owner
@@ -478,17 +488,19 @@ class ChatLife:
                 begun = None if start is None else (start.route, live.route)
             notice(Untaken(event, table.routes_of_chats, self.shared.username, begun))
 
-    # --- the mailbox, seen from a conversation
+    # --- queued events for a conversation
 
     def offer_queued(self, conversation: Conversation, wait: Wait, *, resting: bool = False) -> None:
-        """Show the queued events to a wait that has just opened; the first that it takes is its answer.
+        """Offer the queued events to a wait that has just opened. The first that it takes is its answer.
 
-        Once the task parks, what doesn't fit goes the way of the wait's `otherwise`.
+        Args:
+            resting: the task rests in the wait, so that events that don't fit are dealt with by the wait's
+                `otherwise`.
         """
         if not resting:
             self.places.opens(conversation, wait)
         if conversation.replaying:
-            return  # it took what it took
+            return  # the journal decides
         if self.mailbox.shown is not None:
             self._show(conversation)
         if self.mailbox.waiting and not _cancelled():
@@ -512,7 +524,7 @@ class ChatLife:
         self.mailbox.waiting = [*self.mailbox.waiting, *queued]
 
     def open_watch(self, conversation: Conversation, watch: Watch) -> None:
-        """A block that an event may end has opened: what is queued may end it, too."""
+        """Register a block that has just opened, and offer the queued events to it."""
         self.places.opens(conversation, watch)
         watch.owner = conversation.owner
         conversation.watches = [*conversation.watches, watch]
@@ -529,7 +541,7 @@ class ChatLife:
                 return
 
     def give_up(self, conversation: Conversation, delivery: Delivery) -> None:
-        """Let an event go where it would have gone: the block was over before it could end that."""
+        """Route an event again that was to end a block: the block was over before it took the event."""
         decision = self._jump(delivery)
         if decision is None or self.work.cut or conversation.ending is not None:
             self.give_back(conversation, delivery)
@@ -537,11 +549,14 @@ class ChatLife:
             self._act(decision, delivery)
 
     def bring_queued(self, conversation: Conversation) -> set[int]:
-        """Give a run what is queued for it, to be drained; return the rows."""
+        """Deliver the queued events for a conversation to its run, which will drain them.
+
+        Return their rows.
+        """
         if _cancelled():
             return set()
         self._show(conversation)
-        # In a chat signals wait for whoever takes them.
+        # In a chat, signals are not drained: they stay queued for a wait.
         drains = not is_chat(self.chat_id)
         brought = self.mailbox.take_out(
             lambda queued: (
@@ -556,11 +571,12 @@ class ChatLife:
         return {queued.seq for queued in brought}
 
     def give_back(self, conversation: Conversation, delivery: Delivery) -> None:
-        """A wait ended before it looked at what it was given: the event is next for whoever waits."""
+        """Route an event again that was given to a wait: the wait ended before it took the event."""
         if self.work.cut:
             return
         question = self.refusals.question_of(delivery.event)
-        if question is not None and not question.startswith(BOARD):  # of a board, others have answered
+        # A board's question stays answered: it takes several taps.
+        if question is not None and not question.startswith(BOARD):
             self.shared.answers.reopened(question)
         late = self.mailbox.overtaken(delivery, self.places.owner_of(delivery.event))
         if conversation.ending is not None and late:
@@ -570,10 +586,10 @@ class ChatLife:
         else:
             self._act(self.decide_on(delivery), delivery)
 
-    # --- the mailbox of a conversation that comes back
+    # --- queued events of a revived conversation
 
     def _show(self, conversation: Conversation) -> None:
-        """Queue what came before the turn that a conversation is in, and would have been queued."""
+        """Queue those shown events again that were queued when the repeated turn ran before the restart."""
         if conversation.replaying:
             return
         for delivery in self.mailbox.unseen(conversation, conversation.seq, conversation.run.now()):
@@ -586,7 +602,7 @@ class ChatLife:
             finally:
                 self.shared.care.at_work[LOOKED_AT] = 0
             if isinstance(decision, Queue | Give | Tell | Break | End):
-                # A block that was open before has the event, whatever opens now.
+                # A block that was open before this turn gets the event, whatever this turn opens.
                 self._act(decision if isinstance(decision, End) else Queue(), delivery)
                 self.mailbox.found(delivery)
 
@@ -596,22 +612,24 @@ class ChatLife:
         if self.mailbox.behind and self._has_room():
             self.calls.room(self)
 
-    # --- out
+    # --- ends
 
     def write_end(
         self, conversation: Conversation, writes: Sequence[Write], writer: UnitWriter | None = None
     ) -> int:
-        """Write that a conversation ends; an interrupt that is to follow it begins with that, as one.
+        """Add the writes that end a conversation to the commit queue. Return the unit's number.
 
-        Else the next process would not know what it had ended. So does the charge go on that waits for it, if
-        this is the aside that gives what was bought: what it is told is what the ledger knows.
+        If an interrupt follows, it begins in the same unit: after a crash between two units, its record
+        couldn't name the conversation that it ended. If the conversation is the aside that delivers goods,
+        the charge that waits for it gets its result in the same unit, so that charge and ledger agree.
         """
         owner = conversation.owner
         giving = conversation.giving
         waiting = None if giving is None else self.places.waiting_for(conversation)
         if giving is not None and giving.ending is not None and waiting is not None:
             own, its = conversation.writer, waiting.writer
-            # What may yet be taken back is told by the ledger, once it is stored.
+            # While an event may still be taken back, the charge isn't told here: the ledger tells it after
+            # the unit is stored.
             if own is not None and its is not None and not (own.ahead or its.ahead):
                 waiting.awaited[giving.paid.id](giving.ending)
                 return its.flush(within=lambda more: self.work.commits.add([*writes, *more], writer))
@@ -625,10 +643,13 @@ class ChatLife:
         return self.work.commits.add(writes, writer)
 
     def end_all(self, before: int) -> Sequence[Conversation]:
-        """End what runs, without a word: the chat was left, or is to be forgotten.
+        """End all conversations without a message: the user has left, or the chat is to be forgotten.
 
-        What waits in it goes as well: one that isn't forgotten after all, for its open money, has heard the
-        last of that. Rows from `before` on are another life's.
+        Queued events and starts are dropped, too, even if open payments keep the chat from being forgotten.
+
+        Args:
+            before: rows before this one are too late; the later ones belong to what begins in the chat after
+                this.
         """
         self.mailbox.left(before)
         for earlier in [*self.mailbox.take_out(), *self.places.clear()]:
@@ -640,7 +661,7 @@ class ChatLife:
         return ending
 
     def ended(self, conversation: Conversation) -> None:
-        """A conversation is over: its successor starts, or what is left is routed again from the top."""
+        """Handle the end of a conversation: start its successor, or route its queued events again."""
         if conversation.ending is None or self.work.cut:
             return
         if self.mailbox.shown is not None and self.mailbox.shown[0] is conversation:
@@ -649,7 +670,7 @@ class ChatLife:
         if conversation in self.places.asides:
             kept = self.mailbox.take_out(lambda queued: conversation in kept_for(queued))
             self.places.asides = [aside for aside in self.places.asides if aside is not conversation]
-            # What was typed for it while it was parked, and for nothing else.
+            # Messages that were kept for this conversation only, while it was parked.
             typed = [queued for queued in kept if isinstance(queued.event, Message) and not kept_for(queued)]
             for queued in kept:
                 if queued in typed:
@@ -662,7 +683,7 @@ class ChatLife:
                 due, *self.places.asides_due = self.places.asides_due
                 self._run(Conversation(self, *due))
         elif conversation is self.places.live.get(owner):
-            # While it is there to be asked whose they are.
+            # Before the removal: `owner_of` depends on `live`.
             mine = [queued for queued in self.mailbox.waiting if owner_of(queued.event) == owner]
             del self.places.live[owner]
             if owner in self.places.next:
@@ -672,7 +693,7 @@ class ChatLife:
                 self._run(conversation.next_run())
             elif mine:
                 for queued in self.mailbox.take_out(lambda queued: queued in mine):
-                    # There was room for it before, and nothing has been added since.
+                    # These were queued before, so there is room.
                     self._act(self.decide_on(queued), queued)
         if self.mailbox.behind:
             self._made_room()
@@ -681,5 +702,5 @@ class ChatLife:
 
 
 def _cancelled() -> bool:
-    """Whether the current task is on its way out: what is queued is somebody else's then."""
+    """Return whether the current task is cancelled: then queued events are left for others."""
     return trio.current_effective_deadline() == -inf

@@ -1,7 +1,7 @@
-"""Who runs in a chat, and whose they are: the live conversations by owner, and the asides beside them.
+"""The conversations that run in a chat: the live conversations by owner, and the asides beside them.
 
-A conversation is the chat's, or with ``per="sender"`` a member's own. A member's event is for the member's
-own conversation where there is one, else for the chat's.
+A conversation belongs to the chat or, with ``per="sender"``, to one member. A member's event goes to the
+member's own live conversation if there is one, else to the chat's.
 """
 
 from __future__ import annotations
@@ -22,34 +22,35 @@ from .routes.routing import Delivery, Start, Wait, Watch, concerns, interrupts, 
 W = TypeVar("W", Wait, Watch)
 Due: TypeAlias = tuple[Start, Delivery]
 MANY: Final = 8
-"""With fewer live conversations than this, all of them are looked at for each event."""
+"""With fewer live conversations than this, every event is offered to all of them."""
 
 
 def _saw(taker: Wait | Watch, event: Event, at: int | None) -> bool:
-    """Return whether this was open when the event came.
+    """Return whether a wait or block was open when the event came.
 
-    Who opens later, in an aside, is not shown what waits for the live conversation; nor after a restart, when
-    all that waits is routed anew. What is not a person's words waits for whoever takes it.
+    A message was typed for the questions that were open at that time. A wait that opened later, in another
+    conversation, doesn't get it. The arrival time decides this after a restart, too, when all waiting events
+    are routed again. Other events than messages wait for any taker.
     """
     return at is None or taker.since <= at or not isinstance(event, Message)
 
 
 @final
 class Places:
-    """The places of one chat.
+    """The places of one chat, in which its conversations run.
 
     Attributes:
-        live: the live conversations by owner; that of None is the chat's.
-        asides: what runs beside them, oldest first.
-        asides_due: asides that wait until there are fewer.
-        next: interrupts that wait for the end of what they interrupt, by owner.
+        live: live conversations by owner; the chat's own has the key None.
+        asides: running asides, oldest first.
+        asides_due: asides that start when fewer are running.
+        next: by owner, the interrupt that starts when the interrupted conversation has ended.
     """
 
     __slots__ = ("_opened", "_table", "asides", "asides_due", "live", "next")
 
     def __init__(self, table: Table) -> None:
         self.live: Final[dict[SenderId | None, Conversation]] = {}
-        # Few chats ever have any of these: until then there is nothing to make, nor to collect.
+        # Most chats never use these: nothing is allocated until then.
         self.asides: Sequence[Conversation] = ()
         self.asides_due: Sequence[Due] = ()
         self.next: Final[dict[SenderId | None, Due]] = {}
@@ -57,27 +58,28 @@ class Places:
         self._opened = 0
 
     def take(self, conversation: Conversation) -> None:
-        """Give a conversation its place."""
+        """Register a conversation: as an aside, or as its owner's live conversation."""
         if conversation.beside:
             self.asides = [*self.asides, conversation]
         else:
             self.live[conversation.owner] = conversation
 
     def all(self) -> list[Conversation]:
-        """Return every conversation, the newest aside first."""
+        """Return all conversations: the asides, newest first, then the live ones."""
         return [*self.asides[::-1], *self.live.values()]
 
     def concerned(self, event: Event) -> list[Conversation]:
-        """Return those that may see an event (`concerns`), the newest aside first.
+        """Return the conversations that may see an event (`concerns`), the newest aside first.
 
-        A member's event concerns no other member's conversation, and a group may have thousands of these.
+        Other members' conversations are left out where possible: a group may have thousands of them.
         """
         sender = event.sender
         if sender is None or len(self.live) < MANY or is_signal(event) or is_payment(event):
             return self.all()
         own = [self.live[owner] for owner in (None, sender.id) if owner in self.live]
         if (token := token_of(event)) is not None:
-            # Whoever's question it is, the one who pressed the button hears that it is not for them.
+            # A member may press the button of another member's question: he is answered that it isn't for
+            # him.
             own += [
                 one
                 for one in self.live.values()
@@ -87,18 +89,18 @@ class Places:
         return [*self.asides[::-1], *own]
 
     def writers(self) -> list[JournalWriter]:
-        """Return those that write what the conversations do."""
+        """Return the journal writers of all conversations."""
         return [conversation.writer for conversation in self.all() if conversation.writer is not None]
 
-    # --- whose it is
+    # --- owners
 
     def owner_of(self, event: Event) -> SenderId | None:
-        """Return whose live conversation an event is for."""
+        """Return the owner, as in `live`, of the conversation that an event is for."""
         sender = event.sender
         return sender.id if sender is not None and sender.id in self.live else None
 
     def owner_for(self, start: Start, event: Event) -> SenderId | None:
-        """Return whose conversation it will be that starts now."""
+        """Return the owner of the conversation that `start` will begin; None for the chat."""
         sender = None if event.sender is None else event.sender.id
         if start.call is not None and start.call.place in (Place.LIVE, Place.SENDER):
             return sender if start.call.place is Place.SENDER else None
@@ -108,28 +110,27 @@ class Places:
         return sender if sender in self.live or not chats_own else None
 
     def place_of(self, conversation: Conversation) -> Place:
-        """Return in which place a conversation is."""
         if conversation in self.asides:
             return Place.BESIDE
         return Place.LIVE if conversation.owner is None else Place.SENDER
 
     def is_for(self, delivery: Delivery, conversation: Conversation) -> bool:
-        """Return whether an event waits for this conversation; a signal waits for whoever takes it."""
+        """Return whether a queued event waits for this conversation. A signal waits for any conversation."""
         if is_signal(delivery.event):
             return True
         mine = self.live.get(self.owner_of(delivery.event)) is conversation
         return mine and not self.is_typed_for_parked(delivery)
 
-    # --- what would take an event
+    # --- waits and blocks
 
     def opens(self, conversation: Conversation, taker: Wait | Watch) -> None:
-        """Number a wait or a block that has just opened."""
+        """Number a new wait or block, and set its opening time."""
         self._opened += 1
         taker.opened = conversation.seq, self._opened
         taker.since = conversation.run.since()
 
     def who_has(self, taker: Wait | Watch) -> Conversation | None:
-        """Return the conversation whose wait or block this is; None if that is over, and its code goes on."""
+        """Return the conversation that has this wait or block open; None if the wait or block has closed."""
         own = self.live.get(taker.owner)
         likely = [*self.asides, *([] if own is None else [own])]
         return next((it for it in likely if taker in it.waits or taker in it.watches), None)
@@ -137,17 +138,20 @@ class Places:
     def waits(
         self, event: Event, at: int | None = None, seq: int | None = None
     ) -> tuple[list[Wait], list[Wait] | None]:
-        """Return all waits, and those of the live conversation that the event is for; None if there is none.
+        """Return the waits that may take an event, and which of them belong to the event's live conversation.
+
+        The second result is None if the event has no live conversation.
 
         Args:
-            at: when it came: what opened since, in another conversation, has not seen it.
-            seq: its row: those that saw it come before a live conversation that began later.
+            at: the event's arrival time: waits that other conversations opened later are left out.
+            seq: the event's row: waits open at its arrival come before those of a live conversation that
+                began later.
         """
         if not self.asides and len(self.live) == 1 and (own := self.live.get(None)) and len(own.waits) == 1:
             return own.waits, own.waits  # there is nothing to choose
         conversations, owner = self.concerned(event), self.owner_of(event)
         if isinstance(event, Leave) and owner is not None:
-            # The member's own conversation is on its way out.
+            # The leave ends the member's own conversation.
             conversations, owner = [other for other in conversations if other.owner != owner], None
         own = self.live.get(owner)
         seen = [wait for one in conversations for wait in one.waits if one is own or _saw(wait, event, at)]
@@ -158,26 +162,28 @@ class Places:
             return waits, None
         mine = list(own.waits)
         if own.awaited:
-            # The aside that gives what was paid for asks in the place of the charge that waits for it.
+            # An aside that delivers paid goods asks its questions in place of the conversation with the
+            # waiting charge.
             mine += [wait for one in self.asides if self.waiting_for(one) is own for wait in one.waits]
         return waits, [wait for wait in waits if wait in mine]
 
     def waiting_for(self, aside: Conversation) -> Conversation | None:
-        """Return the conversation whose charge waits for the goods that this aside gives, if it is one."""
+        """Return the conversation with a charge that waits for this aside's delivery; None without one."""
         giving = aside.giving
         if giving is None or not giving.owes:
             return None
         return next((one for one in self.all() if giving.paid.id in one.awaited), None)
 
     def was_live(self, delivery: Delivery) -> bool:
-        """Return whether there is a live conversation for an event that had begun when it came."""
+        """Return whether the event's live conversation had already begun when the event came."""
         live = self.live.get(self.owner_of(delivery.event))
         return live is not None and live.seq < delivery.seq
 
     def kept_for(self, delivery: Delivery) -> list[Conversation]:
-        """Return those that can't go on just now and may wait for this press, form or, asides, message.
+        """Return the parked conversations that may be waiting for an event.
 
-        A live conversation has the messages that come while it is there.
+        Any of them may wait for a press or a form, but only asides for a message, and only if the message has
+        no live conversation: that gets all messages that come while it runs.
         """
         event = delivery.event
         if isinstance(event, Message):
@@ -193,11 +199,11 @@ class Places:
         ]
 
     def is_typed_for_parked(self, delivery: Delivery) -> bool:
-        """Return whether this is a message that waits for an aside that can't go on."""
+        """Return whether the event is a message that a parked aside may be waiting for."""
         return isinstance(delivery.event, Message) and bool(self.kept_for(delivery))
 
     def watches(self, event: Event, at: int | None = None) -> Sequence[Watch]:
-        """Return all blocks that an event may end; `at` as for `waits`."""
+        """Return all open blocks that an event may end; `at` as for `waits`."""
         if not self.asides and len(self.live) == 1 and (only := self.live.get(None)) and not only.watches:
             return only.watches  # there is nothing to choose
         own = self.live.get(self.owner_of(event))
@@ -210,7 +216,7 @@ class Places:
         return self._in_order(seen, event) if len(seen) > 1 else seen
 
     def _in_order(self, takers: list[W], event: Event) -> list[W]:
-        """Sort the sender's own first, then the newest."""
+        """Sort waits or blocks: the event's sender's first, then the newest first."""
         sender = None if event.sender is None else event.sender.id
 
         def place(taker: W) -> tuple[bool, int, tuple[int, int]]:
@@ -218,21 +224,21 @@ class Places:
 
         return sorted(takers, key=place, reverse=True)
 
-    # --- what code stops
+    # --- stops
 
     def runs(self, halt: Halt) -> bool:
-        """Return whether this stops something here."""
+        """Return whether `halt` would stop something in this chat."""
         waiting = [*self.asides_due, *self.next.values()]
         waiting += [(it.start, it.delivery) for it in (one.successor for one in self.all()) if it is not None]
         return any(ends(halt, delivery) for _, delivery in waiting) or any(
             halt.ends(conversation.route.name, conversation.key)
             for conversation in self.all()
-            # The code of one that is over has returned, though its end may still be committed.
+            # Skip a conversation when its code has returned; only its end isn't committed yet.
             if conversation.ending is None and not (conversation.begun and conversation.run.over)
         )
 
     def halt(self, halt: Halt) -> Sequence[Delivery]:
-        """End what this stops; gives back what was waiting for its place."""
+        """End the conversations that `halt` stops. Return the events of the queued starts that it removed."""
         dropped = [delivery for _, delivery in self.asides_due if ends(halt, delivery)]
         kept = [due for due in self.asides_due if due[1] not in dropped]
         self.asides_due = kept
@@ -249,7 +255,7 @@ class Places:
         return dropped
 
     def clear(self) -> Sequence[Delivery]:
-        """Give back whatever waits for a place."""
+        """Remove all queued starts, and return their events."""
         waiting = [delivery for _, delivery in (*self.next.values(), *self.asides_due)]
         self.next.clear()
         self.asides_due = ()
