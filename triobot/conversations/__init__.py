@@ -1,10 +1,11 @@
-"""The per-chat life: who gets an event, the coroutine that runs, the author's handle on its chat.
+"""Conversations: which of them gets an event, how their coroutines run, and the author's handle on a chat.
 
-Read it in the order in which an event passes. `dispatcher` takes it to the chat that it belongs to, which is
-a `life`: `mailbox` holds what waits there, `places` who runs, `routes` say who takes it, `refusals` what
-becomes of what nobody takes. A `conversation` is one `running` coroutine, and `chat` is what that sees: its
-`questions`, `blocks`, `charges` and `data`; `doors` lead to other chats. What a conversation did is written
-down (`journal_writer`, `workload`), so that its `revival` finds it where it stood, and `inspection` can look
-at it. `shared` is what the chats of a bot have in common, `services` what they use of the world, `texts` the
-runtime's own words, `notices` what a developer is told.
+The modules follow an event's way. `dispatcher` brings the event to its chat, a `life`. There, `mailbox` has
+the waiting events and `places` the running conversations; `routes` decides which conversation takes the
+event, and `refusals` handles events that none takes. A `conversation` runs an author's coroutine (`running`).
+The coroutine works with a `chat`, and its `questions`, `blocks`, `charges` and `data`; `doors` reach other
+chats. The journal of a conversation is written by `journal_writer` and `workload`. `revival` restores a
+conversation from the journal, and `inspection` describes it. All chats of a bot have one `shared` object.
+`services` has the interfaces to store, outbox and clock, `texts` the runtime's own messages, and `notices`
+the hints for developers.
 """

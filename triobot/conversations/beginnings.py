@@ -1,4 +1,4 @@
-"""The ways in which a conversation comes to be: each is a value that has what only this way needs."""
+"""The ways in which a conversation begins: each is a class with the data that only this way needs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .running.leash import Leash
 @final
 @frozen
 class Fresh:
-    """Begins with its event; the first record is made when the run begins."""
+    """A new conversation; its first record is made when the run begins."""
 
 
 @final
 @frozen
 class InRow:
-    """Begins with a first record that is durable in the row of its event."""
+    """A new conversation with a first record that is already durable, in the row of its event."""
 
     first: Record = attrs.field(repr=False)
 
@@ -32,12 +32,12 @@ class InRow:
 @final
 @frozen
 class Carried:
-    """Goes on in another conversation's place, whose end has stored the first record.
+    """The successor of another conversation after `continue_as`, which has stored the first record.
 
     Attributes:
-        run: counts the runs of the conversation.
-        position: of the next record.
-        written: of the unit that stores it, see `CommitQueue.wait_for`.
+        run: number of the run within the conversation.
+        position: position of the next record.
+        written: unit that stores the first record; see `CommitQueue.wait_for`.
     """
 
     first: Record = attrs.field(repr=False)
@@ -49,10 +49,10 @@ class Carried:
 @final
 @frozen
 class Successor:
-    """Tells a conversation's end what begins in its place.
+    """The start of the conversation that replaces another one at its end.
 
     Attributes:
-        first: the record with which it begins.
+        first: the first record.
     """
 
     start: Start
@@ -63,10 +63,10 @@ class Successor:
 @final
 @frozen
 class Revived:
-    """Comes back from the store.
+    """A conversation that is revived from the store.
 
     Attributes:
-        changed: compares the journal with the code; None if both are of one build.
+        changed: comparison of the journal with the present code; None if both are of one build.
     """
 
     stored: Stored
@@ -76,13 +76,13 @@ class Revived:
 @final
 @frozen
 class Dry:
-    """Runs a journal again for who looks on: it ends where the journal ends, and does nothing.
+    """A dry run of a journal: the code runs to the journal's end, and changes nothing.
 
     Attributes:
-        host: of its run.
-        look: told what its code would do.
-        leash: holds its tasks.
-        changed: as that of `Revived`.
+        host: the run's host.
+        look: observer of the operations that the code begins.
+        leash: runs the tasks, and can abandon them.
+        changed: as in `Revived`.
     """
 
     stored: Stored

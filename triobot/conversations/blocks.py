@@ -1,4 +1,4 @@
-"""What shapes a conversation's code: blocks that end by themselves, children, steps."""
+"""Blocks that end by themselves, children, sleeps and steps: what shapes a conversation's code."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ Args = TypeVarTuple("Args")
 
 
 def check_seconds(seconds: object) -> float:
-    """Refuse what is no length of time."""
+    """Return `seconds` as a float; raise LocalProtocolError unless it is a number."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or math.isnan(seconds):
         raise LocalProtocolError("seconds", "must be a number of seconds")
     return float(seconds)
 
 
 def check_sleep(seconds: object) -> float:
-    """Refuse what is no length of time, and one without an end."""
+    """Check as `check_seconds`, and refuse a sleep without an end."""
     length = check_seconds(seconds)
     if math.isinf(length) and length > 0:
         raise LocalProtocolError("seconds", "must come to an end; what waits for something is chat.receive()")
@@ -58,7 +58,7 @@ def check_sleep(seconds: object) -> float:
 
 
 def wall_time(when: object) -> int:
-    """Convert an aware time to wall milliseconds, rounded up: nothing is early."""
+    """Convert an aware time to wall milliseconds, rounded up, so that nothing happens too early."""
     if not isinstance(when, datetime) or when.utcoffset() is None:
         rule = "must be a datetime with a time zone, such as datetime.now(UTC) + timedelta(days=1)"
         raise LocalProtocolError("when", rule)
@@ -69,11 +69,12 @@ def wall_time(when: object) -> int:
 class Scope(Generic[E_co]):
     """A block that a deadline, an event or `cancel` may end; made by the chat, entered once.
 
-    `E_co` is what the filter of `move_on_when` gives; None for blocks that no event ends.
+    `E_co` is the type of the value that the filter of `move_on_when` returns; None for blocks that no event
+    ends.
 
     Attributes:
-        cancelled_caught: the block was ended before its time; set when it is left.
-        event: what ended it, as the filter took it; None if that was no event.
+        cancelled_caught: whether the block was ended before its time; set when the block is left.
+        event: the filter's value for the event that ended the block; None if no event did.
     """
 
     def __init__(
@@ -99,12 +100,12 @@ class Scope(Generic[E_co]):
 
     @property
     def cancelled_caught(self) -> bool:
-        """Return whether the block was ended before its time."""
+        """Whether the block was ended before its time."""
         return self._scope.cancelled_caught
 
     @property
     def event(self) -> E_co | None:
-        """Return what ended the block, if that was an event."""
+        """The filter's value for the event that ended the block; None if no event did."""
         return self._event
 
     def cancel(self) -> None:
@@ -129,13 +130,13 @@ class Scope(Generic[E_co]):
             self._close_watch()
 
     def _close_watch(self) -> None:
-        """Give back an event that was to end the block and came too late for that."""
+        """Give back an event that was to end the block, but came too late."""
         conversation, watch = self._conversation, self._watch
         if watch is None:
             return
         conversation.watches = [other for other in conversation.watches if other is not watch]
         if conversation.dead:
-            return  # the conversation isn't over: whatever the block was to have is in the inbox
+            return  # it is being evicted, and the event is in the inbox
         if self._scope.event is None:
             taken, watch.taken = watch.taken, None
             if taken is not None and conversation.run.withdraw(taken.delivery.seq):
@@ -149,7 +150,7 @@ class Scope(Generic[E_co]):
 
 @final
 class FailScope:
-    """A block that must be done in time: else `trio.TooSlowError`. Made by `Chat.fail_after`."""
+    """A block that raises `trio.TooSlowError` if it isn't done in time. Made by `Chat.fail_after`."""
 
     def __init__(self, conversation: Conversation, seconds: float) -> None:
         self._scope: Scope[None] = Scope(conversation, seconds)
@@ -157,7 +158,7 @@ class FailScope:
     def __enter__(self) -> Scope[None]:
         return self._scope.__enter__()
 
-    # Typed None, so that type checkers know that what the block bound is bound after it.
+    # Typed None: so type checkers know that names bound in the block are bound after it.
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -195,7 +196,7 @@ async def _try(
             live.append(contained(error))
             raise
         except ConversationError:
-            # The author's mistake, not the step's failure.
+            # A misuse of the chat by the author, not a failure of the step.
             raise
         except BaseException as raised:
             if (rest := split(raised)[1]) is None:
@@ -216,7 +217,7 @@ async def _try(
     try:
         done: T = await conversation.run.effect("step", work, print=print, raises=own)
     except Exception as failed:
-        # What is raised has been read from its record, live as on replay; only a report looks at the rest.
+        # The raised error was made from its record, live as on replay. Only a report uses the original one.
         if live:
             happened(failed, live.pop())
         raise
@@ -224,25 +225,25 @@ async def _try(
 
 
 LONGEST_PAUSE: Final = 24 * 3600.0
-"""Seconds between two tries of a step, at most."""
+"""Longest pause between two tries of a step, in seconds."""
 
 
 @final
 @guarded
 class Retry:
-    """How often a step that fails is tried again; for ``chat.step(fn, retry=...)``.
+    """How often a failing step is tried again; for ``chat.step(fn, retry=...)``.
 
     Attributes:
-        times: how often it is tried in all, from 2 to 100.
+        times: number of tries in all, from 2 to 100.
         after: seconds before the second try.
-        growth: how many times as long each further pause is, up to a day.
-        on: which errors of the step are worth another try; all of them when empty.
+        growth: factor by which each further pause is longer than the one before, up to a day.
+        on: errors of the step that are worth another try; empty for all errors.
 
     Raises:
-        ConfigError: one of these is something else.
+        ConfigError: a value has the wrong type, or is out of range.
 
     Examples:
-        >>> Retry(times=5, after=2)  # behind 2, 4, 8 and 16 seconds
+        >>> Retry(times=5, after=2)  # tries again after 2, 4, 8 and 16 seconds
     """
 
     times: int
@@ -262,7 +263,7 @@ class Retry:
 
 
 def pause_behind(tries: int, retry: Retry) -> float:
-    """Return the seconds behind so many tries."""
+    """Return the seconds to wait after `tries` failed tries."""
     pause = float(retry.after)
     for _ in range(tries - 1):
         pause = min(pause * retry.growth, LONGEST_PAUSE)
@@ -276,9 +277,9 @@ async def run_step(
     raises: type[Exception] | tuple[type[Exception], ...],
     retry: Retry | None = None,
 ) -> T:
-    """Run a side effect, in which chat operations are refused; each try and each pause is an operation."""
+    """Run a side effect; chat operations inside are refused. Each try and each pause is an operation."""
     giving = conversation.giving
-    # What has to come to its end before it is begun; if that fails, this is what the step comes to.
+    # `first` is awaited before the step's function. If `first` fails, so does the step, with the same error.
     first = None if giving is None else giving.step(args)
     conversation.gives(*named_step(fn, args))
     own = check_raises(raises)
@@ -297,10 +298,10 @@ async def run_step(
 
 
 def check_raises(raises: object, who: str = "step(raises=)") -> tuple[type[Exception], ...]:
-    """Return, as a tuple, the errors that a step may come back with.
+    """Return the errors that a step may come back with, as a tuple.
 
     Raises:
-        ConfigError: these are no classes of errors.
+        ConfigError: `raises` holds something else than classes of errors.
     """
     classes = cast("tuple[object, ...]", raises) if isinstance(raises, tuple) else (raises,)
     if not all(isinstance(cls, type) and issubclass(cls, Exception) for cls in classes):
@@ -310,28 +311,28 @@ def check_raises(raises: object, who: str = "step(raises=)") -> tuple[type[Excep
 
 @final
 class ChatEvent(EngineEvent):
-    """Something that happens once; made by `Chat.open_event`."""
+    """An event that happens once, and that children may wait for; made by `Chat.open_event`."""
 
     __slots__ = ()
 
 
 @final
 class ChatChannel(Channel[T]):
-    """A bounded queue between children; made by `Chat.open_channel`. A full one makes `send` wait."""
+    """A bounded queue between children; made by `Chat.open_channel`. If the queue is full, `send` waits."""
 
     __slots__ = ()
 
 
 @final
 class ChatNursery:
-    """Starts children that may use the chat; made by `Chat.open_nursery`."""
+    """A nursery for children that may use the chat; made by `Chat.open_nursery`."""
 
     def __init__(self, conversation: Conversation, nursery: Nursery) -> None:
         self._conversation = conversation
         self._nursery = nursery
 
     def start_soon(self, fn: Callable[[*Args], Awaitable[object]], *args: *Args) -> None:
-        """Start ``fn(*args)`` as a child; an error of a child cancels its siblings and the block."""
+        """Start ``fn(*args)`` as a child. An error of a child cancels its siblings and the block."""
 
         async def child() -> None:
             task, dry = trio.lowlevel.current_task(), self._conversation.dry
@@ -339,7 +340,7 @@ class ChatNursery:
             try:
                 await held(None if dry is None else dry.leash, fn(*args))
             except BaseException as error:
-                # Trio writes its repr into what the siblings are cancelled with.
+                # Trio puts the error's repr into the siblings' cancellation, so the repr must not raise.
                 if can_be_told(error, shown=True):
                     raise
                 raise contained(error, shown=True) from None
@@ -355,24 +356,23 @@ class ChatNursery:
 
 @asynccontextmanager
 async def open_nursery(conversation: Conversation) -> AsyncGenerator[ChatNursery]:
-    """Open a nursery of chat children; leaving the block waits for them."""
+    """Open a nursery for children that may use the chat; leaving the block waits for them."""
     conversation.enter(OperationKind.NURSERY)
     async with conversation.run.open_nursery() as nursery:
         yield ChatNursery(conversation, nursery)
 
 
-# --- how it goes on
+# --- sleep and continue_as
 
 
 async def sleep(conversation: Conversation, seconds: float) -> None:
-    """Wait for a time."""
     conversation.enter(OperationKind.SLEEP)
     _advise_sleep(conversation, seconds)
     await conversation.run.sleep(seconds)
 
 
 async def sleep_until(conversation: Conversation, at: int) -> None:
-    """Wait until the time of day is `at`; a clock that is set, or stood still, is followed."""
+    """Wait until the wall time `at`, even if the clock is set or the machine sleeps in between."""
     conversation.enter(OperationKind.SLEEP)
     _advise_sleep(conversation, (at - conversation.run.now()) / 1000)
     await conversation.run.sleep_until(at)
@@ -388,7 +388,7 @@ def _advise_sleep(conversation: Conversation, seconds: float) -> None:
 async def continue_as(
     conversation: Conversation, fn: Callable[..., object], args: tuple[object, ...]
 ) -> NoReturn:
-    """Go on as another route's function, in this one's place; see `Chat.continue_as`."""
+    """Go on as another route's function, in this conversation's place; see `Chat.continue_as`."""
     conversation.enter(OperationKind.CONTINUE)
     line, run, life = calling_line(), conversation.run, conversation.life
     if run.nurseries or trio.lowlevel.current_task() is not run.task:
@@ -406,7 +406,7 @@ async def continue_as(
     jumped = conversation.services.clock.jumped()
     first, value, _ = open_run(route, opening, now=run.since(), jumped=jumped)
     if not first[3]:
-        CODEC.node_of([event, given, list(args)])  # says what can't be recorded
+        CODEC.node_of([event, given, list(args)])  # raises, and names the value
     start = Start(route, value, call, conversation.interrupted)
     conversation.successor = Successor(start, Delivery(conversation.seq, event, at), first)
     run.continue_as(route.name)

@@ -1,8 +1,8 @@
-"""The author's handle on a chat: say, ask, wait, charge, and the time that things may take.
+"""The author's handle on a chat: send, ask, wait, charge, and limit the time of all these.
 
-A chat is a room with a screen: `Room` has what needs none. Everything here belongs to one conversation and is
-used by its own tasks only. Each method is one operation of the conversation; what it sends goes out in the
-order in which it was awaited.
+A chat is a room with a screen; `Room` has the methods that need no screen. A handle belongs to one
+conversation, and only that conversation's tasks may use it. Each awaited call is an operation of the
+conversation. Messages are sent in the order in which their calls were awaited.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ E_co = TypeVar("E_co", covariant=True, default=object)
 E = TypeVar("E")
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
-# What a call gives that says nothing of it.
+# Types of what a call returns if its arguments don't determine one.
 A = TypeVar("A", default=str)
 N = TypeVar("N", bound=Hashable, default=Never)
 R = TypeVar("R", default=Never)
@@ -72,9 +72,9 @@ Args = TypeVarTuple("Args")
 
 
 class Room(Generic[E_co]):
-    """A place, as the conversation that runs there sees it. `E_co` is what started that.
+    """A room, as the conversation that runs there sees it. `E_co` is the type of `event`.
 
-    A chat is one (`Chat`): a function that needs no screen takes a `Room`, and serves chats as well.
+    A `Chat` is a room, too: a function that needs no screen can take a `Room`, and then also serves chats.
     """
 
     __slots__ = ("_conversation",)
@@ -87,12 +87,12 @@ class Room(Generic[E_co]):
 
     @property
     def event(self) -> E_co:
-        """Return what started this conversation, as its route's filter took it."""
+        """The value that started this conversation, as its route's filter returned it."""
         return cast("E_co", self._conversation.value)
 
     @property
     def key(self) -> str:
-        """Return which room of its kind this is; of a chat its id, as text."""
+        """The key of this room among those of its kind; for a chat its id, as text."""
         room = room_of(self._conversation.event)
         if room is not None:
             return room[1]
@@ -101,18 +101,18 @@ class Room(Generic[E_co]):
 
     @property
     def route(self) -> str:
-        """Return the name of the route that runs here, as the store and the log have it."""
+        """Name of the route that runs here, as in the store and the log."""
         return self._conversation.route.name
 
     @property
     def replaying(self) -> bool:
-        """Return whether the code that runs now has run before, or will run again, since the chat lives on.
+        """Whether the code that runs now has run before, or will run again later.
 
-        It is true from the first line of a conversation that is brought back, until something happens that is
-        new; and in the cleanup (``finally``) of one that is put away, at a stop or to make room. For what is
-        to be said once beside the conversation, such as a line of a log or a metric. Never decide by it what
-        the conversation does: with another operation, or without one, it fits its journal no more.
-        Replay-check runs code again, too.
+        True from the first line of a revived conversation until it does something new. Also true in the
+        cleanup (``finally``) of a conversation that leaves memory, at a stop or to make room. Use it for side
+        effects beside the conversation that should happen once, such as a log line or a metric. Never use it
+        to decide what the conversation does: with one operation more or less, the conversation no longer fits
+        its journal. A replay-check runs code again, too.
 
         Raises:
             ConversationEndedError: the conversation is over.
@@ -127,33 +127,33 @@ class Room(Generic[E_co]):
 
     @property
     def data(self) -> ChatData:
-        """Return what the chat keeps beyond this conversation: ``chat.data[KEY]``, one value a `Key`.
+        """The chat's data, which outlives this conversation: ``chat.data[KEY]``, one value for each `Key`.
 
-        Reading and writing don't wait. Every conversation of the chat sees a write at once; it is durable
-        when the event that caused it is dealt with: both or neither survive a crash.
+        Reading and writing don't wait. All conversations of the chat see a written value at once. It becomes
+        durable when the event that caused it is consumed: a crash keeps both or neither.
         """
         return ChatData(self._conversation)
 
     def use(self, resource: Resource[T]) -> T:
-        """Return what a resource of the bot has opened, such as a pool; hand it to steps.
+        """Return what a resource of the bot has opened, such as a connection pool; pass it to steps.
 
         Raises:
-            ConfigError: the bot doesn't declare it.
+            ConfigError: the bot doesn't declare the resource.
         """
         return find(self._conversation.services.resources, resource)
 
-    # --- hear
+    # --- receive
 
     async def receive(self, taken: Filter[T], *, otherwise: OtherwisePolicy | None = None) -> T:
-        """Wait for the next event that the filter takes; by default the rest is dropped."""
+        """Wait for the next event that the filter takes. By default, other events are dropped."""
         return await asking.receive(self._conversation, taken, otherwise)
 
     def drain(self) -> Sequence[object]:
-        """Take what is queued now, without waiting: what came before it was asked for, signals as values."""
+        """Take all events that are queued now, without waiting; signals are returned as their values."""
         drained: list[object] = list(asking.drain(self._conversation))
         return [one.value if isinstance(one, Signal) else one for one in drained]
 
-    # --- act
+    # --- steps and other places
 
     async def step(
         self,
@@ -162,21 +162,22 @@ class Room(Generic[E_co]):
         raises: type[Exception] | tuple[type[Exception], ...] = (),
         retry: Retry | None = None,
     ) -> T:
-        """Run a side effect, at least once; it gets arguments, returns a value, touches nothing else.
+        """Run a side effect, at least once: `fn` gets arguments, returns a value, touches nothing else.
 
-        In an aside for a payment the ledger is asked first, each time that the step is begun.
+        In an aside for a payment, each start of the step first asks the ledger whether the aside may still
+        give the goods.
 
         Args:
             raises: errors that come back as themselves; all others come back as `StepError`.
-            retry: how often it is tried again when it fails; the conversation sleeps between the tries.
+            retry: how often a failing step is tried again; the conversation sleeps between the tries.
 
         Raises:
-            ConfigError: a `retry` in an aside for a payment, and no argument holds the payment's key: the
-                other side could not tell the second try from a second sale.
-            PaymentHandedOverError: in an aside for a payment: an operator, or another aside, has it by now;
-                `fn` was not called.
+            ConfigError: in an aside for a payment: there is a `retry`, but no argument holds the payment's
+                key. The other side could not tell the second try from a second sale.
+            PaymentHandedOverError: in an aside for a payment: an operator or another aside has the payment by
+                now; `fn` was not called.
 
-        Cancellation: *ambiguous*: it may have reached the other side.
+        Cancellation: *ambiguous*: the side effect may have happened.
         """
         return await run_step(self._conversation, fn, args, raises, retry)
 
@@ -187,17 +188,17 @@ class Room(Generic[E_co]):
     def to(
         self, place: int | str | Callable[[Room[Any]], Awaitable[None]], key: str | int = "", /
     ) -> ChatRef | RoomRef:
-        """Return a reference to another place: each call to it is an operation of this conversation.
+        """Return a reference to another chat or room. Each call to it is an operation of this conversation.
 
         Args:
-            place: a chat's id, to send there, signal it, start and stop its routes, read what it keeps; or
-                the function of a room (`Router.room`), to signal that and to change what it keeps.
-            key: which room of this kind: a text of at most 128 characters, or a whole number. Without one,
+            place: a chat's id, to send messages and signals there, start and stop its routes, and read its
+                data. Or the function of a room (`Router.room`), to send it signals and change its data.
+            key: which room of this kind: a text of at most 128 characters, or a whole number. Without a key,
                 the only room of its kind.
 
         Raises:
-            LocalProtocolError: this is no chat's id, phone number or group name.
-            ConfigError: the function is no room's, or that is no key.
+            LocalProtocolError: `place` is no chat's id, phone number or group name.
+            ConfigError: the function is no room's, or `key` is no key.
         """
         conversation = self._conversation
         if isinstance(place, int | str):
@@ -207,10 +208,12 @@ class Room(Generic[E_co]):
         )
 
     def person(self, sender_id: SenderId) -> RoomRef:
-        """Return what is kept of a person, over all chats. Each call is an operation of this conversation.
+        """Return a reference to a person's data, over all chats.
+
+        Each call is an operation of this conversation.
 
         Raises:
-            LocalProtocolError: this is no person's id.
+            LocalProtocolError: `sender_id` is no person's id.
 
         Examples:
             >>> async def warn(chat: Chat, who: Sender) -> None:
@@ -220,10 +223,10 @@ class Room(Generic[E_co]):
         return person_ref(RecordedDoor(self._conversation), sender_id)
 
     def place(self, name: str, key: str | int = "") -> RoomRef:
-        """Return what is kept under a name of your choice, as of a day or a product; see `to` for `key`.
+        """Return a reference to data under a name of your choice, such as a day's; for `key` see `to`.
 
-        Nothing runs there. Each call of it is an operation of this conversation. `triobot forget --room`
-        deletes it, by its name and key.
+        Nothing runs there. Each call to it is an operation of this conversation. `triobot forget --room`
+        deletes the data, by name and key.
 
         Examples:
             >>> async def book(chat: Chat, day: str, hour: int) -> None:
@@ -233,17 +236,18 @@ class Room(Generic[E_co]):
 
     @property
     def shared(self) -> RoomRef:
-        """Return what is kept of the bot itself. Each call is an operation of this conversation.
+        """Reference to the bot's own data. Each call to it is an operation of this conversation.
 
-        All that is written there goes through one place: what every event changes is better kept in rooms, of
-        a group or a day.
+        All writes to this data go through one place. Data that every event changes is better kept in several
+        rooms, such as one for each group or day.
         """
         return RoomRef(RecordedDoor(self._conversation), SHARED)
 
     def broadcast(self, key: str) -> Broadcast:
-        """Prepare a message to many chats, by a key of your choice: start it, look at it, stop it.
+        """Prepare a message to many chats under a key of your choice, in order to start, watch or stop it.
 
-        Each call is an operation of this conversation, and the key makes it start once, whatever crashes.
+        Each call is an operation of this conversation. Because of the key, the broadcast starts only once,
+        even after a crash.
 
         Raises:
             LocalProtocolError: the key is empty, longer than 200 characters, or not printable.
@@ -259,55 +263,62 @@ class Room(Generic[E_co]):
     async def continue_as(self, fn: Callable[[Room[E_co]], Awaitable[None]]) -> NoReturn:
         """End here, and go on as another room's function, in the same place with the same event.
 
-        For loops without an end: nothing of what was recorded so far is kept. The blocks around it are left
-        as by a cancellation.
+        Use this for endless loops: the new run begins with an empty journal. Open blocks are left as by a
+        cancellation.
 
         Raises:
-            ConfigError: `fn` is declared as no room, or as no route of a chat; or a nursery is open.
+            ConfigError: `fn` is declared as no room, or in a chat as no route; or a nursery is open.
             UnrecordableError: `event` can't be recorded.
         """
         await continue_as(self._conversation, fn, ())
 
-    # --- in the place of clocks and dice: none of it waits
+    # --- time, random numbers and versions: these calls don't wait
 
     def now(self, tz: tzinfo = UTC) -> datetime:
-        """Return when what this conversation waited for came. It stands still until the next operation."""
+        """Return the present turn's time, which is when the last operation ended.
+
+        It stays the same until the next operation.
+        """
         self._conversation.check_task()
         return datetime.fromtimestamp(self._conversation.run.now() / 1000, tz)
 
     def random(self) -> random.Random:
-        """Return dice that fall the same way after a restart; each call gives others. Not for secrets."""
+        """Return a random generator that gives the same numbers after a restart. Not for secrets.
+
+        Each call returns a generator with other numbers.
+        """
         self._conversation.check_task()
         return self._conversation.run.random()
 
     def uuid(self) -> uuid.UUID:
-        """Return a unique id; made before a step, it is the step's idempotency key."""
+        """Return a unique id. An id made before a step can be the step's idempotency key."""
         self._conversation.check_task()
         return self._conversation.run.uuid()
 
     def patched(self, patch: str) -> bool:
-        """Return whether to go the new way where code has changed: False for what went the old way before.
+        """Return whether to run the new version of code that was changed here.
 
-        A conversation that was there before keeps to the old way where it went it; all others are True from
-        then on.
+        False for a conversation that has passed this point with the old version: it uses the old version
+        everywhere. True for all others, from here on.
 
         Args:
-            patch: a name for the change, once in the whole program.
+            patch: a name for the change, unique in the program.
         """
         self._conversation.check_task()
         return self._conversation.run.patched(patch)
 
-    # --- shapes of the code: blocks that end by themselves, sleep, children
+    # --- blocks, sleep and children
 
     def move_on_after(self, seconds: float) -> Scope[None]:
         """Return a block that ends by itself after `seconds`; see its `cancelled_caught`."""
         return Scope(self._conversation, seconds)
 
     def move_on_at(self, when: datetime) -> Scope[None]:
-        """Return a block that ends by itself at `when`; at once if that is over.
+        """Return a block that ends by itself at `when`, or at once if `when` is in the past.
 
         Args:
-            when: a datetime with a time zone. A clock that is set counts, as it doesn't for `move_on_after`.
+            when: a datetime with a time zone. If the clock is set, this block's end changes, while that of
+                `move_on_after` doesn't.
 
         Raises:
             LocalProtocolError: `when` has no time zone. Your program's fault.
@@ -315,15 +326,16 @@ class Room(Generic[E_co]):
         return Scope(self._conversation, inf, at=wall_time(when))
 
     def move_on_when(self, taken: Filter[E]) -> Scope[E]:
-        """Return a block that ends when something comes that the filter takes; see its `event`.
+        """Return a block that ends when an event comes that the filter takes; see its `event`.
 
-        Such an event goes to the block before interrupts and questions see it, whatever the conversation
-        does meanwhile; of several open blocks the innermost that takes it ends. What is queued when the
-        block begins may end it at once. A block that is on its way out takes nothing more. Its event is its
-        own, even if it comes to its own end before it feels that.
+        The block gets such an event before interrupts and questions do, whatever the conversation is doing.
+        If several open blocks take it, the innermost of them ends. An event that is already queued may end
+        the block at once. A block that is ending takes no further event. It keeps its event even if its code
+        comes to an end before the cancellation reaches it.
 
-        The block is cancelled at its next chat operation: a question ends with its buttons, a send that is
-        queued is withdrawn. Verifying a payment is not cut short for some seconds.
+        The block is cancelled at its next chat operation: a question ends and its buttons are removed, a
+        queued message is withdrawn. If a payment is being verified, the cancellation waits some seconds for
+        that.
         """
         return Scope(self._conversation, inf, until=taken)
 
@@ -332,19 +344,25 @@ class Room(Generic[E_co]):
         return FailScope(self._conversation, seconds)
 
     def cancel_scope(self) -> Scope[None]:
-        """Return a block that only its own `cancel` ends."""
+        """Return a block that only its own `cancel` ends early."""
         return Scope(self._conversation, inf)
 
     def shield(self) -> Scope[None]:
-        """Return a block that timeouts around it and interrupts wait for. Give it a timeout of its own."""
+        """Return a block that interrupts and outer timeouts don't cut short. Give it a timeout of its own.
+
+        Interrupts and outer timeouts take effect at the block's end.
+        """
         return Scope(self._conversation, inf, shield=True)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for `seconds`. The conversation is deaf meanwhile: what is sent waits in its mailbox."""
+        """Wait for `seconds`. In the meantime, the conversation takes no events: they wait in the mailbox."""
         await sleep(self._conversation, check_sleep(seconds))
 
     async def sleep_until(self, when: datetime) -> None:
-        """Wait until `when`, a datetime with a time zone; return at once if that is over. Else as `sleep`.
+        """Wait as `sleep` does, until `when`; return at once if `when` is in the past.
+
+        Args:
+            when: a datetime with a time zone.
 
         Raises:
             LocalProtocolError: `when` has no time zone. Your program's fault.
@@ -352,11 +370,11 @@ class Room(Generic[E_co]):
         await sleep_until(self._conversation, wall_time(when))
 
     def open_nursery(self) -> AbstractAsyncContextManager[ChatNursery]:
-        """Open a nursery of children that may use the chat; they end with the block."""
+        """Open a nursery for children that may use the chat; leaving the block waits for them."""
         return open_nursery(self._conversation)
 
     def open_event(self) -> ChatEvent:
-        """Return an event, for one child to tell others of something; Trio's own would be lost on replay."""
+        """Return an event that children can wait for. It works on replay, unlike Trio's own events."""
         self._conversation.check_task()
         return ChatEvent(self._conversation.run)
 
@@ -365,11 +383,11 @@ class Room(Generic[E_co]):
     @overload
     def open_channel(self, kind: TypeForm[T], capacity: int = 0) -> ChatChannel[T]: ...
     def open_channel(self, kind: object, capacity: int = 0) -> ChatChannel[Any]:
-        """Return a channel from one child to another, for values in order; when it is full, `send` waits.
+        """Return a channel that carries values between children, in order; `send` waits while it is full.
 
         Args:
-            kind: of the values, for type checkers.
-            capacity: how many values may wait to be received.
+            kind: type of the values, for type checkers.
+            capacity: number of values that may wait to be received.
         """
         self._conversation.check_task()
         return ChatChannel(self._conversation.run, capacity)
@@ -377,28 +395,28 @@ class Room(Generic[E_co]):
 
 @final
 class Chat(Room[E_co]):
-    """One chat, as one conversation sees it: a room with a screen. `E_co` is what started that."""
+    """One chat, as one conversation sees it: a room with a screen. `E_co` is the type of `event`."""
 
     @property
     def id(self) -> ChatId:
-        """Return the chat's id."""
+        """The chat's id."""
         return self._conversation.life.chat_id
 
     @property
     def sender(self) -> Sender | None:
-        """Return who started this conversation; None if the platform doesn't tell."""
+        """The user who started this conversation; None if the platform names none."""
         return self._conversation.event.sender
 
     @property
     def interrupted(self) -> str | None:
-        """Return the name of the conversation that this interrupt ended, or None."""
+        """The name of the route that this interrupt ended, or None."""
         return self._conversation.interrupted
 
     def drain(self) -> Sequence[Event]:
-        """Take what is queued now, without waiting: what was typed before it was asked for. Signals stay."""
+        """Take all events that are queued now, without waiting; signals stay queued."""
         return asking.drain(self._conversation)
 
-    # --- say
+    # --- send
 
     async def send(
         self,
@@ -408,28 +426,28 @@ class Chat(Room[E_co]):
         keyboard: Keyboard | None = None,
         on_unknown: Literal["resend", "raise"] = "resend",
     ) -> Sent:
-        """Send text, media, a contact or a location; return once the platform has taken it.
+        """Send text, media, a contact or a location; return once the platform has accepted it.
 
-        An answer of 200 says that it has, whatever else is in it; the message has no `Sent.id` then if none
-        can be read.
+        An answer of 200 means that it has, whatever the answer's body says. If the body has no readable id,
+        the message has no `Sent.id`.
 
-        Sends of a chat arrive in the order in which they were awaited; of what two of its conversations had
-        not sent before a restart, either may come first. A send whose answer was lost is repeated, unless
+        Messages arrive in the order in which their sends were awaited. After a restart, unsent messages of
+        two conversations may arrive in either order. A send with a lost answer is repeated, unless
         `on_unknown` is ``"raise"``.
 
         Args:
             content: what to send; received content may be sent as it is, local files are uploaded first.
-            buttons: an inline keyboard that lives as long as the message.
+            buttons: an inline keyboard, which stays as long as the message.
             keyboard: a reply keyboard under the text field.
-            on_unknown: what to do when nobody knows whether it arrived.
+            on_unknown: what to do if it is unknown whether the message arrived.
 
         Raises:
-            LocalProtocolError: the content can't be sent; nothing was. Your program's fault.
-            BadRequestError: the platform refused it.
+            LocalProtocolError: the content can't be sent; nothing was sent. Your program's fault.
+            BadRequestError: the platform refused the message.
             ForbiddenError: the user has left or blocked the bot.
-            DeliveryUnknownError: with ``on_unknown="raise"``: it may have arrived.
+            DeliveryUnknownError: with ``on_unknown="raise"``: the message may have arrived.
 
-        Cancellation: *atomic* while it is queued, *ambiguous* once it is on its way.
+        Cancellation: *atomic* while the message is queued, *ambiguous* once its request is sent.
 
         Platform: interface section 4.3.
         """
@@ -442,11 +460,12 @@ class Chat(Room[E_co]):
     async def edit(
         self, sent: Sent, content: Content | None = None, *, buttons: Buttons[Any] | None = None
     ) -> None:
-        """Replace a message of this chat; without `buttons` its buttons go.
+        """Replace a message of this chat; without `buttons`, its buttons are removed.
 
         Args:
-            content: None changes the buttons only, and ``buttons=Buttons({})`` takes them away. The interface
-                does not say that the platform takes that: give the content where you have it.
+            content: None changes only the buttons, and ``buttons=Buttons({})`` removes them. The interface
+                doesn't say whether the platform accepts edits without content: pass the content if you have
+                it.
 
         Raises: as `send`; and RemoteProtocolError: the platform named no id for this message.
 
@@ -459,7 +478,7 @@ class Chat(Room[E_co]):
         await self._conversation.perform(operation)
 
     async def delete(self, sent: Sent) -> None:
-        """Delete a message of this chat; deleting what is gone is no error.
+        """Delete a message of this chat; if the message is gone already, this is no error.
 
         Raises: as `edit`.
         """
@@ -468,10 +487,11 @@ class Chat(Room[E_co]):
         await self._conversation.perform(DeleteMessage(sent.chat_id, sent.message_id))
 
     async def answer(self, text: str, *, alert: bool = False) -> bool:
-        """Answer the newest press that this conversation took: a tooltip, or an alert.
+        """Answer the newest press that this conversation took, with a tooltip or an alert.
 
-        Returns: False if there is none, or it had been answered: that is done by itself after one second,
-            or at the conversation's next operation.
+        The runtime answers a press by itself after one second, or at the conversation's next operation.
+
+        Returns: False if there is no press, or it has been answered.
         """
         if not isinstance(cast("object", text), str):
             raise LocalProtocolError("text", "must be text")
@@ -484,14 +504,15 @@ class Chat(Room[E_co]):
             yield
 
     def live(self, text: str, *, buttons: Buttons[Any] | None = None) -> AbstractAsyncContextManager[Live]:
-        """Send a message that shows how something goes on while the block runs.
+        """Send a message that shows progress while the block runs.
 
-        `Live.show` doesn't wait, and may be called inside a step. At most one edit a second is sent, of
-        the newest text; when the block ends, however it ends, the last text is shown and the buttons go. Of
-        these edits only the last can fail the conversation, and not if the block was cut.
+        `Live.show` doesn't wait, and may be called inside a step. At most one edit a second is sent, with the
+        newest text. When the block ends, for any reason, the last text is shown and the buttons are removed.
+        Of the edits, only the last can raise an error here, and only if the block wasn't cancelled.
 
         Args:
-            buttons: under the message until the block ends: to stop it, with `Buttons.pressed`.
+            buttons: buttons under the message until the block ends, as to stop the work; see
+                `Buttons.pressed`.
 
         Raises: as `send`, for the message itself; as `edit`, at the block's end, for the last text.
 
@@ -535,23 +556,23 @@ class Chat(Room[E_co]):
         by: int | None = None,
         otherwise: OtherwisePolicy | None = None,
     ) -> Coroutine[Any, Any, Any]:
-        """Ask, and return what the user answers.
+        """Ask, and return the user's answer.
 
         Args:
             question: the text.
-            kind: `str`; a content class such as `Location`; or a parser of text. What doesn't fit is asked
-                for again: a `ValueError`, `ArithmeticError`, `LookupError`, `StopIteration` (of `next`),
-                `SyntaxError`, `RecursionError` or `re.error` of the parser. Its words are told if a ``raise``
-                in your own code has them, and else the bot's `Texts`. `int`, `float` and `Decimal` understand
-                Persian digits and separators.
+            kind: `str`; a content class such as `Location`; or a parser of text. The question is asked again
+                if the answer doesn't fit, or the parser raises a `ValueError`, `ArithmeticError`,
+                `LookupError`, `StopIteration` (of `next`), `SyntaxError`, `RecursionError` or `re.error`. The
+                user is sent the error's text if a ``raise`` in your own code has one, else the bot's `Texts`.
+                `int`, `float` and `Decimal` understand Persian digits and separators.
             keyboard: a reply keyboard.
-            by: only this person's answer counts.
-            otherwise: what becomes of what doesn't fit: a text to say, or an `Otherwise`. By default a hint
-                in a private chat, and nothing in a group.
+            by: id of a person: only that person's answer counts.
+            otherwise: what to do with an answer that doesn't fit: a text to send, or an `Otherwise`. By
+                default, a hint is sent in a private chat, and nothing in a group.
 
         Raises: as `send`, for the question itself.
         """
-        # Not awaited here: each chat that waits would keep one more frame.
+        # Not awaited here: that would keep one more frame in memory for each waiting chat.
         return asking.ask(self._conversation, question, kind, keyboard, by, otherwise)
 
     async def choose(
@@ -564,15 +585,15 @@ class Chat(Room[E_co]):
         by: int | None = None,
         otherwise: OtherwisePolicy | None = None,
     ) -> K | R:
-        """Ask with buttons, and return the key of the one that was pressed.
+        """Ask with buttons, and return the key of the button that was pressed.
 
-        The buttons are this question's only: an old keyboard can't answer it, a second click can't answer
-        the next one, and they go when it ends.
+        The buttons belong to this question only. Buttons of an old message can't answer it, a second click
+        can't answer the next question, and the buttons are removed when the question ends.
 
         Args:
             options: labels by key, or `Buttons`.
-            also: what else answers; returned as the filter takes it.
-            into: a message of this chat that is to become the question, in place of a new message.
+            also: filter of other events that answer the question; the filter's value is returned.
+            into: a message of this chat that becomes the question; by default, a new message is sent.
             by, otherwise: as for `ask`.
 
         Raises: as `send`, for the question itself.
@@ -590,11 +611,11 @@ class Chat(Room[E_co]):
     def board(
         self, *, into: Sent | None = None, by: int | None = None, otherwise: OtherwisePolicy | None = None
     ) -> Board:
-        """Ask several times in one message, and lose no tap: for a block around a loop of `Board.choose`.
+        """Return a block that asks several times in one message and loses no tap; see `Board.choose`.
 
-        Between a tap and the edit that it brings people see the turn before. With `choose` alone, a tap then
-        is one on an old keyboard; here it counts, as what it stood for: its key says all that it means. The
-        buttons go when the block ends.
+        Between a tap and the edit that follows it, users see the old buttons. With `choose`, a tap on those
+        would come too late. Here such a tap counts for the button that the user saw, so a key should say all
+        that its button means. The buttons are removed when the block ends.
 
         Args:
             into, by, otherwise: as for `choose`.
@@ -617,20 +638,20 @@ class Chat(Room[E_co]):
         prefill: T | None = None,
         otherwise: OtherwisePolicy | None = None,
     ) -> T:
-        """Ask with a native form made from an attrs class or a dataclass, and return a value of it.
+        """Ask with a native form made from an attrs class or a dataclass, and return a value of that class.
 
-        What the class's validators refuse is told to the user, and the form is sent again, with what was
-        typed. An open form that is over is answered "expired".
+        If the class's validators refuse the values, the user is told why, and the form is sent again with the
+        same values. Submitting a form that is over is answered with the `expired` text.
 
         Args:
-            cls: a frozen attrs class or dataclass, its fields `str`, `int`, `bool`, `Literal` or an Enum;
-                `Field` says more.
-            question: above the form.
-            labels: of the fields, by their names, where they differ from call to call, as languages do.
-            prefill: what stands in its text fields at first; the platform can't preselect the others.
+            cls: a frozen attrs class or dataclass, with fields of type `str`, `int`, `bool`, `Literal` or an
+                Enum; `Field` adds to this.
+            question: the text above the form.
+            labels: labels by field name, if they differ from call to call, as languages do.
+            prefill: first values of the text fields; the platform can't preselect the other fields.
             otherwise: as for `ask`.
 
-        Raises: as `send`, for the form itself; ConfigError: there is no such form.
+        Raises: as `send`, for the form itself; ConfigError: no form can be made from the class.
 
         Platform: interface section 2.11.
         """
@@ -648,32 +669,34 @@ class Chat(Room[E_co]):
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> N | None:
-        """Send a payment button, and return None when it is paid, and the goods are given.
+        """Send a payment button; return None when it is paid, and the goods are given.
 
-        **The amount is in rials.** A wallet that is too low, or a payment that fails, keeps it waiting.
+        **The amount is in rials.** If the wallet holds too little, or a payment fails, the charge goes on
+        waiting.
 
-        The goods are given by the aside for what is bought, ``@bot.aside(paid(Item))``, as soon as the money
-        is verified; this returns when that aside has come to its end. What is given behind this is given
-        twice, or never to whoever writes "/cancel". Whatever becomes of this conversation meanwhile, the
-        aside goes on. No interface gives captured money back.
+        The goods are given by the aside for the item, ``@bot.aside(paid(Item))``, which starts as soon as the
+        money is verified. This method returns when that aside has ended. Don't give the goods after it
+        returns: they would be given twice, or never to a user who writes "/cancel". The aside goes on,
+        whatever happens to this conversation. The platform has no interface to give captured money back.
 
         Args:
             amount: at least 1; in `currency`.
             text: the message above the button, and the description in the user's list.
-            item: what is bought; it has to be recordable.
-            expires: seconds after which the charge ends by itself, from 1 up; the button's own day when None.
-            late: what becomes of money that is paid when the charge has ended without it. "deliver": the
-                aside gives the goods all the same. "refund": it is never verified, and the platform gives it
-                back within the hour.
-            options: further buttons under the payment button; pressing one ends the charge with its key.
+            item: the goods; must be recordable.
+            expires: seconds until the charge ends by itself, from 1 up; None for the button's own day.
+            late: what to do with money that is paid after the charge has ended. "deliver": the aside gives
+                the goods all the same. "refund": the payment is never verified, and the platform gives the
+                money back within the hour.
+            options: further buttons under the payment button; a press ends the charge and returns the
+                button's key.
 
         Raises:
-            PaymentDeclinedError: the platform declined it for good.
-            AmountMismatchError: another amount was captured; nothing may be granted, and an operator is told.
-            PaymentHandedOverError: it is paid, and the aside has failed, and gets it again later; or an
-                operator has it.
+            PaymentDeclinedError: the platform declined the payment for good.
+            AmountMismatchError: another amount was captured; nothing may be given, and an operator is told.
+            PaymentHandedOverError: the payment was made, but its aside failed and gets it again later, or an
+                operator handles it.
             LocalProtocolError: the amount is no whole number from 1 up, or above the bot's `max_amount`; or
-                the text, or the item, is too large to be kept.
+                the text, or the item, is too large to be stored.
             ConfigError: there is no aside for such an item.
             PaymentExpiredError: the time of `expires`, or the button's life of 24 hours, is over; also a
                 `trio.TooSlowError`.
@@ -694,21 +717,21 @@ class Chat(Room[E_co]):
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> None:
-        """Send an invoice for the wallet page; return as `charge` when it is paid. The amount is in rials.
+        """Send an invoice for the wallet page; return when it is paid, as `charge`. The amount is in rials.
 
         Args:
-            expires: seconds from 300 to 604,800; the platform's own day when None.
+            expires: seconds from 300 to 604,800; None for the platform's own day.
 
         Raises:
-            DeliveryUnknownError: nobody knows whether the invoice exists; it is never sent twice. If it is
-                paid, the money is for the aside.
+            DeliveryUnknownError: it is unknown whether the invoice exists; it is never sent twice. If it is
+                paid, the aside gets the money.
             PaymentError: as from `charge`.
 
         Platform: interface section 4.1.
         """
         await charging.invoice(self._conversation, amount, text, item, expires, late, otherwise)
 
-    # --- others, and what goes on beside or after this
+    # --- other routes
 
     async def start(
         self, fn: Callable[[Chat[object], *Args], Awaitable[None]], *args: *Args, key: str | None = None
@@ -724,8 +747,8 @@ class Chat(Room[E_co]):
         """End here, and go on as another route's function; see `Room.continue_as`.
 
         Args:
-            fn: a function that a decorator of the bot has declared; this one, often.
-            args: what it gets besides the chat; each must be recordable, and arrives as a copy.
+            fn: a function that a decorator of the bot has declared, often the present one.
+            args: arguments of `fn` besides the chat; each must be recordable, and arrives as a copy.
 
         Raises: as there, also for arguments that `fn` doesn't take or that can't be recorded.
 
@@ -740,21 +763,21 @@ class Chat(Room[E_co]):
 
 
 def handle_of(conversation: Conversation) -> Room[object]:
-    """Return what the author's function gets: a chat where there is one."""
+    """Return the handle that the author's function gets: a `Chat`, or a `Room` where there is no screen."""
     return (Chat if is_chat(conversation.life.chat_id) else Room)(conversation)
 
 
 @final
 @guarded
 class ChatRef(RoomRef):
-    """A chat, seen from elsewhere; made by `Room.to` and `Bot.to`.
+    """A reference to a chat, for use outside of it; made by `Room.to` and `Bot.to`.
 
-    What is sent takes its place in the chat's lane.
+    Messages sent through it are queued in the chat's lane, with those of the chat's own conversations.
     """
 
     @property
     def id(self) -> Recipient:
-        """Return the chat's id, or the phone number or group name that stands for it."""
+        """The chat's id, or the phone number or group name that is used in place of it."""
         return self._whose
 
     @property
@@ -769,7 +792,7 @@ class ChatRef(RoomRef):
         keyboard: Keyboard | None = None,
         on_unknown: Literal["resend", "raise"] = "resend",
     ) -> Sent:
-        """Send something; see `Chat.send`."""
+        """Send a message; see `Chat.send`."""
         check_content(content)
         operation = SendMessage(self.id, content, reply_of(keyboard), inline_of(buttons))
         return await self._door.perform(operation, on_unknown_of(on_unknown))
@@ -783,34 +806,34 @@ class ChatRef(RoomRef):
         await self._door.perform(operation, OnUnknown.RESEND)
 
     async def delete(self, sent: Sent) -> None:
-        """Delete a message; deleting what is gone is no error."""
+        """Delete a message; if the message is gone already, this is no error."""
         check_sent(sent)
         await self._door.perform(DeleteMessage(sent.chat_id, sent.message_id), OnUnknown.RESEND)
 
     async def start(
         self, fn: Callable[[Chat[object], *Args], Awaitable[None]], *args: *Args, key: str | None = None
     ) -> bool:
-        """Start a route in the chat, in the way of its kind; it is durable when this returns.
+        """Start a route in the chat, according to its kind; the start is durable when this returns.
 
-        An aside starts at once, an interrupt ends what is live first, a conversation waits until the chat
-        has no live one. `Chat.event` there is that of the conversation that calls, and None without one.
+        An aside starts at once. An interrupt first ends the live conversation. A conversation waits until the
+        chat has no live one. In the started run, `Chat.event` is that of the calling conversation, or None if
+        there is none.
 
         Args:
-            fn: a function that a decorator of the bot has declared, and that doesn't insist on an event.
-            args: what it gets besides the chat; each must be recordable, and arrives as a copy.
-            key: while a run with this key lives, and for `Settings.retention_days` (seven if not told
-                otherwise) after it was started, starting it again does nothing. Without one each call starts
-                another.
+            fn: a function that a decorator of the bot has declared, and that doesn't require an event.
+            args: arguments of `fn` besides the chat; each must be recordable, and arrives as a copy.
+            key: while a run with this key lives, and for `Settings.retention_days` (by default seven) after
+                its start, another start with the key does nothing. Without a key, each call starts a run.
 
-        Returns: False if there was nothing to do.
+        Returns: False if nothing was started.
 
         Raises:
             ConfigError: `fn` is no route, or doesn't take these arguments.
             UnrecordableError: an argument can't be recorded.
             LocalProtocolError: the chat is not named by its id, or the key is empty or no text.
-            StoreFullError: too much waits in this chat; nothing was stored.
+            StoreFullError: too many events wait in this chat; nothing was stored.
 
-        Cancellation: *ambiguous*; with a `key` it may simply be repeated.
+        Cancellation: *ambiguous*; with a `key`, the call can simply be repeated.
 
         Examples:
             >>> @bot.aside
@@ -822,15 +845,16 @@ class ChatRef(RoomRef):
         return await self._door.start(self._place, fn, args, key)
 
     async def stop(self, fn: Callable[..., Awaitable[None]], *, key: str | None = None) -> bool:
-        """End a route's runs in the chat, as an interrupt would; it is durable when this returns.
+        """End a route's runs in the chat as an interrupt would; durable when this returns.
 
-        Also those that wait for their place. What people said meanwhile is routed again.
+        Runs that are still waiting for their place are removed, too. Messages that came in the meantime are
+        routed again.
 
         Args:
             fn: as for `start`.
-            key: only the run that was started with this key.
+            key: end only the run that was started with this key.
 
-        Returns: False if there is nothing to end; True may also mean that nobody can know yet.
+        Returns: False if there was nothing to end. True may also mean that this isn't known yet.
 
         Raises: as `start`.
         """

@@ -1,4 +1,4 @@
-"""What a conversation reads and writes of its own place: one value a key, without waiting."""
+"""A conversation's access to the data of its chat: one value for each key, without waiting."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class ChatData:
         self._conversation = conversation
 
     def __getitem__(self, key: ReadKey[T]) -> T:
-        """A fresh copy of the value: changing it changes nothing here.
+        """Return a fresh copy of the value: changing the copy doesn't change the chat's data.
 
-        What is stored and can't be read, or is of another type, parks the conversation here: nothing of it
-        is lost, and other code goes on from here.
+        If the stored value can't be read or has another type, the conversation is parked here. Nothing of it
+        is lost, and other code can go on from here.
 
         Raises:
-            KeyError: the slot is empty, and the key has no default.
+            KeyError: no value is stored, and the key has no default.
         """
         check_key(key)
         text = self._conversation.kept(key.name)
@@ -45,12 +45,13 @@ class ChatData:
         return value
 
     def __setitem__(self, key: Key[T], value: T) -> None:
-        """Keep a value; it is durable together with the consumption of the event that caused it.
+        """Store a value. It becomes durable together with the consumption of the event that caused it.
 
-        What others write under the key while this turn lasts comes after it, and stays.
+        If another writer changes the value during this turn, the other writer's value counts as newer, and
+        stays.
 
         Raises:
-            UnrecordableError: it can't be recorded; nothing was changed.
+            UnrecordableError: the value can't be recorded; nothing was changed.
         """
         check_key(key)
         text = key.dump(value)
@@ -58,13 +59,13 @@ class ChatData:
         self._conversation.keep(key.name, text)
 
     def __delitem__(self, key: Key[Any]) -> None:
-        """Empty the slot; an empty one stays so."""
+        """Delete the stored value, if there is one."""
         check_key(key)
         self._changes(key, None, None)
         self._conversation.keep(key.name, None)
 
     def _changes(self, key: Key[Any], text: str | None, value: object) -> None:
-        """Note a change, which may be what was paid for."""
+        """Report a change as a possible delivery of paid goods."""
         conversation = self._conversation
         if conversation.giving is None and not conversation.behind:
             return
@@ -76,5 +77,5 @@ class ChatData:
             conversation.gives(f"a change of what {key.name!r} keeps", more or ())
 
     def __contains__(self, key: Key[Any]) -> bool:
-        """Whether the slot holds a value, its default aside."""
+        """Return whether a value is stored; the key's default doesn't count."""
         return self._conversation.kept(key.name) is not None

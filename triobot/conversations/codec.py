@@ -1,6 +1,7 @@
-"""Values in records: what `triobot.seams.values` takes, and the errors of `triobot.errors`.
+"""The codec of conversations' records.
 
-The names under which the wire's own values are recorded stay when a module moves.
+Records can hold the values that `triobot.seams.values` encodes, and the errors of `triobot.errors`. Classes
+of `triobot.wire` are recorded under names that stay the same when a module moves.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class ChatCodec(Codec):
     def node_of(self, value: object) -> Node:
         """Return the node to record for a value; see `Codec.node_of`.
 
-        What nearly every turn records has a short form, by places: a short text that a wait took, as text or
-        as the whole message, and what a send returned. The text's takes 57,000 instructions less of a turn's
-        983,000; it is what is stored.
+        Values that nearly every turn records have a short form, which is what the store gets: the result of a
+        send, and a short text that a wait took, as text or as the whole message. For the text, the short form
+        saves 57,000 of a turn's 983,000 instructions.
         """
         if type(value) is Sent:
             chat_id, id = value.chat_id, value.id
@@ -52,7 +53,7 @@ class ChatCodec(Codec):
         return node if type(node) in PLAIN else value_of_node(node)
 
     def is_frozen(self, value: object) -> bool:
-        """Return whether a value is what a send returns, or a wait for text; see `Codec.is_frozen`."""
+        """Return whether a value is a send's result or a text that a wait took; see `Codec.is_frozen`."""
         if type(value) is tuple:
             taken = cast("tuple[object, ...]", value)
             return len(taken) == 4 and type(taken[0]) is Message and _tag(taken[0], taken[3]) is not None
@@ -60,7 +61,7 @@ class ChatCodec(Codec):
 
 
 def _tag(event: Message[Any], as_what: object) -> str | None:
-    """Return the tag of a text that was taken as text, or as the whole message; None for anything else."""
+    """Return the short form's tag for a text, taken as text or as the whole message; else None."""
     if type(as_what) is not tuple or type(event.content) is not str:
         return None
     what = cast("tuple[object, ...]", as_what)
@@ -72,7 +73,7 @@ def _tag(event: Message[Any], as_what: object) -> str | None:
 
 
 def _short(taken: tuple[object, ...]) -> Node:
-    """Return the node of a short text that a wait took; None for anything else."""
+    """Return the short form of a short text that a wait took; None for other values."""
     if len(taken) != 4:
         return None
     event, seq, at, as_what = taken
@@ -110,7 +111,7 @@ read_form("heard", _load_heard)
 read_form("sent", _load_sent)
 
 _EXACT: Final = 2**53
-"""Larger numbers have another form, see `triobot.seams.values`."""
+"""Larger numbers are recorded in another form; see `triobot.seams.values`."""
 _SHORT: Final = 10_000
 _ERRORS: Final = {
     name: cast("type[Exception]", cls)
@@ -119,25 +120,25 @@ _ERRORS: Final = {
 }
 
 _ROOM: Final = LARGEST_RECORD - 64 * 1024
-"""What is left for a value, beside whatever else is in its record."""
+"""Characters that a record has for a value, beside the record's other places."""
 
 CODEC: Final = ChatCodec(_ERRORS, largest=_ROOM)
 
 
 def recordable(value: object) -> str:
-    """Return a value's text, which a record can hold, too.
+    """Return a value's text, which is short enough for a record.
 
     Raises:
-        UnrecordableError: it is of a type that can't be written down, or takes too much room.
+        UnrecordableError: the value has a type that can't be recorded, or is too large.
     """
     text = encode_value(value)
     if len(text) > _ROOM:
-        CODEC.node_of(value)  # refuses it
+        CODEC.node_of(value)  # raises
     return text
 
 
 def register_wire_values() -> None:
-    """Let records hold events, content and results."""
+    """Make events, content and results recordable."""
     parts = (*CONTENT_CLASSES[1:], content.Descriptor, content.LocalFile, content.Blob, Sender)
     answers = (Sent, results.InvoiceCreated, results.PaymentState)
     for cls in (*parts, *(get_origin(one) or one for one in get_args(Event)), *answers):

@@ -1,11 +1,11 @@
-"""What a chat remembers beyond its conversations: typed slots, kept in the store.
+"""A chat's data, which outlives its conversations: typed values, kept in the store.
 
-A chat's values are read once, before its first conversation runs, and stay in memory as text while anything
-goes on there; so reading and writing need no waiting. They are written behind, in the commit that deletes the
-events which the conversation had in hand: a crash takes back both or neither.
+A chat's values are read once, before its first conversation runs. They stay in memory, as text, while the
+chat is active, so that reading and writing don't wait. A conversation's writes are stored in the commit that
+consumes the events which it was handling: a crash keeps both or neither.
 
-`Key` is what authors write to, `Kept` is what one chat keeps while it is in memory, `Keeping` the door to
-that of all chats.
+Authors declare a `Key` for each value. `Kept` has the values of one chat in memory, and `Keeping` reads and
+writes those of all chats.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ if TYPE_CHECKING:
 
 PAGE: Final = 256
 OURS: Final = "triobot."
-"""What the runtime itself keeps for a chat has names that begin so."""
+"""Prefix of the names under which the runtime stores its own values."""
 JOINED: Final = f"{OURS}joined"
-"""Under this a chat keeps that it was joined, until it is left."""
+"""Key of the value that says that a chat was joined; deleted when the chat is left."""
 _declared: Final[set[str]] = set()
 _keys: Final[dict[str, Key[Any]]] = {}
-# What these hold is checked; other classes that take parameters are checked as classes.
+# Elements of these classes are checked. Of other generic classes, only the class itself is checked.
 _OF_ELEMENTS: Final = frozenset(
     (list, set, frozenset, abc.Collection, abc.Sequence, abc.MutableSequence, abc.Set, abc.MutableSet)
 )
@@ -75,7 +75,7 @@ log: Final = logging.getLogger("triobot.conversations")
 
 Check: TypeAlias = Callable[[object], bool]
 ReadText: TypeAlias = Callable[[str], str | None]
-"""Returns what is kept under a key, as text."""
+"""Returns the stored text of a key, or None."""
 
 
 class _Missing(Enum):
@@ -86,19 +86,19 @@ MISSING: Final = _Missing.MISSING
 
 
 def any_declared() -> bool:
-    """Whether this program has a key at all: without one, nobody's data need be read."""
+    """Return whether this program declares any key; without one, no data has to be read."""
     return bool(_declared)
 
 
 def declared_keys() -> Sequence[Key[Any]]:
-    """The keys of this program; of several that have one name, the last."""
+    """Return the keys of this program; if several have one name, the last."""
     return tuple(_keys.values())
 
 
 class ReadKey(Protocol[T_co]):
-    """What a read asks of a `Key`: it may give more than the line needs, as ``dict`` for ``Mapping``.
+    """A `Key` for reading: its type may be more special than the reader needs, as ``dict`` for ``Mapping``.
 
-    A `Key` itself, which is written by, has exactly its type.
+    For writing, a `Key` must have exactly the value's type.
     """
 
     name: str
@@ -114,25 +114,25 @@ class ReadKey(Protocol[T_co]):
 
 @final
 class Key(Generic[T]):
-    """A typed slot of `Chat.data`. Declare it where the module is read, not inside a conversation.
+    """A typed slot of `Chat.data`. Declare it at the top of a module, not inside a conversation.
 
     Args:
-        name: under which the value is stored; keep it.
-        type: the value's class, or a type such as ``list[int]`` or ``int | None``; frozen values, such as
-            attrs classes and tuples, fit best. Each value is checked against it with its elements, but not
-            the fields of an attrs class.
-        default: what an empty slot holds; without one, reading it raises KeyError.
+        name: the name under which values are stored; don't change it.
+        type: the values' class, or a type such as ``list[int]`` or ``int | None``. Immutable values, such as
+            frozen attrs classes and tuples, fit best. Values are checked against the type, with their
+            elements, but without the fields of attrs classes.
+        default: what an empty slot reads as; without a default, reading an empty slot raises KeyError.
         upgrade: makes a `T` of a stored value of another type, after the bot has changed.
 
     Raises:
-        ConfigError: the name can't be stored, or there is no class.
-        UnrecordableError: the default can't be.
+        ConfigError: the name can't be stored, or `type` is no class or type.
+        UnrecordableError: the default can't be recorded.
 
     Examples:
         >>> LANGUAGE = Key("language", str, default="en")
     """
 
-    # Two, since type checkers that don't know TypeForm yet know classes.
+    # Two overloads: type checkers that don't support TypeForm use the first.
     @overload
     def __init__(
         self,
@@ -186,10 +186,10 @@ class Key(Generic[T]):
         return f"Key({self.name!r})"
 
     def dump(self, value: T) -> str:
-        """The value as it is stored.
+        """Return the text that is stored for a value.
 
         Raises:
-            UnrecordableError: it can't be, or is of another type.
+            UnrecordableError: the value can't be recorded, or has another type.
         """
         if not self._fits(value):
             rule = f"{self!r} holds another class: {self._kind}"
@@ -200,12 +200,12 @@ class Key(Generic[T]):
         return text
 
     def load(self, text: str | None) -> T:
-        """A fresh value of what is stored; None is an empty slot.
+        """Return a fresh value from a stored text; None stands for an empty slot.
 
         Raises:
             KeyError: the slot is empty, and has no default.
-            UnreadableRecordError: this program can't read what is stored, or it is of another type, and
-                nothing upgrades it.
+            UnreadableRecordError: this program can't read the text, or the value has another type and no
+                `upgrade` makes it fit.
         """
         text = self._default if text is None else text
         if text is None:
@@ -231,7 +231,7 @@ class Key(Generic[T]):
         return upgraded
 
     def load_of(self, place: ChatId, text: str | None) -> T:
-        """The same, for who has several places before him; raises as `load`, with the place."""
+        """Load as `load` does; an error names the place, too."""
         try:
             return self.load(text)
         except UnreadableRecordError as error:
@@ -239,11 +239,11 @@ class Key(Generic[T]):
 
     @property
     def _kind(self) -> str:
-        # The name of list[int] is that of any list.
+        # list[int].__name__ is only "list".
         return self._type.__name__ if isinstance(self._type, type) else repr(self._type)
 
 
-# --- whether a value is of a type
+# --- checking values against types
 
 
 def _anything(value: object) -> bool:
@@ -251,9 +251,10 @@ def _anything(value: object) -> bool:
 
 
 def _check_of(wanted: object) -> Check:
-    """Make the check of a type, once; it looks at each element at most once for each part of the type.
+    """Build the check of a type, once. The check visits each element at most once for each part of the type.
 
-    What a value doesn't tell takes anything: a type variable, a protocol, the alias of a `type` statement.
+    Parts that values don't show accept any value: type variables, protocols, aliases made by a `type`
+    statement.
     """
     origin, parts = get_origin(wanted), get_args(wanted)
     if origin is Annotated:
@@ -267,7 +268,7 @@ def _check_of(wanted: object) -> Check:
     if is_typeddict(wanted):
         return _check_of_class(dict)
     whole = _check_of_class(NoneType if wanted is None else origin or wanted)
-    if origin is tuple and hasattr(wanted, "__args__"):  # a tuple of none has it, too
+    if origin is tuple and hasattr(wanted, "__args__"):  # also tuple[()]
         return _check_of_tuple(whole, parts)
     if origin in _OF_ELEMENTS:
         return _both(whole, _each(_check_of(parts[0]))) if parts else whole
@@ -281,7 +282,7 @@ def _check_of_class(wanted: object) -> Check:
         return _anything
     try:
         isinstance(None, wanted)
-    except TypeError:  # Any, or a protocol that isn't there at run time
+    except TypeError:  # Any, or a protocol that isn't runtime_checkable
         return _anything
     if wanted is float:
         return lambda value: isinstance(value, float) or type(value) is int
@@ -289,7 +290,7 @@ def _check_of_class(wanted: object) -> Check:
 
 
 def _check_of_literal(choices: Sequence[object]) -> Check:
-    # True is equal to 1, and is another choice.
+    # True equals 1, but isn't the same choice.
     typed = [(type(choice), choice) for choice in choices]
     return lambda value: (type(value), value) in typed
 
@@ -331,46 +332,42 @@ def _each(check: Check) -> Check:
 
 
 def check_key(key: object) -> None:
-    """Refuse what is no `Key`.
-
-    Raises:
-        ConfigError: it isn't.
-    """
+    """Raise ConfigError unless `key` is a `Key`."""
     if not isinstance(key, Key):
         raise ConfigError("what a chat keeps has a Key, as in VISITS = Key('visits', int), not a name")
 
 
 @final
 class Data:
-    """The values of one chat, to look at: what `Bot` hands to a function given as ``texts=``."""
+    """The values of one chat, for reading: the argument of a function given to `Bot` as ``texts=``."""
 
     def __init__(self, read: ReadText) -> None:
         self._read = read
 
     def __getitem__(self, key: ReadKey[T]) -> T:
-        """A fresh copy of the value; raises as `ChatData` does."""
+        """Return a fresh copy of the value. Raises: as `ChatData`."""
         return key.load(self._read(key.name))
 
     def __contains__(self, key: Key[Any]) -> bool:
-        """Whether the slot holds a value, its default aside."""
+        """Return whether a value is stored; the key's default doesn't count."""
         return self._read(key.name) is not None
 
 
-# --- the words that a chat hears
+# --- the texts for a chat
 
 
 Speech: TypeAlias = Texts | Callable[[Data], Texts]
-"""Words for everybody, or what chooses them for a chat."""
+"""Texts for all chats, or a function that chooses the texts for a chat."""
 
 
 def words_for(speech: Speech, read: ReadText) -> Texts:
-    """Choose the words for a chat by what it keeps; in English when the author's choice fails."""
+    """Return the texts for a chat, according to its data; English if the author's function fails."""
     if isinstance(speech, Texts):
         return speech
     try:
         words = cast("object", speech(Data(read)))
     except BaseException as raised:
-        # Whoever asks is about to say something else, which must not fail with it.
+        # The caller is about to send something, and must not fail because of this function.
         error = contained(raised)
         wrong = f"failed with {kind_of(error)} at {failing_line(error.__traceback__)}"
     else:
@@ -381,21 +378,21 @@ def words_for(speech: Speech, read: ReadText) -> Texts:
     return Texts.english()
 
 
-# --- how it is kept
+# --- values in memory
 
 
 def of_authors(stored: Mapping[str, str]) -> dict[str, str]:
-    """Return what is kept, without what the runtime keeps for itself."""
+    """Return the stored values without the runtime's own."""
     return {key: value for key, value in stored.items() if not key.startswith(OURS)}
 
 
 @final
 class Kept:
-    """What one place keeps, by key, as text: the same for all that look at it in this process.
+    """The values of one place, as text by key. All readers in this process share this object.
 
     Attributes:
-        values: None until they are read.
-        writers: returns those of what goes on there, which put something.
+        values: the values; None until they are read.
+        writers: returns the journal writers of the place's conversations, which may have pending changes.
     """
 
     __slots__ = ("__weakref__", "_chat_id", "_keeping", "_put_early", "_texts", "values", "writers")
@@ -410,28 +407,28 @@ class Kept:
 
     @property
     def is_unread(self) -> bool:
-        """Return whether what the chat keeps is to be read: some key was declared."""
+        """Whether the values have to be read: they weren't read yet, and some key is declared."""
         return self.values is None and any_declared()
 
     async def load(self) -> None:
-        """Read what the chat keeps, if that `is_unread`.
+        """Read the values from the store, if `is_unread`.
 
         Raises:
-            StoreAwayError: the database is away for a while.
+            StoreAwayError: the database is unreachable for a while.
         """
         if self.is_unread:
             self.begin_with(await self._keeping.stored(self._chat_id))
 
     def begin_with(self, stored: Mapping[str, str]) -> None:
-        """Begin with what the store has, and put on it what was put here before; once."""
+        """Set the values from the store, and apply the earlier calls of `put` to them; only once."""
         if self.values is None:
             self.values = dict(stored)
             for key, value in self._put_early.items():
                 self.put(key, value)
 
     def put(self, key: str, value: str | None, writer: object = None) -> None:
-        """Keep this, or with None nothing, under a key; conversations see it in their next turn."""
-        # What others have put and not handed to the commit queue comes before it.
+        """Set a value, or delete it with None. Conversations see the change in their next turn."""
+        # Other writers' pending changes must come before this one in the commit queue.
         for other in self.writers():
             if other is not writer:
                 other.flush()
@@ -444,19 +441,20 @@ class Kept:
 
     @property
     def texts(self) -> Texts:
-        """Return the runtime's own words, as this chat is to hear them."""
+        """The runtime's own texts, as chosen for this place."""
         return words_for(self._texts, (self.values or {}).get)
 
 
 @final
 class Keeping:
-    """What any place keeps, in memory or not.
+    """Reads and writes the values of any place, in memory or not.
 
     Args:
-        texts: the runtime's own words, or what chooses them.
+        texts: the runtime's own texts, or a function that chooses them.
 
     Attributes:
-        changes: told of a place of which something is about to be put.
+        changes: called with a place before code outside of the place's conversations reads or writes its
+            values.
     """
 
     def __init__(self, store: Store, commits: CommitQueue, texts: Speech) -> None:
@@ -464,13 +462,13 @@ class Keeping:
         self._commits = commits
         self._texts = texts
         self.changes: Callable[[ChatId], None] = lambda place: None
-        # Of lives, and of who updates something meanwhile: a place is in one of the two, so that no two see
-        # different values of it.
+        # Values of places with a `ChatLife`, and of places that are being updated without one. A place is in
+        # at most one of the two, so that all see the same values.
         self._of_lives: dict[ChatId, Kept] = {}
         self._others = WeakValueDictionary[ChatId, Kept]()
 
     def begin_life(self, place: ChatId) -> Kept:
-        """Return what a place keeps, read or not, to its only life, which begins; `drop` is to follow."""
+        """Return a place's values for its `ChatLife`, which begins; call `drop` at its end."""
         if (kept := self._others.get(place)) is not None:
             del self._others[place]
         else:
@@ -482,24 +480,24 @@ class Keeping:
         return self._of_lives.get(place) or self._others.get(place)
 
     def kept(self, place: ChatId) -> Kept:
-        """Return what a place keeps, read or not."""
+        """Return a place's values, whether read or not."""
         kept = self._known(place)
         if kept is None:
             kept = self._others[place] = Kept(self, place, self._texts)
         return kept
 
     def drop(self, place: ChatId) -> None:
-        """Forget what is in memory of a place: what is stored counts."""
+        """Remove a place's values from memory; the store still has them."""
         if self._of_lives.pop(place, None) is None:
             self._others.pop(place, None)
 
     async def stored(self, place: ChatId) -> Mapping[str, str]:
-        """Read what a place keeps from the store, once all of it is written there."""
+        """Read a place's values from the store, after all pending writes of them."""
         await self._commits.wait_written(place)
         return of_authors(await self._store.data(place))
 
     async def data(self, place: ChatId) -> Mapping[str, str]:
-        """Return what a place keeps, as its conversations see it."""
+        """Return a place's values, as its conversations see them."""
         self.changes(place)
         kept = self._known(place)
         if kept is not None and kept.values is not None:
@@ -508,40 +506,40 @@ class Keeping:
         return await self.stored(place)
 
     async def read(self, place: ChatId) -> Mapping[str, str]:
-        """Return what a place keeps; until the caller waits for something, nobody changes that.
+        """Return a place's values. They don't change until the caller's next checkpoint.
 
-        What it makes of it is to be put in the same step.
+        Before that checkpoint, the caller must write what it computes from them.
         """
         await trio.lowlevel.checkpoint()
         while True:
             kept = self.kept(place)
             if early := next((writer.ahead for writer in kept.writers() if writer.ahead), None):
-                await early.known.wait()  # nothing may be built on what is taken back
+                await early.known.wait()  # it may be taken back
             elif kept.values is None:
                 await kept.load()
             else:
                 return kept.values
 
     def put_now(self, place: ChatId, key: str, value: str | None, writer: object = None) -> PutData:
-        """Keep a value: the place's conversations see it at once; return what is to be written now."""
+        """Set a value at once for the place's conversations. Return the write, which must be stored now."""
         self.changes(place)
         self.kept(place).put(key, value, writer)
         return PutData(place, key, value)
 
     async def put(self, place: ChatId, key: str, value: str | None) -> None:
-        """Keep a value; it is durable when this returns."""
+        """Set a value, or delete it with None; durable when this returns."""
         await trio.lowlevel.checkpoint_if_cancelled()
         self._commits.add([self.put_now(place, key, value)])
         await self._commits.wait_written()
 
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
-        """Put what this makes of the old value in its place, and return it; it is durable then."""
+        """Replace a value by `change(old)`, and return the new text; durable when this returns."""
         text = change((await self.read(place)).get(key))
         await self.put(place, key, text)
         return text
 
     async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
-        """Read a page of the chats that keep a value under this key."""
+        """Read a page of the chats that have a value under this key."""
         await self._commits.wait_written()
         after = ChatId(-MOST_CHATS) if after is None else after
         page = await self._store.keyed(key, after=after, limit=PAGE)
@@ -549,5 +547,5 @@ class Keeping:
 
 
 def joined(chat_id: ChatId) -> PutData:
-    """Return what notes that a chat was joined; see `JOINED`."""
+    """Return the write that records that a chat was joined; see `JOINED`."""
     return PutData(chat_id, JOINED, encode_value(True))

@@ -1,23 +1,24 @@
-"""The early door: events of our own lane are looked at before they are stored, which saves a commit each.
+"""The early door: it handles some events before they are stored, and so saves a commit for each.
 
-A bot without this file is correct, and slower: each event is stored first, and comes through the inbox. At
-one connection an echo takes twice the instructions then, and a turn of `ask` a third more. Only
-`triobot.runtime.work` knows whether there is one.
+A bot without this module is correct, and slower: each event is stored first, and comes through the inbox.
+With one connection, an echo then takes twice as many instructions, and a turn of `ask` a third more. Only
+`triobot.runtime.work` knows whether there is an early door.
 
-An event that a conversation at rest waits for is given to it at once. The record that takes it is stored in
-the same transaction, with all that it has led to by then; what is sent waits for that. If the store has no
-room, or has had the event before, the chat is brought back as it is stored.
+An event that a waiting conversation takes is given to it at once. The record that takes the event is stored
+in the same transaction as the event, together with all that followed by then. Sends wait for that
+transaction. If the store has no room, or has stored the event before, the chat is reloaded as it is stored.
 
-Of a conversation that begins nothing may be taken back: its code has not run before. If an event would start
-one in a chat of which nothing is in memory, the first record is stored in the event's own row (`begun`).
-Whether the chat is at rest is looked at once more *in* the transaction, where nothing can come between: no
-other event of it waits, and no conversation of it is stored. Most conversations end well before anything more
-of them has to be known; then that row is all that was ever stored of them. One that rests, or does more than
-one thing, is written down by itself (`JournalWriter`). What was under way when the last process ended is
-written down by the next one, before anything else happens there, and is revived as every other conversation.
+A new conversation could not be reloaded in that way, as nothing of it is stored. So its code runs only after
+its event is stored. If an event would start a conversation in a chat that isn't in memory, the first record
+is stored in the event's own row (`begun`). The transaction itself checks again that the chat is at rest: no
+other event of the chat waits, and no conversation is stored. Most conversations end normally before anything
+else of them has to be durable. Then that row is all that was ever stored of them. A conversation that rests,
+or does more than one thing, gets a row and a journal of its own (`JournalWriter`). A conversation that was
+busy when the process ended gets them from the next process, before anything else happens there, and is
+revived like any other.
 
-Every other event is stored first. Filters see an event here that has no number yet by which they would know
-it again.
+All other events are stored first. A filter here sees an event without a row number, and so can't recognize it
+later.
 """
 
 from __future__ import annotations
@@ -55,11 +56,11 @@ if TYPE_CHECKING:
     from .dispatcher import Dispatcher
 
 LATELY: Final = 4096
-"""Keys of events that were taken before they were stored: so many are remembered."""
+"""Number of keys to remember of events that were taken early."""
 _CONVERSATION: Final = RouteKind.CONVERSATION.value
 _BEGINNERS: Final = frozenset({Message, Join})
 _HAS_NO_NUMBER: Final = -1
-# Not as a generator: it is asked for each answer.
+# Faster than a generator; used for each answer.
 _AT_REST: Final = attrgetter("at_rest")
 
 
@@ -70,10 +71,10 @@ class Begins:
 
     Attributes:
         first: the first record of the conversation.
-        words: the same, as the event's row has it.
-        owner: whose it will be.
-        reads: what the chat keeps is to be read in the transaction.
-        values: what the chat keeps; None if it is to be read from the store.
+        words: the first record's text in the event's row.
+        owner: the conversation's owner.
+        reads: whether the transaction is to read the chat's data.
+        values: the chat's data; None if it is to be read from the store later.
     """
 
     start: Start
@@ -86,10 +87,10 @@ class Begins:
 
 @final
 class Coming:
-    """An event that is being stored: no other one of its chat is taken meanwhile, nor begins anything.
+    """An event that is being stored: until it is stored, its chat takes no other event early.
 
     Attributes:
-        begins: what begins with it.
+        begins: the conversation that begins with the event.
     """
 
     def __init__(self, door: EarlyDoor, event: Event, asked: Verdicts, begins: Begins | None = None) -> None:
@@ -102,9 +103,9 @@ class Coming:
             door.beginnings[event.chat_id] = begins
 
     def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
-        """Return what begins with the event; see `triobot.store.Store.accept`.
+        """Return the text of the conversation that begins with the event; see `triobot.store.Store.accept`.
 
-        Runs in the store's thread; the last run counts.
+        Runs in the store's thread, perhaps more than once; the last run counts.
         """
         if (begins := self.begins) is None:
             return None
@@ -113,7 +114,11 @@ class Coming:
         return begins.words
 
     def accepted(self, row: InboxRow) -> bool:
-        """Return whether the event, durable now, has begun something; else it is to be handed on."""
+        """Start the conversation that begins with the event, which is durable now.
+
+        Returns:
+            False if nothing began, so that the dispatcher must get the event.
+        """
         self._come()
         if row.begun is not None and self.begins and self._door.begin(self.event, self.begins, row):
             return True
@@ -121,7 +126,7 @@ class Coming:
         return False
 
     def over(self, *, known: bool) -> None:
-        """Note that the event is stored, or refused; if not `known`, it may still be stored."""
+        """End the storing of the event. If not `known`, the store may still store the event later."""
         if known:
             self._come()
         elif not self._came:
@@ -135,11 +140,11 @@ class Coming:
 
 @final
 class EarlyDoor:
-    """Looks at each event of a dispatcher's chats before it is stored.
+    """Handles events of a dispatcher's chats before they are stored.
 
     Attributes:
-        coming: the chats of which an event is being stored, with how many are.
-        beginnings: what is to begin in which chat.
+        coming: chats with events that are being stored, with the events' number.
+        beginnings: conversations that are about to begin, by chat.
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -148,17 +153,17 @@ class EarlyDoor:
         self._lives = dispatcher.lives
         self.coming: Final[dict[ChatId, int]] = {}
         self.beginnings: Final[dict[ChatId, Begins]] = {}
-        # Rows whose beginning came to nothing: they go their way like every other.
+        # Rows with a stored beginning that was not started: they are routed like other rows.
         self._declined: set[int] = set()
-        # Keys of events that were taken lately: what is delivered twice is for the store to tell.
+        # Keys of events that were taken early. The store decides about a second delivery of such an event.
         self._lately: dict[str, None] = {}
-        # Conversations are started from the store's task, and must not run in its context.
+        # Conversations are started from the store's task, but run in this context instead of its own.
         self._context: Context | None = None
         dispatcher.has_begun = self._has_begun
         dispatcher.keeping.changes = self._changes
 
     async def store(self, event: Event, arrival: Arrival, quota: Quota, hand_on: HandOn) -> Acceptance | None:
-        """Store an event, with what it leads to; see `triobot.seams.inbox.StoreEarly`."""
+        """Store an event with its consequences; see `triobot.seams.inbox.StoreEarly`."""
         asked = Verdicts()
         coming = self.accept(event, arrival, asked)
         if isinstance(coming, EarlyEvent):
@@ -169,9 +174,9 @@ class EarlyDoor:
                 return Redelivered()
             if not isinstance(coming.error, JournalConflictError):
                 raise coming.error
-            # Its conversation was brought back without the event, which is stored like every other.
+            # The conversation was reloaded without the event, which is now stored like any other.
             coming = Coming(self, event, asked)
-        # A join that waits for its turn counts then: a leave may come before it.
+        # A join that begins nothing is recorded when it is routed, as a leave may come before it.
         joins = [joined(event.chat_id)] if type(event) is Join and coming.begins is not None else ()
         commit = partial(hand_on, coming.accepted)
         try:
@@ -186,7 +191,7 @@ class EarlyDoor:
         return acceptance
 
     def accept(self, event: Event, arrival: Arrival, asked: Verdicts) -> EarlyEvent | Coming:
-        """Give an event to the conversation that waits for it, or say with what it is to be stored."""
+        """Give an event to the conversation that waits for it, or return how the event is to be stored."""
         if (
             type(event) in _BEGINNERS
             and event.chat_id not in self.coming
@@ -200,7 +205,7 @@ class EarlyDoor:
                 return taken
         return Coming(self, event, asked)
 
-    # --- what is given to a conversation that waits
+    # --- events for waiting conversations
 
     def _take(self, life: ChatLife, event: Event, arrival: Arrival, asked: Verdicts) -> EarlyEvent | None:
         dispatcher, chat_id, key = self._dispatcher, event.chat_id, arrival.key
@@ -223,7 +228,7 @@ class EarlyDoor:
         return taken
 
     def _decide(self, event: Event, at: int, life: ChatLife | None, asked: Verdicts) -> Decision | None:
-        """Return what would become of an event now; None if that can't be told before it is stored."""
+        """Return the decision about an event that isn't stored; None if a filter failed."""
         dispatcher = self._dispatcher
         failures: list[str] = []
         waits: list[Wait] = []
@@ -245,11 +250,11 @@ class EarlyDoor:
             at_work[CLAIMED] = 0
         return None if failures else decision
 
-    # --- what begins
+    # --- conversations that begin
 
     def _begins(self, event: Event, at: int, asked: Verdicts) -> Begins | None:
         dispatcher, services, chat_id = self._dispatcher, self._services, event.chat_id
-        # What the chat keeps isn't known before the event is stored.
+        # Before the event is stored, the chat's data can't be read.
         if dispatcher.table.asks_kept or dispatcher.commits.has_data(chat_id):
             return None
         start = self._decide(event, at, None, asked)
@@ -268,10 +273,13 @@ class EarlyDoor:
         return Begins(start, first, words, owner)
 
     def begin(self, event: Event, begins: Begins, row: InboxRow) -> bool:
-        """Run a conversation whose beginning is durable; False if the chat has come alive meanwhile."""
+        """Start a conversation with a durable beginning.
+
+        Return False if its chat came into memory meanwhile.
+        """
         work = self._dispatcher.work
         if work.stopping:
-            return False  # it is stored as something under way, and goes on after the next start
+            return False  # the next start revives it
         if work.nursery is None or row.chat_id in self._lives:
             self._declined.add(row.seq)
             return False
@@ -297,19 +305,19 @@ class EarlyDoor:
         return row.begun is not None and row.seq > from_before and row.seq not in self._declined
 
     def _changes(self, chat_id: ChatId) -> None:
-        """Note that a chat is about to keep something: what begins there reads the store once more."""
+        """Make a conversation that begins in the chat read the data again, as a value is about to change."""
         if (begins := self.beginnings.get(chat_id)) is not None:
             begins.reads, begins.values = False, None
 
-    # --- what is being stored
+    # --- events that are being stored
 
     def number(self, asked: Verdicts, row: InboxRow) -> None:
-        """Keep the verdicts on an event under its number: its conditions are asked no more."""
+        """Keep the filters' verdicts on an event under its row number: they aren't asked again."""
         if (said := asked.said.get(_HAS_NO_NUMBER)) is not None:
             self._dispatcher.commits.asked.said[row.seq] = said
 
     def came(self, coming: Coming) -> None:
-        """Note that an event is stored, or won't be: others of its chat may be taken, or begin something."""
+        """Handle that an event was stored or refused: its chat may take other events early again."""
         chat_id = coming.event.chat_id
         if (left := self.coming[chat_id] - 1) == 0:
             del self.coming[chat_id]
@@ -319,10 +327,11 @@ class EarlyDoor:
             del self.beginnings[chat_id]
 
     def find_out(self, chat_id: ChatId, then: Callable[[], None]) -> None:
-        """Find out, in a task of its own, what became of an event that the store has been given."""
+        """Call `then`, from another task, once the store has decided about an event that it got."""
 
         async def wait_out() -> None:
-            # What is asked later is answered later; only its failure would be told to nobody.
+            # The store answers in order: when this read returns, the event is decided. An error of the read
+            # matters to no caller.
             with suppress(StoreError):
                 await self._services.store.pending(chat_id, after=0, limit=1)
             then()
@@ -331,10 +340,11 @@ class EarlyDoor:
 
 
 def _may_take(life: ChatLife, sender: SenderId | None) -> bool:
-    """Return whether an event of this sender may be taken in a chat before it is stored.
+    """Return whether a chat may take an event of this sender before the event is stored.
 
-    Nothing waits there, it doesn't make the chat a group, and all can be brought back as it is stored. Of
-    many members' conversations hardly all are at rest, and all would be asked for each event.
+    Nothing may be waiting in the chat, the event must not make it a group, and all its conversations must be
+    at rest. A chat with many live conversations is excluded: they are hardly ever all at rest, and each event
+    would check them all.
     """
     if not (life.group or sender is None or sender == life.sender):
         return False

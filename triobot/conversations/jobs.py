@@ -1,9 +1,9 @@
-"""Jobs by the clock: when each is due next, and the one task that begins their runs.
+"""Jobs: when each is due next, and the one task that begins their runs.
 
-A run is a conversation of the bot's own room, begun by a row of the inbox, as by code. That row, and when the
-job is due next, are one transaction: so a due time begins one run at most, whatever dies. A job whose former
-run still lives begins no other; the due times that pass meanwhile are treated as those of a bot that didn't
-run. What is known of all jobs is one setting of the store.
+A run is a conversation of the bot's own room, which starts through the inbox, like a start by code. The
+start's row and the job's next due time are stored in one transaction. So a due time begins at most one run,
+even after a crash. While a run lives, its job begins no other run. Due times that pass in the meantime are
+treated like those that pass while the bot doesn't run. One setting of the store has the state of all jobs.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from .services import Services
 log: Final = logging.getLogger("triobot.conversations")
 
 SETTING: Final = "jobs"
-"""The setting of a store that says what is known of jobs, as JSON by name."""
+"""Name of the store's setting with the state of all jobs, as JSON by job name."""
 _BREATH: Final = 256
 
 
 @final
 @guarded
 class KnownJob:
-    """What is known of a job; times in wall milliseconds.
+    """The stored state of a job; times in wall milliseconds.
 
     Attributes:
-        spec: its schedule when `next` was reckoned.
-        words: the same for people.
-        next: when it is due next.
-        missed: due times that were left out since the last run.
-        route: its route's name now.
-        due: of the last run; None if there was none.
-        begun: when that began.
-        gone: the bot declares it no more.
+        spec: the schedule from which `next` was computed.
+        words: the schedule in words.
+        next: the next due time.
+        missed: number of due times that were left out since the last run.
+        route: present name of the job's route.
+        due: due time of the last run; None if there was none.
+        begun: start of the last run.
+        gone: whether the bot no longer declares the job.
     """
 
     spec: str
@@ -66,22 +66,22 @@ class KnownJob:
 
 @reading("what the store keeps of jobs")
 def read_known(text: str | None) -> dict[str, KnownJob]:
-    """Return what a store knows of jobs, by name."""
+    """Decode the stored state of all jobs, by name."""
     told = cast("Mapping[str, Any]", json.loads(text or "{}"))
     names = [field.name for field in attrs.fields(KnownJob)]
     return {name: KnownJob(**{key: one[key] for key in names if key in one}) for name, one in told.items()}
 
 
 def put_known(known: Mapping[str, KnownJob]) -> PutSetting:
-    """Return the write of what is known."""
+    """Return the write that stores the state of all jobs."""
     return PutSetting(SETTING, json.dumps({name: attrs.asdict(one) for name, one in known.items()}))
 
 
 async def lives(store: Store, names: Sequence[str]) -> bool:
-    """Return whether a run of a job lives: it has begun and not ended, or waits in the inbox, or is parked.
+    """Return whether a run of a job lives: its start waits in the inbox, or it runs, or it is parked.
 
     Args:
-        names: all that its route has or had.
+        names: all present and former names of the job's route.
     """
     return await is_under_way(store, SHARED, lambda call: call.name in names, lambda row: row.route in names)
 
@@ -91,7 +91,7 @@ class JobClock:
     """Begins the runs of all jobs at their due times.
 
     Args:
-        wait_written: waits until what was handed to the store before is in it.
+        wait_written: waits until all earlier writes are stored.
     """
 
     def __init__(
@@ -109,23 +109,24 @@ class JobClock:
         self._wait_written = wait_written
         self._known: dict[str, KnownJob] = {}
         self._stirred = trio.Event()
-        # An operator's run, and one that is due, must not both find that none lives.
+        # Held from the check for a living run to the start, so that an operator's start and a due one can't
+        # both pass the check.
         self._beginning = trio.Lock()
         self._reckoned = trio.Event()
 
     def look_again(self) -> None:
-        """Look at once: a run has ended."""
+        """Check the jobs at once: a run has ended."""
         self._stirred.set()
 
     async def wait_known(self) -> Mapping[str, KnownJob]:
-        """Wait until it is known what is declared, and return what is known of all jobs, by name."""
+        """Wait until the declared jobs are registered. Return the state of all jobs, by name."""
         await self._reckoned.wait()
         return self._known
 
     async def keep_time(self) -> None:
-        """Begin runs when they are due, until cancelled.
+        """Begin runs at their due times, until cancelled.
 
-        Cancellation: *atomic*: a due time has begun its run, with all that is noted of it, or has not.
+        Cancellation: *atomic*: a due time has begun its run and stored the job's state, or neither.
         """
         await self._reckon()
         self._reckoned.set()
@@ -139,7 +140,7 @@ class JobClock:
             await self._services.clock.wait(self._stirred, max(left, 0))
 
     async def _reckon(self) -> None:
-        """Find out what is declared: what is new, or has another schedule, is due from now on."""
+        """Register the declared jobs. The next due time of a new or rescheduled job is counted from now."""
         now, text = self._services.clock.now(), await self._store.setting(SETTING)
         known = read_known(text)
         for name, (route, job) in self._jobs.items():
@@ -158,14 +159,15 @@ class JobClock:
             await self._store.commit(put_known(self._known))
 
     async def _look(self, name: str) -> int:
-        """Begin what is due of a job, and return when to look at it again."""
+        """Begin a run of the job if it is due. Return when to check the job again."""
         (route, job), known = self._jobs[name], self._known[name]
         now = self._services.clock.now()
         if known.next > now:
             return known.next
         await self._wait_written()
         if await lives(self._store, (*route.names, route.function)):
-            # Its end is told; if an operator ends it, that is seen at its next due time.
+            # The run's end calls `look_again`. If an operator ends the run, this is noticed at the next due
+            # time.
             return next(job.schedule.after(now))
         dues: list[int] = []
         for one in passed(job.schedule, known.next, now):
@@ -187,7 +189,7 @@ class JobClock:
     def _choose(
         self, name: str, job: Timetable, known: KnownJob, come: Sequence[int], now: int
     ) -> tuple[KnownJob, int | None]:
-        """Return the due time that begins a run now, if one does, and what is known then."""
+        """Apply the job's rule for missed times. Return its new state, and the due time of a run, or None."""
         match job.missed:
             case Missed.ONCE:
                 return attrs.evolve(known, missed=known.missed + len(come) - 1), come[-1]
@@ -205,11 +207,11 @@ class JobClock:
                 return attrs.evolve(known, missed=known.missed + left_out, next=following), due
 
     async def run_now(self, name: str) -> None:
-        """Begin a run by hand, whenever it is due; durable when it returns.
+        """Begin a run by hand, independently of due times; durable when this returns.
 
         Raises:
             NotFoundError: there is no such job.
-            ConflictError: a run of it lives, or the bot declares it no more.
+            ConflictError: a run of the job lives, or the bot no longer declares the job.
         """
         await self._reckoned.wait()
         async with self._beginning:
@@ -224,11 +226,11 @@ class JobClock:
             self._known[found] = known
 
     async def forget(self, name: str) -> None:
-        """Forget what is known of a job that is gone.
+        """Delete the state of a job that the bot no longer declares.
 
         Raises:
             NotFoundError: there is no such job.
-            ConflictError: the bot declares it.
+            ConflictError: the bot still declares the job.
         """
         await self._reckoned.wait()
         async with self._beginning:
@@ -248,11 +250,11 @@ class JobClock:
 
 
 async def run_later(store: Store, now: int, name: str) -> None:
-    """Have a run of a job begin with the next start of the bot; durable when it returns.
+    """Store the start of a job's run, which begins at the next start of the bot; durable on return.
 
     Raises:
         NotFoundError: there is no such job.
-        ConflictError: a run of it lives, or the bot declares it no more.
+        ConflictError: a run of the job lives, or the bot no longer declares the job.
         StoreFullError: nothing was stored.
     """
     known = read_known(await store.setting(SETTING))
@@ -264,7 +266,7 @@ async def run_later(store: Store, now: int, name: str) -> None:
 
 
 async def forget_stored(store: Store, name: str) -> None:
-    """Forget what a store knows of a job; if the bot declares it, it is a new one at the next start.
+    """Delete a job's state from a store. If the bot still declares the job, its next start treats it as new.
 
     Raises:
         NotFoundError: there is no such job.
@@ -275,7 +277,7 @@ async def forget_stored(store: Store, name: str) -> None:
 
 
 def told_of(known: Mapping[str, KnownJob]) -> Sequence[Mapping[str, object]]:
-    """Return what is known, for operators, by name."""
+    """Return the state of all jobs for operators, by name."""
     return [{"name": one.route or name, **attrs.asdict(one)} for name, one in sorted(known.items())]
 
 

@@ -1,4 +1,4 @@
-"""What conversations tell a developer of: facts, which `triobot.studio.advice` puts into words."""
+"""Notices for developers: facts about conversations, which `triobot.studio.advice` puts into words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .running.lines import calling_line
 @final
 @guarded
 class Gift:
-    """What an aside has done for a payment, at a line of the author's, with these values."""
+    """What an aside did for a payment: the author's line, and the values used there."""
 
     line: str
     args: frozenset[str] = attrs.field(repr=False)
@@ -37,13 +37,13 @@ class Copy:
 
 
 def copied(key: str, value: object) -> Copy | None:
-    """Return what to remember of a value that was read, if it can be changed in place."""
+    """Return the value as a `Copy`, if it can be changed in place; else None."""
     mutable = type(value) in (list, dict, set)
     return Copy(key, value, encode_value(value), calling_line()) if mutable else None
 
 
 def added(before: object, after: object) -> Sequence[object]:
-    """Return what is added to a value by putting another in its place; nothing if that can't be told."""
+    """Return what an assignment adds to the old value, such as a list's new items; empty if unclear."""
     match before, after:
         case int() | float(), int() | float():
             return (after - before,)
@@ -54,7 +54,7 @@ def added(before: object, after: object) -> Sequence[object]:
 
 
 def is_changed(copy: Copy) -> bool:
-    """Return whether a copy is no longer what was read."""
+    """Return whether a copy was changed since it was read."""
     try:
         return encode_value(copy.value) != copy.text
     except UnrecordableError:
@@ -67,9 +67,9 @@ class Untaken:
     """An event came that no route takes.
 
     Attributes:
-        routes: those that were asked.
-        username: the bot's own.
-        begun: the route that the event would have begun, and the live one that is in the way.
+        routes: the routes that were tried.
+        username: the bot's own username.
+        begun: the route that the event would start, and the live conversation's route, which prevents that.
     """
 
     event: Event
@@ -81,11 +81,11 @@ class Untaken:
 @final
 @guarded
 class Unheard:
-    """A signal came to a room which doesn't run, and doesn't begin it.
+    """A signal came to a room that doesn't run, and didn't start the room.
 
     Attributes:
-        room: the room's name and key; None for the bot's own.
-        begins: what begins it.
+        room: the room's name and key; None for the bot's own room.
+        begins: the filters of the events that start the room.
     """
 
     event: object
@@ -96,7 +96,7 @@ class Unheard:
 @final
 @guarded
 class KnownKey:
-    """A start began nothing: something was started with its key, and has ended."""
+    """A start did nothing, as an earlier run with the same key was started and has ended."""
 
     route: str
     key: str | None
@@ -105,7 +105,7 @@ class KnownKey:
 @final
 @guarded
 class Slept:
-    """A live conversation sleeps for so many seconds, and its chat is deaf meanwhile."""
+    """A live conversation sleeps for some seconds, and takes no events of its chat in the meantime."""
 
     seconds: float
 
@@ -113,7 +113,7 @@ class Slept:
 @final
 @guarded
 class Operated:
-    """A conversation has begun so many operations."""
+    """A conversation has begun this many operations."""
 
     count: int
 
@@ -121,7 +121,7 @@ class Operated:
 @final
 @guarded
 class Unassigned:
-    """A copy was changed, and never assigned."""
+    """A copy of a value was changed, but not assigned to its key."""
 
     copy: Copy
 
@@ -129,7 +129,7 @@ class Unassigned:
 @final
 @guarded
 class Keyless:
-    """An aside gave what was paid for by steps, none of which got the payment's key."""
+    """An aside gave the paid goods by steps, and no step got the payment's key."""
 
     line: str
 
@@ -137,7 +137,7 @@ class Keyless:
 @final
 @guarded
 class Declined:
-    """A hook neither ran what is within it nor did anything else."""
+    """A hook neither ran the code that it wraps nor did anything else."""
 
     line: str
     hook: str
@@ -147,7 +147,7 @@ class Declined:
 @final
 @guarded
 class Refused:
-    """A conversation ended since the platform refuses what it sends to its own chat."""
+    """A conversation ended because the platform refused a message to the conversation's own chat."""
 
     route: str
     chat_id: int | str
@@ -157,4 +157,4 @@ Notice: TypeAlias = (
     Untaken | Unheard | KnownKey | Slept | Operated | Unassigned | Keyless | Declined | Refused
 )
 Notify: TypeAlias = Callable[[Notice], None]
-"""Told at the line of the author's code that a notice is about, unless the notice names one."""
+"""Called with each notice. A notice that names no line is about the author's line that is running."""

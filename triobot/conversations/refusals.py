@@ -1,4 +1,4 @@
-"""What becomes of what nobody takes: counted, dropped, told that it has expired, or told to wait."""
+"""Events that no conversation takes: they are counted, dropped, or answered with a text."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .shared import Shared
 from .texts import Texts
 
 AGAIN: Final = 60_000
-"""Milliseconds in which a chat hears at most once that its conversation can't go on."""
+"""Milliseconds: a chat is told at most once in this time that its conversation can't go on."""
 TOLD: Final = f"{OURS}parked"
-"""Under this a chat keeps what its people were told of conversations that can't go on."""
+"""Key under which a chat stores what its users were told about parked conversations."""
 _LONGEST_COMMAND: Final = 64
 
 
 @final
 class Refusals:
-    """Deals with what nobody in a chat takes."""
+    """Handles the events of a chat that no conversation takes."""
 
     def __init__(self, shared: Shared, chat_id: ChatId, kept: Kept) -> None:
         self._shared = shared
@@ -42,7 +42,7 @@ class Refusals:
         self._offers: dict[int, tuple[str, int]] = {}
 
     def drop(self, delivery: Delivery, why: str, say: str = "") -> None:
-        """Forget an event, and count it under this word; `say` this of it, once a minute at most."""
+        """Drop an event, and count it under the name `why`. Send the text `say`, at most once a minute."""
         event = delivery.event
         self._work.count(why)
         self._work.commits.consumed([delivery.seq])
@@ -65,32 +65,32 @@ class Refusals:
     # --- while a conversation is parked
 
     def recall(self, stored: Mapping[str, str]) -> None:
-        """Read what was told before from what the store holds of the chat."""
+        """Restore from the chat's stored data what its users were told about parked conversations."""
         if (text := stored.get(TOLD)) is not None:
             self._told_at, self._offers = cast(
                 "tuple[int | None, dict[int, tuple[str, int]]]", decode_value(text)
             )
 
     def regret(self, delivery: Delivery, conversation: int) -> None:
-        """Say that what was begun can't go on just now, unless that was said less than a minute before."""
+        """Tell the user that the conversation can't go on just now, at most once a minute."""
         told_at, now = self._told_at, self._services.clock.now()
-        # Of a clock that was set back nothing is known.
+        # A time in the future comes from a clock that was set back since.
         if told_at is None or told_at > now or delivery.at >= told_at + AGAIN:
             self._told_at = now
             self._say(lambda texts: texts.parked, conversation)
 
     def regretted(self) -> PutData:
-        """Note that the chat has just been told; what this returns is to be written with it."""
+        """Record that the user is being told; return the write, to be stored with the message."""
         self._told_at = self._services.clock.now()
         return self._record()
 
     def offered(self, conversation: int, route: str) -> int | None:
-        """Return when it was said how to leave this conversation for this route, if it was."""
+        """Return when the user was offered `route` in place of a parked conversation; None if never."""
         name, at = self._offers.get(conversation, ("", 0))
         return at if name == route else None
 
     def offer_afresh(self, delivery: Delivery, conversation: int, route: str) -> None:
-        """Say how to leave what can't go on; the offer holds until it goes on, or ends."""
+        """Offer to leave the parked conversation for a route. The offer is valid until it goes on or ends."""
         event = delivery.event
         assert isinstance(event, Message)
         command = str(event.content).split(maxsplit=1)[0][:_LONGEST_COMMAND]
@@ -100,7 +100,11 @@ class Refusals:
         self._say(lambda texts: texts.afresh.replace("{command}", command), conversation, [delivery.seq])
 
     def over(self, conversation: int, *, last: bool) -> None:
-        """Forget what was told of a conversation that goes on or has ended; after the `last`, forget all."""
+        """Forget what was told about a conversation that goes on or has ended.
+
+        Args:
+            last: no other conversation is parked, so everything is forgotten.
+        """
         had = self._offers.pop(conversation, None) is not None
         if last and self._told_at is not None:
             self._told_at = None
@@ -114,7 +118,7 @@ class Refusals:
         return PutData(self._chat_id, TOLD, None if self._told_at is None else encode_value(told))
 
     def _say(self, words: Callable[[Texts], str], conversation: int, answered: Sequence[int] = ()) -> None:
-        """Say this of a conversation, now or at the next start; that it was said goes with it, as one."""
+        """Send a text about a conversation, now or at the next start; store in one unit that it was sent."""
 
         def say(said: str) -> None:
             told = self._shared.tidying.tell(self._chat_id, conversation, said) if said else ()
@@ -123,14 +127,14 @@ class Refusals:
         self._choose(words, say)
 
     def keep(self, delivery: Delivery, conversation: int) -> None:
-        """Say of what somebody did, once, that it waits until its conversation can go on."""
+        """Tell the user that the event waits until its conversation can go on; once for each event."""
         if delivery.seq in self._kept_back:
             return
         self._kept_back.add(delivery.seq)
         if not isinstance(delivery.event, Press):
             self.regret(delivery, conversation)
         if delivery.at < self._services.store.opening().at:
-            return  # a press is answered once
+            return  # an earlier process answered it
         self._work.count("kept_while_parked")
         if isinstance(delivery.event, Press):
             self._choose(lambda texts: texts.parked, partial(self._tell, delivery.event))
@@ -138,7 +142,7 @@ class Refusals:
     # --- buttons and forms
 
     def expire(self, delivery: Delivery) -> None:
-        """Say that a button or a form is over; the second click of a double click needs no word."""
+        """Answer a button or form as expired; the second click of a double click gets an empty answer."""
         event = delivery.event
         self._work.count("expired")
         self._work.commits.consumed([delivery.seq])
@@ -149,16 +153,16 @@ class Refusals:
             self._choose(lambda texts: texts.expired, partial(self._tell, event))
 
     def _choose(self, words: Callable[[Texts], str], say: Callable[[str], None]) -> None:
-        """Say something as this chat is to hear it, at once if that is known."""
+        """Call `say` with the chat's text: now if the chat's data is in memory, else later."""
         if self._kept.values is None and not isinstance(self._services.texts, Texts):
             self._work.beside(partial(self._choose_later, words, say))
         else:
             say(words(self._kept.texts))
 
     async def _choose_later(self, words: Callable[[Texts], str], say: Callable[[str], None]) -> None:
-        """Say it in words that what the chat keeps decides, where no conversation has read that."""
         stored: Mapping[str, str] = {}
-        # A store that can't be read is told elsewhere; the words matter less than the answer.
+        # Other code reports a store that can't be read. An answer in the default language is better than
+        # none.
         with suppress(StoreError):
             stored = await self._shared.keeping.stored(self._chat_id)
         say(words(words_for(self._services.texts, stored.get)))
@@ -170,9 +174,10 @@ class Refusals:
             self._shared.tidying.tidy(self._chat_id, SendMessage(self._chat_id, said))
 
     def question_of(self, event: Event) -> str | None:
-        """Return what was answered: a form or a board by itself, a question by the button."""
+        """Return an id of what the event answers: a form, a board, or one button of a question."""
         if isinstance(event, Submission):
             return f"{self._chat_id}:{event.message_id}"
         token = token_of(event)
-        # Who presses "No" a second after "Yes" has not clicked twice, and must hear that "No" came too late.
+        # With the button in the id, "No" a second after "Yes" is no double click: its user must be told that
+        # it came too late.
         return token if token is None or token.startswith(BOARD) else str(cast("Press", event).value)

@@ -1,4 +1,4 @@
-"""What conversations use of the world around them."""
+"""The services that conversations use."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ if TYPE_CHECKING:
     from ..store import Store
 
 OnFailure: TypeAlias = Callable[[Exception, str, ChatId, str], None]
-"""Told of an error of an author's code: it, the route or filter, the chat, the conversation's number.
+"""Called with an unhandled error of an author's code: error, route or filter, chat, conversation's number.
 
 It must be quick and must not raise.
 """
 
 HearRecords: TypeAlias = "Callable[[Record | None], None]"
-"""Told each record, and None when the conversation has come to rest."""
+"""Called with each record, and with None when the conversation has come to rest."""
 
 T = TypeVar("T")
 OnDoubt: TypeAlias = Literal["count", "resend"]
-"""What becomes of a broadcast's receiver when nobody knows whether the message arrived."""
+"""How to treat a receiver of a broadcast if it is unknown whether the message arrived."""
 Also: TypeAlias = Callable[[], Awaitable[Sequence[Write]]]
-"""Returns writes for a transaction that is about to be."""
+"""Returns further writes for a transaction that is about to be committed."""
 
 
 def tell_nobody(error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
-    """Tell nobody."""
+    """Do nothing: the default of `Services.on_failure`."""
 
 
 class Announcing(Protocol):
-    """What says something to everybody; see `Broadcast`, which has checked what is given."""
+    """Sends broadcasts; see `Broadcast`, which checks the arguments."""
 
     async def start(
         self,
@@ -68,35 +68,39 @@ class Announcing(Protocol):
         audience: AsyncGenerator[ChatId],
         also: Also | None = None,
     ) -> bool:
-        """Capture an audience and begin to tell it; False if this key was started before.
+        """Record the audience, and start the broadcast. Return False if its key was started before.
 
         Args:
-            also: writes for the transaction by which it begins.
+            also: returns further writes for the transaction that starts the broadcast.
         """
         ...
 
     async def status(self, key: str) -> BroadcastStatus:
-        """Read how far it is."""
+        """Read a broadcast's progress."""
         ...
 
     async def stop(self, key: str, also: Also | None = None) -> bool:
-        """Tell nobody more; False if there was nothing to stop. `also`: writes for the transaction."""
+        """Stop a broadcast. Return False if there was nothing to stop.
+
+        Args:
+            also: returns further writes for the transaction.
+        """
         ...
 
     def gone(self, key: str) -> AsyncIterator[ChatId]:
-        """Iterate over those who have left."""
+        """Iterate over the receivers that have left."""
         ...
 
 
 @final
 @guarded
 class StepCall:
-    """A step that is to run.
+    """A call of a step's function.
 
     Attributes:
-        print: what its record says of the function and its arguments.
+        print: fingerprint of the function and its arguments, as recorded.
         raises: the errors that come back as themselves.
-        conversation: the number of the one that calls.
+        conversation: number of the calling conversation.
     """
 
     fn: Callable[..., Any] = attrs.field(repr=False)
@@ -107,50 +111,50 @@ class StepCall:
 
 
 Instead: TypeAlias = Callable[[StepCall], Awaitable[Any]]
-"""Does what is done in place of a step's function."""
+"""Runs in place of a step's function, and returns the step's result."""
 
 
 class Tracer(Protocol):
-    """What makes spans of what conversations do; see `triobot.runtime.tracing`."""
+    """Makes spans of the conversations' work; see `triobot.runtime.tracing`."""
 
     def brought(self, conversation: Any, event: int, /) -> None:
-        """Note which event a conversation's next turn takes."""
+        """Record the event that a conversation's next turn takes."""
         ...
 
     def drive(self, conversation: Any, inner: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
-        """Await what a conversation does."""
+        """Await a conversation's coroutine."""
         ...
 
     def stepping(
         self, name: str, body: Callable[[], Awaitable[T]], /
     ) -> Callable[[], Coroutine[Any, Any, T]]:
-        """Return a step's body that is a span."""
+        """Return a step's body, wrapped in a span."""
         ...
 
 
 @final
 @guarded
 class Services:
-    """What conversations use of the world around them.
+    """The services that conversations use.
 
     Attributes:
-        texts: the runtime's own words; `Kept.texts` are those for one chat.
-        charge_hosts: where links to top up a wallet may lead.
-        payments: the ledger; None where no money can be asked for.
-        announcing: says something to everybody; None where nothing is said.
-        max_amount: above this nothing is charged.
+        texts: the runtime's own texts, or a function that chooses them; `Kept.texts` are those for one chat.
+        charge_hosts: hosts that a link to top up a wallet may lead to.
+        payments: the ledger; None if the bot can't ask for money.
+        announcing: sends broadcasts; None if there are none.
+        max_amount: largest amount that may be charged.
         live_every: seconds between two edits of a live message.
-        memory: what filters remember.
-        notice: told of what hurts later; None in production.
-        given: what an aside gave for a payment and where, until its charge returns; kept for notices only.
-        replays: begins to look whether a restart would bring a conversation back, by its records so far, of
-            which it hears from then on; None in production.
-        tracing: makes spans of what they do; None: nobody asks for any.
-        tracebacks: log the traceback of an author's error, its text included.
-        keep_ended: the journals of conversations that end well are kept for a while.
-        on_failure: told of each error that an author's code leaves unhandled.
-        instead: what runs in place of each step's function; None where they run themselves.
-        code: what runs here; None where nothing is recorded.
+        memory: state of filters, such as rate limits.
+        notice: called with each notice for the developer; None in production.
+        given: what an aside did for a payment, until the payment's charge returns; for notices only.
+        replays: begins to check whether a restart would revive a conversation. It is called with the records
+            so far, and returns the function that gets each further record. None in production.
+        tracing: makes spans; None if there are none.
+        tracebacks: whether an author's error is logged with its traceback, texts included.
+        keep_ended: whether the journals of conversations that end normally are kept for a while.
+        on_failure: called with each error that an author's code leaves unhandled.
+        instead: runs in place of each step's function; None to run the functions themselves.
+        code: the author's code that runs here; None if nothing is recorded.
     """
 
     outbox: Outbox

@@ -1,4 +1,4 @@
-"""What the chats of a bot have in common."""
+"""State that all chats of a bot share."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .workload import CommitQueue, Workload
 
 @final
 class Shared:
-    """What the chats of a bot have in common.
+    """State that all chats of a bot share.
 
     Attributes:
-        username: the bot's own.
-        commits: writes what they leave behind.
-        timers: tick conversations when their time has come.
-        keeping: reads and writes what chats keep.
-        tidying: tidies up messages.
-        answers: which questions got their answer a moment ago.
-        gave_nothing: the asides that ended with money and gave nothing, as somebody was told.
-        care: counts whose code is at work when the program is killed.
-        elsewhere: signals to chats, and starts and stops their routes for code.
+        username: the bot's own username.
+        commits: queue of the conversations' writes.
+        timers: wake conversations at their deadlines.
+        keeping: reads and writes the data of chats.
+        tidying: cleans up messages, such as the buttons of questions that are over.
+        answers: the questions that were answered a moment ago.
+        gave_nothing: asides that ended with money and gave nothing; each is reported once.
+        care: counts the program's crashes during a conversation's code.
+        elsewhere: sends signals to other chats, and starts and stops their routes.
     """
 
     care: Care

@@ -1,4 +1,4 @@
-"""The runtime's own words to users, in English and Persian; a bot may bring others."""
+"""The runtime's own messages to users, in English and Persian; a bot may have others."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from ..errors import ConfigError
 @final
 @guarded
 class Texts:
-    """What the runtime says by itself. Build one by a method below; `attrs.evolve` it.
+    """The messages that the runtime sends by itself.
+
+    Make one with a method below; change it with `attrs.evolve`.
 
     Attributes:
         apology: the conversation failed.
-        restarted: a conversation that doesn't survive a restart is gone; empty: nothing is said.
-        parked: a conversation can't go on until its code is mended; said when that is found out, and again
-            to whoever writes meanwhile, at most once a minute.
-        afresh: the answer to a command that starts a conversation while another one is parked; ``{command}``
-            is filled in, and the same command once more leaves the parked one and starts anew.
-        expired: a button or form that nobody waits for any more; a payment that nobody made in time.
-        want_text, want_number, ...: what was expected instead of what came.
+        restarted: a conversation that doesn't survive a restart is gone; empty for no message.
+        parked: a conversation can't go on until its code is fixed. Sent when that is found out, and again to
+            users who write in the meantime, at most once a minute.
+        afresh: answer to a command that starts a conversation while another one is parked; ``{command}`` is
+            filled in. The same command once more leaves the parked conversation and starts anew.
+        expired: answer to a button or form that is over, and to a payment that wasn't made in time.
+        want_text, want_number, ...: hint at the kind of answer that the question expects.
         required: a form's field was left empty; ``{label}`` is filled in.
-        not_a_number, not_an_option: what is wrong with a form's field; ``{label}`` is filled in.
-        submit: the form's button.
+        not_a_number, not_an_option: error in a form's field; ``{label}`` is filled in.
+        submit: label of the form's button.
         top_up: the wallet holds too little.
-        top_up_button: the label of the link to top up.
+        top_up_button: label of the link to top up the wallet.
         pay_again: the wallet failed; the button still works.
-        declined: the payment was declined for good, and the conversation ended with it.
-        handed_over: the payment has arrived, but its aside has failed, or an operator has it, and the
-            conversation ended with that.
-        pay: the label of a payment button.
+        declined: the payment was declined for good, and the conversation ended because of that.
+        handed_over: the payment has arrived, but its aside has failed or an operator handles it. The
+            conversation ended because of that.
+        pay: label of a payment button.
     """
 
     apology: str = "Something went wrong here. Please start again."
@@ -106,16 +108,17 @@ class Texts:
 
     @classmethod
     def translated(cls, translate: Callable[[str], str]) -> Self:
-        """Return the English texts as a catalogue has them.
+        """Return the English texts, translated with a catalogue.
 
-        ``triobot/locale/triobot.pot``, in the package, is the template with all of them; whatever a catalogue
-        lacks stays English.
+        The package has a template with all texts, ``triobot/locale/triobot.pot``. Texts that the catalogue
+        lacks stay English.
 
         Args:
-            translate: such as the `gettext` of a ``gettext.GNUTranslations``; it is called here, once a text.
+            translate: a function such as the `gettext` of a ``gettext.GNUTranslations``; it is called here,
+                once for each text.
 
         Raises:
-            ConfigError: what comes back is no text, or has a placeholder in braces that the English has not.
+            ConfigError: a translation is no text, or has a placeholder in braces that the English text lacks.
 
         Examples:
             >>> from gettext import translation

@@ -1,17 +1,16 @@
-"""When to look again: the deadlines of all conversations in memory, under one task.
+"""Deadlines: one task wakes the conversations in memory, another loads those in the store.
 
-They are wall times, since a journal holds nothing else. How long to sleep until then is measured by Trio's
-clock, which nobody sets; and `Timepiece.wait` sleeps for no longer than a minute, so that a machine that
-slept, and a clock that was set, are noticed. When the time of day jumped, everybody is woken, and says anew
-when to be woken.
+Deadlines are wall times, as a journal has no other times. The sleep until a deadline is measured by Trio's
+clock, which can't be set. `Timepiece.wait` sleeps for at most a minute at a time, and so notices a machine
+that slept or a clock that was set. After such a jump of the time of day, all sleepers are woken, and set
+their deadlines anew.
 
-Who isn't in memory is woken from the store: the rows whose time has come are read a page at a time. A jump of
-the time of day is told to whoever waits for a time, and the store learns of it. Those in memory move their
-deadlines at once, the others when they are revived: a journal knows by how much the clock had jumped by then
-(`triobot.engine.records.times_of`). So those must come back in time. After a jump forward they are due too
-early by the clock, come back, and say anew when to wake them. After one back they would be due too late: the
-store lets them all wake earlier. What the jumps come to in all is stored before anything that reckons with
-it, for it is written by the same writer, in order.
+For conversations that are not in memory, the store's rows with a deadline that has passed are read, page by
+page. After a jump of the time of day, they get their moved deadlines only when they are revived, as a journal
+tells by how much the clock had jumped by then (`triobot.engine.records.times_of`). So they must be revived
+early enough. After a jump forward, they are revived too early, and set their deadlines anew. After a jump
+back, they would be revived too late: the store moves all their deadlines to an earlier time. The sum of all
+jumps is stored before any write that depends on it, as one writer stores both in order.
 """
 
 from __future__ import annotations
@@ -35,27 +34,27 @@ from .workload import CommitQueue
 
 _BREATH: Final = 256
 
-# More withdrawn deadlines than deadlines that hold, and than this, are removed: each keeps a conversation,
-# all of it, in memory until then, be it a month.
+# If the heap has more withdrawn deadlines than this, and more than valid ones, the withdrawn ones are
+# removed. Until then, each keeps a whole conversation in memory, perhaps for a month.
 _WITHDRAWN: Final = 64
 _PAGE: Final = 256
 
 
 class Sleeper(Protocol):
-    """Who is to be woken."""
+    """An object with a deadline, such as a conversation."""
 
     def tick(self) -> None:
-        """Do what is due by now."""
+        """Handle the deadlines that have passed."""
         ...
 
 
 _Deadline: TypeAlias = tuple[int, int, Sleeper]
-"""When, a number that tells two of the same time apart, and which sleeper."""
+"""The time, a number that orders deadlines of the same time, and the sleeper."""
 
 
 @final
 class Timers:
-    """Wakes each sleeper at its own time."""
+    """Wakes sleepers at their deadlines."""
 
     def __init__(self, clock: Timepiece) -> None:
         self._clock = clock
@@ -67,7 +66,7 @@ class Timers:
         self._all = False
 
     def wake_at(self, sleeper: Sleeper, when: int | None) -> None:
-        """Wake it then, or not at all; the last word counts."""
+        """Set the deadline of a sleeper, in place of an earlier one; None removes it."""
         before = self._holds.get(sleeper)
         if when is None:
             if before is not None:
@@ -86,17 +85,17 @@ class Timers:
             heapq.heapify(self._heap)
 
     def wake_all(self) -> None:
-        """Wake every sleeper: the time of day jumped, and their times hold no more."""
+        """Wake every sleeper: the time of day jumped, so that all deadlines may be wrong."""
         self._all = True
         self._sooner.set()
 
     def when(self, sleeper: Sleeper) -> int | None:
-        """Return when a sleeper is to be woken, if it is."""
+        """Return the deadline of a sleeper, or None."""
         deadline = self._holds.get(sleeper)
         return None if deadline is None else deadline[0]
 
     async def keep_time(self) -> None:
-        """Wake who is due, until cancelled."""
+        """Wake each sleeper at its deadline, until cancelled."""
         while True:
             now = self._clock.now()
             if self._all:
@@ -122,10 +121,10 @@ class Timers:
 
 @final
 class Waking:
-    """Asks the store who has to be revived, and tells it and those in memory when the clock jumps.
+    """Loads chats at their conversations' deadlines, and handles jumps of the time of day.
 
     Args:
-        revive: takes a chat back into memory, unless it is there.
+        revive: loads a chat, unless it is in memory.
     """
 
     def __init__(
@@ -139,11 +138,11 @@ class Waking:
         self._stirred = trio.Event()
 
     def look_again(self) -> None:
-        """Look at once for what is due: a chat that has left memory may come first."""
+        """Read the next deadline from the store again: a chat was evicted, and may have an earlier one."""
         self._stirred.set()
 
     async def revive_unfinished(self) -> None:
-        """Revive what was under way when the last process ended."""
+        """Load the conversations that were busy when the last process ended."""
         after = 0
         while rows := await await_store(partial(self._store.unfinished, after=after, limit=_PAGE)):
             for row in rows:
@@ -151,7 +150,7 @@ class Waking:
                 self._revive(row.chat_id)
 
     async def keep_reviving(self) -> None:
-        """Revive what has a deadline and isn't in memory, until cancelled."""
+        """Load the conversations in the store at their deadlines, until cancelled."""
         while True:
             self._stirred = trio.Event()
             await self._commits.wait_written()
@@ -167,15 +166,18 @@ class Waking:
     # --- jumps of the time of day
 
     def begin(self) -> None:
-        """Take up a jump from before conversations run, of which the store doesn't know."""
+        """Handle a jump of the clock from before conversations ran, which the store doesn't have yet."""
         self.jumped(self._clock.jumped() - self._clock.before)
 
     def end(self) -> None:
-        """Write down how late it is: the next run knows by that if the clock is set back meanwhile."""
+        """Store the time. By comparison, the next process detects a clock that was set back in between."""
         self._commits.add([self._written()])
 
     def jumped(self, by: int) -> None:
-        """Note that the time of day has jumped; the clock is read anywhere, and so nothing runs yet."""
+        """Record a jump of the time of day, and have all deadlines read again.
+
+        Any code that reads the clock may call this, so it only schedules work.
+        """
         writes: list[Write] = [self._written()]
         if by < 0:
             writes.append(WakeEarlier(self._store.lease, -by))

@@ -1,8 +1,9 @@
-"""What goes on in a running bot: how much, what is written of it, and whether it comes to its end.
+"""The work of a running bot: how many conversations are busy, the queue of their writes, and their tasks.
 
-What conversations leave behind is written behind: a crash before it handles events again, and never loses
-one. What a conversation wrote into its chat's data while it had an event in hand goes into the same commit as
-that event's end. An end that comes alone is noted only, and written with whatever is written next.
+Conversations don't wait until their writes are stored. A crash before that makes the next process handle the
+events again; no event is lost. What a conversation writes into its chat's data while it handles an event is
+stored in the same commit as that event's consumption. A consumption without other writes is only noted at
+first, if the store can do that, and stored with the next writes.
 """
 
 from __future__ import annotations
@@ -33,55 +34,59 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("triobot.conversations")
 
 _FLUSH_DEADLINE: Final = 10.0
-_AWAY_DEADLINE: Final = 0.5  # of a store that nothing can be written to now
+_AWAY_DEADLINE: Final = 0.5  # if the store can't be written now
 
-# Each keeps some three kilobytes; where more than these end at once, their tasks end, too.
+# Idle tasks that are kept for reuse, each with some three kilobytes. Further tasks end.
 _RESTING: Final = 64
 
 T = TypeVar("T")
 
 Live: TypeAlias = Callable[[trio.CancelScope], Awaitable[None]]
-"""What runs in a task that nothing else uses meanwhile, within a cancel scope of the task's own."""
+"""Runs alone in a task, within the task's own cancel scope, which it gets."""
 
 Refusal: TypeAlias = JournalConflictError | StaleRowError | LocalProtocolError | RedeliveredError
 _REFUSALS: Final = (JournalConflictError, StaleRowError, LocalProtocolError, RedeliveredError)
-"""What the store says of a unit that it will not have, however often it is asked."""
+"""Errors with which the store refuses a unit for good."""
 
 
 class UnitWriter(Protocol):
-    """Writes units, and is told what the store made of them.
+    """Writes units, and learns whether the store accepted them.
 
     Attributes:
-        lost: one of its units was refused: what it has written behind that is of no use.
-        ahead: an event that it took before that was stored, and that may yet be taken back.
+        lost: whether one of the units was refused, so that the later ones are useless.
+        ahead: an event taken before it was stored, which may still be taken back; None without one.
     """
 
     lost: bool
     ahead: EarlyEvent | None
 
     def flush(self) -> int:
-        """Hand over what is to be one unit; return as which."""
+        """Add the writes that are to be one unit to the queue. Return the unit's number."""
         ...
 
     def refused(self, error: Refusal) -> None:
-        """Stop: its unit can't be stored, and has not happened; no effect of it was seen. Must not raise."""
+        """Stop writing: a unit was refused, and nothing of its effects was visible outside.
+
+        Must not raise.
+        """
         ...
 
     def accepted(self, error: Exception | None) -> None:
-        """Hear what became of an event that it took before that was stored. Must not raise."""
+        """Handle the storing of an event that was taken before; `error` if it failed. Must not raise."""
         ...
 
 
 @final
 @attrs.define(eq=False)
 class _Unit:
-    """What is stored whole or not at all.
+    """Writes that are stored completely or not at all.
 
     Attributes:
-        accepts: an event comes into the store with it.
-        stands: what its writer loses comes behind it.
-        stored: it is durable.
-        error: why it is not, and never will be.
+        accepts: whether the unit brings a new event into the store.
+        stands: whether the unit is still valid after its writer is lost, since the refused unit is a later
+            one.
+        stored: whether the unit is durable.
+        error: why the unit will never be stored; None while it may be.
     """
 
     writes: tuple[Write, ...]
@@ -95,11 +100,11 @@ class _Unit:
 @final
 @attrs.define(eq=False)
 class EarlyEvent:
-    """An event that was taken before it was stored, and what became of it.
+    """An event that was taken before it was stored.
 
     Attributes:
-        known: that is known.
-        error: why it is not stored.
+        known: set when the event is stored or refused.
+        error: why the event isn't stored; None if it is.
     """
 
     known: trio.Event = attrs.field(factory=trio.Event)
@@ -107,21 +112,22 @@ class EarlyEvent:
 
 
 async def holds(early: EarlyEvent) -> bool:
-    """Wait until it is known what became of an event, and return whether it was taken."""
+    """Wait until an event that was taken early is stored or refused. Return whether it is stored."""
     await early.known.wait()
     return early.error is None
 
 
 @final
 class CommitQueue:
-    """Writes what conversations leave behind, as many units at once as there are, in their order.
+    """Stores the units of conversations in their order, as many as are waiting in one commit.
 
-    A unit is stored whole or not at all, and never before an earlier one. One that the store refuses takes
-    no other writer's with it: its own writer is told before any caller hears that something was written.
+    A unit is stored completely or not at all, and never before an earlier one. A unit that the store refuses
+    doesn't affect other writers' units. Its own writer learns of the refusal before any waiting task is
+    woken.
 
     Attributes:
-        asked: what filters said of rows that are not consumed.
-        added: how many units were added so far.
+        asked: filters' verdicts on rows that aren't consumed yet.
+        added: number of units that were added so far.
     """
 
     def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
@@ -133,7 +139,7 @@ class CommitQueue:
         self._chats: Counter[ChatId] = Counter()
         self.added = 0
         self._written = 0
-        # Tasks that wait, and for how many units; they are woken once these are durable.
+        # Waiting tasks, each with the number of units that it waits for.
         self._waiting: dict[trio.lowlevel.Task, int] = {}
         self._over = False
         self._in_doubt = False
@@ -142,7 +148,7 @@ class CommitQueue:
         self._has_some = False
 
     def add(self, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
-        """Write this, as one; returns how many units were added so far, for `wait_for`."""
+        """Add writes as one unit. Return the number of units so far, for `wait_for`."""
         if self.asked.said:
             for write in writes:
                 for seq in write.seqs if type(write) is Consume else ():
@@ -161,21 +167,21 @@ class CommitQueue:
         return self.added
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
-        """Consume these inbox rows, which have been dealt with, and write what was kept meanwhile."""
+        """Consume inbox rows that have been handled, and store `data` in the same unit."""
         self.add([*([Consume(tuple(seqs))] if seqs else []), *data])
 
     def before_writing(self, look: Callable[[], object]) -> None:
-        """Call this once, just before the next units are taken, which is soon: it may add one."""
+        """Call `look` once, shortly before the next commit, which comes soon. It may add a unit."""
         self._looks[look] = None
         if not self._has_some:
             self._stir()
 
     def look_no_more(self, look: Callable[[], object]) -> None:
-        """Don't call what `before_writing` was given: it would add nothing."""
+        """Drop a function given to `before_writing`: it would add nothing."""
         self._looks.pop(look, None)
 
     def when_written(self, tell: Callable[[], None]) -> None:
-        """Call this once what is added by the end of the present step is durable; when the bot stops, too."""
+        """Call `tell` when all that is added in the present step is durable, or when the bot stops."""
         self._told.append(tell)
         if not self._has_some:
             self._stir()
@@ -185,10 +191,10 @@ class CommitQueue:
         self._some.set()
 
     def _has_noted(self, writes: Sequence[Write], writer: UnitWriter | None) -> bool:
-        """Note that rows have been dealt with, if that is all there is to write and comes behind nothing.
+        """Note consumed rows without a commit, if there is nothing else to write, and nothing pending before.
 
-        What waits to be looked for may be what a row has led to: a kill must not leave the one without the
-        other.
+        A function that waits in `before_writing` may have the consequences of a row. A crash must keep the
+        row's consumption and these consequences together.
         """
         behind = self._looks or self._written < self.added
         if behind or self._over or (writer is not None and writer.lost):
@@ -196,23 +202,23 @@ class CommitQueue:
         return self._note_ends(writes)
 
     def has_data(self, chat_id: ChatId) -> bool:
-        """Return whether there is data of this chat that isn't durable yet."""
+        """Return whether data of this chat is waiting to be stored."""
         return self._chats.get(chat_id, 0) > 0
 
     async def wait_written(self, chat_id: ChatId | None = None) -> None:
-        """Wait until what was added is durable; with a chat's id, only if there is data of that chat.
+        """Wait until all added units are durable; with `chat_id`, only if data of that chat is among them.
 
-        What is about to be added (`before_writing`) counts as well.
+        Units of the functions in `before_writing` count, too.
 
         Raises:
-            trio.ClosedResourceError: the bot stops, and it could not be written.
+            trio.ClosedResourceError: the bot stops, and the units could not be stored.
         """
         self._look()
         if chat_id is None or self.has_data(chat_id):
             await self.wait_for(self.added)
 
     async def wait_for(self, added: int | None = None) -> None:
-        """Wait until so many units are durable, or all so far; what others add meanwhile is not waited for.
+        """Wait until the first `added` units are durable, by default all so far. Later units don't count.
 
         Raises: as `wait_written`.
         """
@@ -230,16 +236,16 @@ class CommitQueue:
             raise trio.ClosedResourceError("the bot has stopped")
 
     def is_written(self, added: int) -> bool:
-        """Return whether so many units are durable."""
+        """Return whether the first `added` units are durable."""
         return self._written >= added
 
     @property
     def waiting(self) -> int:
-        """Return how many units are not written yet."""
+        """Number of units that aren't stored yet."""
         return len(self._units)
 
     async def keep_flushing(self) -> None:
-        """Write whatever is added, until cancelled."""
+        """Store units as they are added, until cancelled."""
         while True:
             await self._some.wait()
             self._some, self._has_some = trio.Event(), False
@@ -248,8 +254,8 @@ class CommitQueue:
                 self._stir()
 
     async def flush_at_the_end(self) -> None:
-        """Write the last of it, in spite of cancellation, within some seconds."""
-        # Shielded, so that events that were dealt with are not dealt with again after a clean stop.
+        """Store the last units in spite of cancellation, within some seconds."""
+        # Shielded: otherwise events that were handled before a clean stop would be handled again after it.
         try:
             held = self._store.held
             seconds = _FLUSH_DEADLINE if held is None or held() else _AWAY_DEADLINE
@@ -267,17 +273,18 @@ class CommitQueue:
             log.warning("the last %d handled events are still in the inbox", len(self._units))
 
     async def _flush(self) -> bool:
-        """Write all units that were added, and return whether the store had room for them."""
+        """Store all added units. Return False if the store has no room."""
         self._look()
         units, self._units = self._units, []
         told, self._told = self._told, []
         try:
             await self._commit(units)
         except StoreFullError as error:
-            # Nothing is lost: what isn't durable has not happened, and nobody has seen anything of it.
+            # Nothing is lost: effects wait until earlier records are durable, so nothing of these units was
+            # visible.
             for unit in units:
                 if unit.accepts:
-                    # The platform delivers it again; what others have written waits in memory for room.
+                    # The platform will deliver the event again. The other units wait in memory for room.
                     if not unit.stored:
                         _refuse(unit, error)
                     _tell(unit)
@@ -307,14 +314,14 @@ class CommitQueue:
         return True
 
     def _wake(self) -> None:
-        """Let those go on whose units are durable; at the end everybody."""
+        """Wake the tasks with durable units; at the end wake all."""
         written = math.inf if self._over else self._written
         for task in [task for task, added in self._waiting.items() if added <= written]:
             del self._waiting[task]
             reschedule(task)
 
     def _look(self) -> None:
-        """Let those add their units who wait with that until something is written."""
+        """Call the functions of `before_writing`, which add their units."""
         looks, self._looks = self._looks, {}
         for look in looks:
             look()
@@ -334,7 +341,7 @@ class CommitQueue:
         except _REFUSALS as error:
             if len(units) == 1:
                 return self._refused(units[0], error)
-            # It is one unit's own: the others must not suffer for it.
+            # One of the units is at fault. Each is stored by itself, so that the others are.
             for number, unit in enumerate(units, 1):
                 await self._commit([unit])
                 if unit.error is not None:
@@ -345,7 +352,7 @@ class CommitQueue:
                 unit.stored = unit.error is None
 
     def _note_ends(self, writes: Sequence[Write]) -> bool:
-        """Note what has been dealt with, if that is all that there is to write: no commit is made for it."""
+        """Note consumed rows without a commit, if there is nothing else to write."""
         seqs: list[int] = []
         for write in writes:
             if type(write) is not Consume:
@@ -355,13 +362,13 @@ class CommitQueue:
 
     def _refused(self, unit: _Unit, error: Refusal) -> None:
         if self._in_doubt and isinstance(error, JournalConflictError | RedeliveredError):
-            # A commit that was cut short by the program's stop has been done all the same.
+            # An earlier commit of this unit was cancelled by the program's stop, but had been done.
             unit.stored = True
             log.debug("a conversation is where its writer believes it to be, already: %s", error)
             return
         _refuse(unit, error)
         if unit.accepts:
-            # At once: what has begun behind it must not be stored without it.
+            # Told at once: what began after this unit must not be stored without it.
             _tell(unit)
             unit.accepts = False
             return
@@ -371,14 +378,14 @@ class CommitQueue:
 
 
 def _refuse(unit: _Unit, error: Exception) -> None:
-    """Have a unit not happen, nor what its writer has written behind it."""
+    """Mark a unit as refused, so that its writer's later units aren't stored, either."""
     unit.error = error
     if unit.writer is not None:
         unit.writer.lost = True
 
 
 def _tell(unit: _Unit) -> None:
-    """Tell the writer of a unit what became of the event that comes into the store with it."""
+    """Tell the writer of a unit whether the event that the unit accepts is stored."""
     if unit.accepts and unit.writer is not None:
         unit.writer.accepted(unit.error)
 
@@ -389,17 +396,17 @@ def _is_lost(unit: _Unit) -> bool:
 
 @final
 class Workload:
-    """Counts who is at work, and runs what is done beside the conversations.
+    """Counts what is busy, and runs tasks beside the conversations.
 
     Attributes:
-        commits: writes units, as one, soon.
-        stopping: no more events are given out: they stay in the inbox.
-        cut: the program stops: conversations are cancelled, and none of them has ended.
-        busy: how many branches are at work.
-        less_busy: unparked whenever there are fewer.
-        counts: how often each thing has happened so far, by its word.
-        nursery: of all that runs; None before it does.
-        cut_all: cuts every conversation: something that none can live without has failed.
+        commits: the queue of writes.
+        stopping: whether the bot is stopping: no more events are routed, and they stay in the inbox.
+        cut: whether the conversations are evicted because the program stops.
+        busy: number of busy conversations and of tasks beside them.
+        less_busy: unparked whenever `busy` falls.
+        counts: how often each thing has happened so far, by its name in the metrics.
+        nursery: nursery of all tasks; None until it is open.
+        cut_all: evicts every conversation, after a failure of something that all of them need.
     """
 
     def __init__(self, commits: CommitQueue) -> None:
@@ -410,24 +417,24 @@ class Workload:
         self.counts: Counter[str] = Counter()
         self.nursery: trio.Nursery | None = None
         self.cut_all: Callable[[], None] = lambda: None
-        # Tasks that wait for something to run, while somebody lets them go at the end.
+        # Idle tasks. They are kept only while `keep_tasks` runs, which ends them at its end.
         self._resting: list[trio.lowlevel.Task] = []
         self._keeps = False
 
     def count(self, what: str) -> None:
-        """Count what happened, by word."""
+        """Add one to the count with the name `what`."""
         self.counts[what] += 1
 
     def working(self, more: int) -> None:
-        """Count this many more branches as at work, or fewer."""
+        """Add `more` to the number of busy ones."""
         self.busy += more
         if more < 0 and self.less_busy:
             self.less_busy.unpark_all()
 
     def start(self, live: Live, name: str) -> None:
-        """Run this in a task: one that has run another before, or a new one.
+        """Run `live` in an idle task or, if there is none, in a new one.
 
-        A scope, with the start and the end of its task, is a tenth of what a short conversation costs.
+        To start and end a task with a scope takes a tenth of a short conversation's time.
         """
         assert self.nursery is not None
         if self._resting:
@@ -438,7 +445,7 @@ class Workload:
             self.nursery.start_soon(self.run_alone, live, name=name)
 
     async def run_alone(self, live: Live | None) -> None:
-        """Run this and, between rests, what `start` gives the task then."""
+        """Run `live` and then, after each rest of this task, the function that `start` gives it."""
         task = current_task()
         within, left_open, run = None, False, None
 
@@ -447,11 +454,11 @@ class Workload:
             return trio.lowlevel.Abort.SUCCEEDED
 
         try:
-            # A run is shielded. To shield the scope for each anew takes thirty calls.
+            # Runs are shielded. They share one scope, since a new shielded scope takes thirty calls.
             with trio.CancelScope(shield=True) as scope:
                 within = innermost(task)
                 while live is not None:
-                    run, live = live(scope), None  # it would be kept
+                    run, live = live(scope), None  # don't keep `live`
                     await run
                     left_open = innermost(task) is not within
                     used_up = left_open or not self._keeps or bool(task.child_nurseries)
@@ -460,15 +467,16 @@ class Workload:
                     if not scope.shield:
                         scope.shield = True
                     self._resting.append(task)
-                    task.context = Context()  # what the last conversation has in its own would be kept
+                    task.context = Context()  # drop the last one's context
                     live = await wait_task_rescheduled(abort)
         except BaseException as error:
-            if not (left_open and isinstance(error, RuntimeError)):  # else it is Trio's: the author was told
+            # Trio's RuntimeError about a scope left open was reported to the author already.
+            if not (left_open and isinstance(error, RuntimeError)):
                 self.cut_all()
                 raise
 
     async def keep_tasks(self) -> None:
-        """Let tasks rest between two conversations, until cancelled: then those that rest end."""
+        """Keep idle tasks for reuse, until cancelled; then end them."""
         self._keeps = True
         try:
             await trio.sleep_forever()
@@ -479,7 +487,10 @@ class Workload:
                 reschedule(task)
 
     def beside(self, work: Callable[[], Awaitable[None]]) -> bool:
-        """Run this in a task that is no conversation's; False once these are being cut. It must not raise."""
+        """Run `work` in a task of its own. Return False if the conversations are being evicted.
+
+        `work` must not raise.
+        """
         if self.nursery is None or self.cut:
             return False
 
@@ -497,9 +508,9 @@ class Workload:
         return True
 
     async def see_through(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run this as `beside` does, and wait for it; return what it returns, or raise its error.
+        """Run `work` as `beside` does, and wait for it. Return its result, or raise its error.
 
-        Cancellation: it goes on all the same.
+        Cancellation: `work` goes on all the same.
         """
         done: list[outcome.Outcome[T]] = []
         over = trio.Event()
@@ -514,6 +525,6 @@ class Workload:
 
         self.beside(run)
         await over.wait()
-        while not done:  # everything is cut, and so is whoever waits
+        while not done:  # the caller is being cancelled, too
             await trio.sleep_forever()
         return done[0].unwrap()
