@@ -1,8 +1,8 @@
-"""The state of one run: its journal, its branches, their operations, and how these come to an end.
+"""The state of one run: its journal, its branches, their operations, and how a run can end.
 
-An operation's id is structural, its branch's path and the branch's own counter: it doesn't depend on which of
-several tasks the scheduler ran first, so the same code gives the same ids on replay. A run has several ends;
-only some of these are the end of its code, too.
+An operation's id is structural: it is made of its branch's path and the branch's own counter. The id doesn't
+depend on the order in which the scheduler runs the tasks, so the same code gets the same ids on replay. A run
+can end in several ways; some of them don't end its code.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ from .records import (
 )
 
 BREATH: Final = 64
-"""Operations after which a branch lets others run: a replay must not keep the whole program waiting."""
+"""Operations after which a branch lets other tasks run: a replay must not block the whole program."""
 PATIENCE: Final = 50
-"""Refusals after which a branch is left where it is: its code catches everything, and goes on for ever."""
+"""Refusals after which a branch is abandoned: its code catches every cancellation, and never ends."""
 TOLERANCE: Final = 5_000
-"""Milliseconds by which the clock may go back without a word: time services correct that much."""
+"""Milliseconds by which the clock may go back unnoticed: time services correct that much."""
 ADVICE: Final = (
     "the code is not the one that wrote this journal: run that one, or put the change behind patched()"
 )
@@ -86,10 +86,13 @@ class Takes(Enum):
 
 
 LEFT: Final = Takes.LEFT
-"""What a filter returns for an event that it doesn't take."""
+"""Returned by a filter for an event that it doesn't take."""
 
 Filter: TypeAlias = Callable[[Any], object]
-"""Looks at an event; returns as what it is taken, or `LEFT`. Must not raise. None takes all as it is."""
+"""Returns the value as which an event is taken, or `LEFT`. Must not raise.
+
+A filter of None takes all events.
+"""
 
 
 class Nature(Enum):
@@ -101,7 +104,7 @@ class Nature(Enum):
     JOIN = "the end of the last child; never recorded, and never cancelled"
 
 
-# By names of their own: to ask an enum for a member takes as long as a call.
+# Constants of the module: to look up an enum's member takes as long as a call.
 WAIT: Final = Nature.WAIT
 EFFECT: Final = Nature.EFFECT
 WITHIN: Final = Nature.WITHIN
@@ -109,7 +112,7 @@ JOIN: Final = Nature.JOIN
 
 
 class Where(Enum):
-    """Where a branch is."""
+    """The state of a branch."""
 
     HOLDS = "it has the turn"
     QUEUED = "it is to be started"
@@ -123,7 +126,7 @@ WORKS: Final = Where.WORKS
 
 
 class Signalled(Enum):
-    """What a resting operation may be given besides an outcome."""
+    """What a resting operation may be given in place of an outcome."""
 
     GO = "run the effect's body now"
     GONE = "the run dies: refuse"
@@ -135,10 +138,13 @@ GONE: Final = Signalled.GONE
 FELT: Final = Signalled.FELT
 
 Performed: TypeAlias = "tuple[str, Node, tuple[Any] | None]"
-"""An effect's outcome, to be recorded; and what the code gets, unless that is to be read from the record."""
+"""An effect's outcome: its tag and node for the record, and the value in a tuple.
+
+Without the tuple, the code gets the value that is decoded from the node.
+"""
 
 Known: TypeAlias = "tuple[str, Node, tuple[Any] | None, int]"
-"""The same, and when it came."""
+"""An effect's outcome as in `Performed`, and the time at which it came."""
 
 
 @final
@@ -147,17 +153,18 @@ class Branch:
     """One task of a run.
 
     Attributes:
-        path: empty for the main branch; a child's is its nursery's id and its number there.
+        path: empty for the main branch; for a child, its nursery's id and its number there.
         key: the path as numbers.
-        around: our scopes around it, the outermost first; that of the run itself is the first one.
-        count: ids that it has handed out.
-        turn: the operation whose outcome began its present turn.
-        heedless: operations begun one after the other in a block that had ended.
-        outside: around the body of the effect that it is in: Trio's innermost scope.
-        entry: the author's coroutine that it runs.
-        root: the site at which it was started, if it is a child.
-        site: of its newest operation; 0 if not known.
-        drawn: the sites of what took a number since its last record, and has none of its own.
+        around: the engine's scopes around the branch, the outermost first; the first is that of the run
+            itself.
+        count: number of ids that the branch has used.
+        turn: the operation whose outcome began the branch's present turn.
+        heedless: number of operations begun in a row inside a block that had ended.
+        outside: Trio's innermost scope around the body of the effect that the branch is in.
+        entry: the author's coroutine that the branch runs.
+        root: for a child, the site at which it was started.
+        site: site of the newest operation; 0 if not known.
+        drawn: sites that came up since the branch's last record, of ids without a record of their own.
     """
 
     path: str
@@ -175,7 +182,7 @@ class Branch:
     drawn: Sequence[int] = ()
 
     def leave(self, scope: trio.CancelScope) -> None:
-        """Note that a scope around it is left."""
+        """Remove a scope that is left from `around`."""
         self.around = tuple([one for one in self.around if one is not scope])
 
 
@@ -185,23 +192,23 @@ class Operation:
     """An operation in which a branch rests.
 
     Attributes:
-        number: the last of its `key`.
-        held_up: before it begins, the branch is to look at what is around it.
-        takes: which events a wait takes.
-        due: when a sleep ends; None for what no time ends.
-        steady: it lasts a length of time: its end moves with a clock that is set.
-        lane: effects of one lane begin one after the other.
-        holds: milliseconds that deadlines around it wait for it.
-        in_doubt: what it raises in place of a repeat.
-        armed: what happens now may complete it.
-        known: its outcome, and when that came; it waits for its turn.
-        over: it has its outcome, or was passed a value.
-        felt: raises the cancellation that reached it.
-        torn: a scope that isn't ours cancelled it.
-        given: what it goes on with: a record, ``(value,)``, an error or a signal.
-        children: those that a join waits for.
-        run: the one in which it rests.
-        sites: its own; or a list, with those that its branch had `drawn` in front; 0 if not known.
+        number: the last number of the `key`.
+        held_up: whether the branch must call `look_around` before the operation rests.
+        takes: filter of the events that a wait takes.
+        due: when a sleep ends; None if no time ends the operation.
+        steady: whether a sleep is a duration, so that its end moves with a clock that is set.
+        lane: name of a queue; effects of one lane begin one after the other.
+        holds: milliseconds that deadlines around the effect wait for it.
+        in_doubt: the error that the effect raises in place of a repetition.
+        armed: whether what happens now may complete the operation.
+        known: the outcome and its time, while it waits for its turn.
+        over: whether the operation has its outcome, or was passed a value.
+        felt: raises the cancellation that reached the operation.
+        torn: whether a scope that isn't the engine's cancelled the operation.
+        given: what the operation goes on with: a record, ``(value,)``, an error or a signal.
+        children: for a join, the children that it waits for.
+        run: the run in which the operation rests.
+        sites: site of the operation; or a list, with the branch's `drawn` sites before it; 0 if not known.
     """
 
     id: Id
@@ -231,22 +238,23 @@ class Operation:
 
     @property
     def key(self) -> tuple[int, ...]:
-        """Return its id as numbers, by which operations are ordered."""
+        """The id as numbers, by which operations are ordered."""
         return (*self.branch.key, self.number)
 
     def __call__(self, raise_cancel: Callable[[], NoReturn]) -> Abort:
-        """Refuse Trio's cancellation while it rests: that comes in a turn of its own.
+        """Refuse Trio's cancellation of the sleep: the run delivers it later, in a turn of its own.
 
-        So an operation is itself the abort function of its sleep, and a run that waits keeps no other.
+        The operation itself is the abort function of its sleep, so that a waiting run needs no further
+        object.
         """
         run = self.run
-        if run is not None and not (run.dying or run.over):  # what dies is woken by hand
+        if run is not None and not (run.dying or run.over):  # a dying run wakes it by itself
             run.strike(self, raise_cancel)
         return Abort.FAILED
 
 
 def is_cut(around: Sequence[trio.CancelScope]) -> bool:
-    """Return whether one of these scopes was cancelled, with no shield inside of it."""
+    """Return whether one of the scopes was cancelled, and no scope further inside is a shield."""
     for scope in reversed(around):
         if scope.cancel_called:
             return True
@@ -261,7 +269,7 @@ def is_cut(around: Sequence[trio.CancelScope]) -> bool:
 @final
 @frozen
 class Returned:
-    """It came to its normal end."""
+    """The code came to its normal end."""
 
     value: object = attrs.field(default=None, repr=False)
 
@@ -269,7 +277,7 @@ class Returned:
 @final
 @frozen
 class Crashed:
-    """It raised this."""
+    """The code raised `error`."""
 
     error: Exception = attrs.field(repr=False)
 
@@ -277,7 +285,7 @@ class Crashed:
 @final
 @frozen
 class WasInterrupted:
-    """An interrupt ended it; what its cleanup raised is `error`."""
+    """An interrupt ended the run. `error`: raised by cleanup."""
 
     why: str
     error: Exception | None = attrs.field(default=None, repr=False)
@@ -286,7 +294,7 @@ class WasInterrupted:
 @final
 @frozen
 class ContinuesAs:
-    """It goes on as another function, with a journal of its own; the arguments are nodes."""
+    """The run goes on as another function, with a journal of its own; `args` are nodes."""
 
     fn: str
     args: Sequence[Node] = attrs.field(repr=False)
@@ -295,7 +303,7 @@ class ContinuesAs:
 @final
 @frozen
 class Evicted:
-    """It isn't over; this incarnation is. What its cleanup raised is `error`."""
+    """The run left memory and can be revived. `error`: raised by cleanup."""
 
     error: Exception | None = attrs.field(default=None, repr=False)
 
@@ -303,7 +311,7 @@ class Evicted:
 @final
 @frozen
 class Stuck:
-    """It isn't over, and can't go on with this code. What that raised at its end is `failure`."""
+    """The run can't go on with this code, but isn't over. `failure`: raised by the code at its end."""
 
     error: NondeterminismError
     failure: Exception | None = attrs.field(default=None, repr=False)
@@ -313,7 +321,7 @@ End: TypeAlias = Returned | Crashed | WasInterrupted | ContinuesAs | Evicted | S
 
 
 Work: TypeAlias = "tuple[Callable[..., Awaitable[object]], tuple[Any, ...], Raises, bool]"
-"""An effect's body and arguments, the author's errors, and whether it is inside."""
+"""An effect's body and arguments, the author's errors, and whether only the store sees it (`inside`)."""
 
 
 def begun(fn: str, *args: object, time: int, seed: str, codec: Codec, jumped: int = 0) -> Record:
@@ -321,46 +329,51 @@ def begun(fn: str, *args: object, time: int, seed: str, codec: Codec, jumped: in
 
     Args:
         fn: the name by which the host finds the code again.
-        time: in wall milliseconds.
-        seed: secret; what is random in the run comes of it.
-        jumped: what the host's `jumped` says then.
+        time: wall milliseconds.
+        seed: secret seed of the run's random numbers.
+        jumped: the result of the host's `jumped` at that time.
     """
     nodes = [codec.node_of(arg) for arg in args]
     return [START, [time, jumped, 0] if jumped else time, fn, nodes, seed, FORMAT]
 
 
-# Until there is a child: an empty dict of each run takes 64 bytes.
+# Used until there is a child: an empty dict in each run would take 64 bytes.
 _NO_BRANCHES: Final[dict[Task, Branch]] = {}
 
 
 class Core:
-    """What one incarnation of a run knows. `Machine` is more of it, `Run` is the whole.
+    """The state of one incarnation of a run. `Machine` derives from this class, and `Run` from `Machine`.
 
     Attributes:
-        records: the turns of the journal: so `many`, of which `cursor` were given; empty once the run goes
-            on from there.
+        records: the turns of the journal. There are `many`, and the first `cursor` were given to the code.
+            Empty once the run goes on beyond its journal.
         rows: effects that began before a crash, and have no outcome among the turns.
-        notes: what turns of the journal did beside their operations, likewise.
-        patches: those that changed code has asked for.
-        seed: secret; what is random in the run comes of it.
-        time: the present turn's, in wall milliseconds.
-        prefix: what stands before the numbers of the main branch's operations; `rank` before their keys.
-        jumped: by how much the clock had been set in all when that turn began.
-        unseen: how much of what it has been set by the host has not seen.
-        task, root: those of the main branch, which is `main`; no task before it begins, and once it is over.
-        by_task: the other branches that run.
-        mailbox: the events that no record has taken: row, stamp, value; the oldest first.
-        stale: a revived run has done nothing new yet.
-        compares: its journal may be other code's, and each record is compared with what takes it.
+        notes: what the journal's turns did beside their operations; emptied like `records`.
+        patches: the patches that changed code has asked for.
+        seed: secret seed of the run's random numbers.
+        time: time of the present turn, in wall milliseconds.
+        prefix: text before the numbers of the main branch's operations; `rank`: the numbers before their
+            keys.
+        jumped: milliseconds by which the clock had been set in all when the present turn began.
+        unseen: the part of these milliseconds that the host has not seen.
+        task, root: task and scope of the main branch, `main`; no task before the run begins, and once it is
+            over.
+        by_task: the other running branches, by task.
+        mailbox: the events that no record has taken, as row, stamp and value; the oldest first.
+        stale: whether this is a revived run that has done nothing new yet.
+        compares: whether the journal may be other code's, so that each record is compared with the operation
+            that takes it.
         revived: when this incarnation began.
-        catching_up: its host still delivers what waited; no deadline counts yet that is later than that, and
-            no effect begins.
-        dry: it ends where its journal does, and does nothing; `beyond` has what it would have recorded.
-        dying: every operation is refused from now on.
-        over: its last record was taken.
-        interrupted: an interrupt has ended it; `why` says which, and `mid` the turn that the journal cut so.
-        felt: some of its code has felt that.
-        stuck: why the code can't go on over its journal.
+        catching_up: whether the host still delivers what waited. Until that is done, later deadlines don't
+            count, and no effect begins.
+        dry: whether the run ends where its journal does, and changes nothing; `beyond` has the records that
+            it would have appended.
+        dying: whether every operation is refused from now on.
+        over: whether the last record was taken.
+        interrupted: whether an interrupt has ended the run. `why` is its reason, and `mid` the turn that it
+            cut, if the journal names one.
+        felt: whether some of the code has felt the interrupt.
+        stuck: why the code can't go on over its journal; None if it can.
     """
 
     __slots__ = (
@@ -434,7 +447,7 @@ class Core:
         if not fresh:
             last, jumped, self.unseen = times_of(records)
             since = self.set_by() - jumped
-            if not dry and self.revived < last + since - TOLERANCE:  # it was set back, and no host saw it
+            if not dry and self.revived < last + since - TOLERANCE:  # set back, unseen by any host
                 self.unseen += self.revived - last - since
         if len(records) > 1:
             self._load(records)
@@ -465,24 +478,24 @@ class Core:
             elif tag in (KNOWN, INTENDED) and about not in done and (tag == KNOWN or about not in rows):
                 rows[about] = record
 
-    # --- what the machine decides
+    # --- defined by `Machine`
 
     def evict(self) -> None:
-        """End this incarnation and nothing of the run: every operation is refused from now on."""
+        """End this incarnation, but not the run: every operation is refused from now on."""
         raise NotImplementedError
 
     def strike(self, op: Operation, raise_cancel: Callable[[], NoReturn]) -> None:
-        """Note that a scope around a resting operation was cancelled."""
+        """Handle the cancellation of a scope around a resting operation."""
         raise NotImplementedError
 
     def forget(self, task: Task) -> None:
-        """Note that a task has ended without its coroutine."""
+        """Remove a task that has ended, though its coroutine may not have."""
         raise NotImplementedError
 
     # --- branches
 
     def next_id(self, branch: Branch) -> Id:
-        """Hand out the next id of a branch."""
+        """Count and return the next id of a branch."""
         branch.count += 1
         if (here := self.host.here) is not None and (self.cursor >= self.many or self.compares):
             branch.drawn = [*branch.drawn, here(branch.root, 3, branch.entry)]
@@ -493,7 +506,7 @@ class Core:
 
         Raises:
             ConversationEndedError: the run is over.
-            ForeignTaskError: the task has none, or is in an effect; `inside` allows the latter.
+            ForeignTaskError: the task has no branch; or, unless `inside`, the branch is in an effect.
         """
         task = current_task()
         branch = self.main if task is self.task else self.by_task.get(task)
@@ -510,11 +523,11 @@ class Core:
     # --- time
 
     def set_by(self) -> int:
-        """Return by how much the clock has been set in all."""
+        """Return the milliseconds by which the clock has been set in all."""
         return self.host.jumped() + self.unseen
 
     def went(self, time: int | list[int]) -> None:
-        """Take the time of a turn, as its record has it."""
+        """Set the present turn's time from its record."""
         if isinstance(time, int):
             self.time = time
         else:
@@ -526,18 +539,18 @@ class Core:
 
     @property
     def live(self) -> bool:
-        """Return whether everything recorded has been given."""
+        """Whether every recorded turn has been given to the code."""
         return self.cursor >= self.many
 
     def due_after(self, seconds: float) -> int:
-        """Return when a length of time is over that begins with the present turn."""
+        """Return the time that is `seconds` after the start of the present turn."""
         return self.since() + math.ceil(seconds * 1000)
 
     def advance(self) -> int | list[int]:
-        """Return the time of a turn that begins now: it never goes back, unless the clock was set."""
+        """Return the time of a turn that begins now. It never goes back, unless the clock was set."""
         now = self.host.now()
         if self.stale:
-            # A journal may be long: nothing that comes now is about what it has.
+            # The journal may be long, and isn't needed any more.
             self.stale, self.records, self.notes = False, (), None
         if (jumped := self.host.jumped() + self.unseen) != self.jumped:
             self.time, self.jumped = now, jumped
@@ -547,7 +560,7 @@ class Core:
         return self.time
 
     def stands(self, operations: Sequence[Operation]) -> bool:
-        """Return whether a revived run rests where it did when its journal ended; else it gets stuck."""
+        """Return whether a revived run rests where it did when its journal ended; if not, it gets stuck."""
         if (why := self.host.reached(operations)) is None:
             self.compares = self.compares and self.dry
             return True
@@ -556,14 +569,17 @@ class Core:
         return False
 
     def get_stuck(self, id: Id, what: str, task: Task | None = None) -> None:
-        """Go no further, before the code does anything that its journal doesn't know."""
+        """Stop the run as stuck, before the code does anything that its journal doesn't have."""
         if self.stuck is None and not self.dying:
             self.stuck = NondeterminismError(str(id), what)
             self.host.stuck(self.stuck, task)
         self.evict()
 
     def parts(self, record: Record, op: Operation) -> bool:
-        """Get stuck, if other code's journal parts from what takes this record; return whether it does."""
+        """Compare a record of other code with the operation that takes it. If they differ, get stuck.
+
+        Returns: whether they differ.
+        """
         why = self.host.parting(record, op) if self.compares else None
         if why is not None:
             self.get_stuck(record[2], why, op.task)
@@ -572,7 +588,7 @@ class Core:
     # --- records
 
     def _append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
-        """Append a record that begins no turn: nothing, if this incarnation dies or only looks."""
+        """Append a record that begins no turn; a dying run appends nothing, a dry one only to `beyond`."""
         if self.dry:
             self.beyond = [*self.beyond, record]
         elif not self.dying:
@@ -604,14 +620,14 @@ class Core:
     # --- operations
 
     def outcome_of(self, value: object) -> tuple[str, Node]:
-        """Return what to record for a value: itself, or why it can't be recorded."""
+        """Return the tag and node to record for a value; if it can't be recorded, those of the error."""
         try:
             return DONE, self.codec.node_of(value)
         except BaseException as error:  # its class may be an author's
             return FAILED, self.codec.node_of_error(contained(error))
 
     async def perform(self, op: Operation, work: Work) -> Performed:
-        """Run an effect's body to its end, whatever that is, in the author's task and outside of any turn."""
+        """Run an effect's body to its end in the author's task, outside of any turn. Return the outcome."""
         body, args, raises, inside = work
         if op.in_doubt is not None:
             sites = (None, 0, op.sites) if op.sites else ()
@@ -625,7 +641,7 @@ class Core:
             tag, node = self.outcome_of(value)
             return tag, node, (value,) if tag == DONE and self.codec.is_frozen(value) else None
         except Exception as error:
-            if not began:  # memory is ahead of what is durable, and can't be taken back
+            if not began:  # the code is ahead of what is durable
                 self.evict()
                 await refuse(self)
             return FAILED, self.codec.node_of_error(error, raises), None
@@ -637,8 +653,8 @@ class Core:
     def left_by(
         self, error: BaseException, scope: trio.CancelScope
     ) -> tuple[Exception | None, Continue | None]:
-        """Return the failure, or what the code goes on as, of an error that has left it."""
-        # While the scope is open, a cancellation was carried here from another one.
+        """Return the failure, or the continuation, for an error that has left the code."""
+        # If this scope isn't cancelled, a cancellation comes from a foreign scope, and is a failure.
         rest = split(error)[1] if scope.cancel_called else error
         if rest is None:
             return None, None
@@ -661,7 +677,7 @@ class Core:
         return CUT, cancelled
 
     async def woken(self, op: Operation) -> Any:
-        """Sleep until the operation is given something; no trip through Trio if that is there already."""
+        """Sleep until the operation is given something. If that has happened already, return at once."""
         if op.given is None:
             if self.dying and op.nature is not JOIN:
                 return GONE
@@ -690,7 +706,7 @@ class Core:
         return await refuse(self)
 
     async def _read(self, record: Record, raises: Raises) -> Any:
-        """Return or raise what a record says; a run goes no further than what this program can read."""
+        """Return or raise what a record says. If this program can't read the record, the run gets stuck."""
         try:
             if record[0] != FAILED:
                 return self.codec.value_of(record[5])
@@ -701,14 +717,14 @@ class Core:
         raise error
 
     def wake(self, op: Operation, given: Any) -> None:
-        """Let an operation go on."""
+        """Give something to an operation, and wake its task."""
         op.given = given
         if op.asleep:
             op.asleep = False
             reschedule(op.task)
 
     def leave(self, task: Task) -> bool:
-        """Count a refusal; return whether the code has had enough of them."""
+        """Count a refusal, and return whether the task has had so many that it is abandoned."""
         if self._refusals is None:
             self._refusals = {}
         count = self._refusals[task] = self._refusals.get(task, 0) + 1
@@ -719,20 +735,21 @@ class Core:
 
 @final
 class Part:
-    """A block of the main branch that numbers its operations by itself; see `Run.part`."""
+    """A block in which the main branch numbers its operations separately; see `Run.part`."""
 
     __slots__ = ("_count", "_prefix", "_rank", "_run")
 
     def __init__(self, run: Core, name: str) -> None:
         self._run = run
         self._prefix = f"{name}." if name else ""
-        # What is outside comes after what is inside, and both before the code within: whatever lies between.
+        # Operations of an inner part are ordered before those of an outer part, and both before those of the
+        # code within, however many parts there are.
         self._rank = (*run.rank, -1) if name else ()
         self._count = 0
 
     @property
     def numbered(self) -> int:
-        """Return how many operations it has numbered, once it is left."""
+        """Number of operations in the block; known once it is left."""
         return self._count
 
     def __enter__(self) -> None:
@@ -750,7 +767,7 @@ class Part:
 
 
 def unfelt() -> NoReturn:
-    """Stand for a cancellation that Trio hasn't brought, since the operation had yet to sleep."""
+    """Stand for a cancellation that Trio hasn't delivered, as the operation wasn't asleep yet."""
     raise AssertionError("a block was ended, and Trio knows nothing of it")
 
 
@@ -759,14 +776,15 @@ def throw(error: BaseException) -> NoReturn:
 
 
 async def refuse(run: Core) -> NoReturn:
-    """Raise a cancellation that only the root takes, and that leaves no trace in the journal.
+    """Raise a cancellation that only the root scope catches, and that leaves no trace in the journal.
 
-    It is a real one, taken out of a scope that is made for it: so it passes the author's shields.
+    It is a real one, taken out of a scope that is made for it, so it passes the author's shields.
     """
     task = current_task()
     enough = run.leave(task)
     if enough:
-        # Here whoever steps the coroutine by hand can leave it. A task that is detached comes back to nobody.
+        # At this checkpoint, code that steps the coroutine by hand can abandon it. After the task is
+        # detached, nothing can.
         await cancel_shielded_checkpoint()
     while enough:
         await _abandon(run, task)
@@ -774,7 +792,7 @@ async def refuse(run: Core) -> NoReturn:
     with trio.CancelScope() as scope:
         scope.cancel()
         try:
-            # Others come first: `while True: try ... except BaseException` would keep them waiting for ever.
+            # Other tasks run first: `while True: try ... except BaseException` would block them for ever.
             await wait_task_rescheduled(lambda _: Abort.SUCCEEDED)
         except trio.Cancelled as error:  # taken out of its scope, and raised below
             cancelled = error
@@ -785,10 +803,10 @@ async def refuse(run: Core) -> NoReturn:
 async def _abandon(run: Core, task: Task) -> None:
     """End the task without its coroutine, which would catch every way to end it."""
     if task.child_nurseries:
-        # Trio lets go of no coroutine that has a nursery open. It sleeps: it takes no processor.
+        # Trio can't detach a coroutine with an open nursery. It sleeps for ever, and takes no processor time.
         await wait_task_rescheduled(lambda _: Abort.FAILED)
         return
-    # Nor may the collector try: it would throw GeneratorExit into it, which it would catch as well.
+    # Nor may the coroutine be garbage-collected: it would catch the GeneratorExit, too.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task.coro))
     run.forget(task)
     await permanently_detach_coroutine_object(outcome.Value(None))
@@ -796,7 +814,7 @@ async def _abandon(run: Core, task: Task) -> None:
 
 @final
 class Continue(BaseException):
-    """Leaves the coroutine, past every `except Exception`."""
+    """Raised by `continue_as`; leaves the coroutine past every `except Exception`."""
 
     def __init__(self, fn: str, args: list[Node]) -> None:
         super().__init__()
@@ -805,6 +823,6 @@ class Continue(BaseException):
 
 
 def continue_in(error: BaseException) -> Continue | None:
-    """Return what left the coroutine to go on; a plain Trio nursery puts it into a group."""
+    """Return the `Continue` in an error, which a plain Trio nursery may have put into a group; or None."""
     only = only_of(error)
     return only if type(only) is Continue else None

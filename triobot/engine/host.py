@@ -1,4 +1,7 @@
-"""The host: what a run needs of the world. A list in a test; a store and an outbox in a bot."""
+"""The host: a run's access to its journal, the clock and shared data.
+
+In a bot, the host writes to the store; in a test, it can be a list.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +15,24 @@ from .records import ABSENT, Absent, Id, Node, Record
 
 
 class Host:
-    """One run's world. Subclass it: `now`, `append` and `commit` are needed.
+    """The surroundings of one run. Subclasses must define `now`, `append` and `commit`.
 
-    The order of durability is all that the engine asks of a store: no record is durable before those that
-    were appended before it, and each is so together with the rows that it takes and the write that goes with
-    it.
+    The engine asks only for an order of durability. No record is durable before those appended earlier. A
+    record is durable together with the rows that it takes and the write that goes with it.
 
-    An event and what it leads to can be durable at once: `Run.deliver` appends before it returns, so a host
-    puts the event's row and what was appended into one transaction. If a transaction fails, what the code has
-    seen is ahead of the journal: `Run.evict` every run that had something in it, and revive them.
+    An event and its consequences can become durable at once. `Run.deliver` appends before it returns, so a
+    host can put the event's row and the appended records into one transaction. If the transaction fails, the
+    code has gone further than its journal. Then `Run.evict` every run with records in the transaction, and
+    revive these runs.
 
     Attributes:
         here: returns the site of the operation that the current task begins: a number for the chain of calls
-            that led there. Given the site at which that task was started, how many of the innermost frames
-            are not an author's, and the coroutine at which to stop. None: records have no sites.
-        compares: a run that begins over a journal compares each record with what takes it; see `parting`.
-        look: for a dry run: called before each turn of the journal that is given, and where that ends. All
-            branches rest then, and the current task is about to sleep in the operation in which it is.
+            that led there. Its arguments are the site where the task was started, the number of innermost
+            frames that are not the author's, and the coroutine at which the chain ends. If None, records have
+            no sites.
+        compares: whether a revived run compares each record with the operation that takes it; see `parting`.
+        look: for a dry run: called before each turn of the journal, and at the journal's end. At these times
+            all branches rest, and the current task is about to sleep in its operation.
     """
 
     __slots__ = ()
@@ -39,17 +43,17 @@ class Host:
     def now(self) -> int:
         """Return the time in wall milliseconds.
 
-        It should be steady while the process lives; if it is set all the same, `jumped` says so from then on;
-        call `Run.shift`, and `Run.tick` after it.
+        It should be steady while the process lives. If the clock is set all the same, `jumped` must include
+        that from then on. Call `Run.shift` then, and `Run.tick` after it.
         """
         raise NotImplementedError
 
     def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
-        """Keep a record after those appended before; durable when `commit` returns, or earlier.
+        """Append a record to the journal; durable when `commit` returns, or earlier.
 
         Args:
-            rows: events that this record takes: no other record may take them.
-            write: goes with it: a `Put`, or what `Run.also` was given.
+            rows: events that this record takes; no other record may take them.
+            write: stored with the record: a `Put`, or the argument of `Run.also`.
         """
         raise NotImplementedError
 
@@ -61,49 +65,53 @@ class Host:
         raise NotImplementedError
 
     def rests(self, wake: int | None) -> None:
-        """Note that the run waits: call `Run.tick` at `wake`, unless this is called again before.
+        """Handle that the run waits: call `Run.tick` at `wake`, unless `rests` is called again before.
 
-        `Run.quiescent` tells whether an effect is under way meanwhile; if one is, and `wake` is as it was,
-        this is not called. Call nothing of the run from within.
+        An effect may be under way; see `Run.quiescent`. While there is one, `rests` isn't called again with
+        the same `wake`. Don't call methods of the run from here.
         """
 
     def concluded(self, error: BaseException | None) -> None:
-        """Note in the run's last turn what its code has raised, if it has, before the end is recorded."""
+        """Handle the end of the run's code, in the last turn, before the end is recorded.
+
+        Args:
+            error: what the code raised; None if it returned.
+        """
 
     def read(self, key: str) -> Node | Absent:
-        """Return the present value of shared data, with what this host has been told to write."""
+        """Return the present value of shared data, including the writes appended so far."""
         return ABSENT
 
     def jumped(self) -> int:
-        """Return by how many milliseconds the time of day has been set forward in all.
+        """Return the milliseconds by which the time of day has been set forward in all.
 
-        Since whenever that is counted, over all lives of the program.
+        The count may begin at any time, but must go on across restarts of the program.
         """
         return 0
 
     def repeated(self, id: Id, kind: str) -> None:
-        """Note that an effect begins which may have happened already: a crash took the word of it."""
+        """Handle that an effect begins which may have happened before: a crash lost its outcome."""
 
     def parting(self, record: Record, op: Any) -> str | None:
-        """Return how a record parts from the `Operation` that takes it now; None if it is of that."""
+        """Return how a record differs from the `Operation` that takes it now; None if the two fit."""
         return None
 
     def reached(self, operations: Sequence[Any]) -> str | None:
-        """Return how these part from those in which the run stood when its journal ended; None if not.
+        """Return how the operations differ from those in which the run rested when its journal ended.
 
-        Called once, where the journal ends: an operation that has no sites yet is to get them here.
+        None if they fit. Called once, at the journal's end. Operations that have no sites must get them here.
         """
         return None
 
     def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
-        """Note that the code doesn't fit its journal, before anything unwinds.
+        """Record a nondeterminism error before the task's cancellation runs any cleanup.
 
         Args:
-            task: the one that is in the operation; None: the current one, or none.
+            task: the task that is in the operation; None for the current task, or none.
         """
 
     def swallowed(self, id: Id) -> None:
-        """Note that the code catches every cancellation, and was left where it is.
+        """Handle that code which catches every cancellation was abandoned at this operation.
 
-        If that is the main branch's, `Run.run` doesn't return: the task that called it has ended.
+        If it was the main branch, `Run.run` doesn't return: the task that called it has ended.
         """

@@ -1,7 +1,7 @@
-"""The machine: whose turn it is, and what comes next.
+"""The machine: it decides which branch has the turn, and what comes next.
 
-Most runs are one branch without a block. Nothing is kept for others until there are others, so what straight
-code is spared, it is spared by lists that are empty.
+Most runs have one branch and no block. Nothing is stored for further branches and blocks until there are
+some, and their code is skipped because the lists are empty.
 """
 
 from __future__ import annotations
@@ -48,28 +48,29 @@ from .records import CUT, DONE, FAILED, FIRED, INTERRUPTED, KNOWN, OUTCOMES, Cod
 from .scopes import lower
 
 AGAIN: Final = 60_000
-"""Milliseconds that a deadline of the time before a revival waits for the effects that are done again."""
+"""Milliseconds that a deadline from before a revival waits for effects that run again."""
 _nature: Final = attrgetter("nature")
 HEEDLESS: Final = 1_000
-"""Operations that one block's end may cut short one after the other: no cleanup has so many."""
+"""Operations in a row that the end of one block may cut short; no normal cleanup has so many."""
 
 _Candidate: TypeAlias = "tuple[int, int, Operation | Scope | None, object, int | None]"
-"""What may come next: its stamp and class; what goes on or ends; the event, as it is taken; its row."""
+"""What may come next: stamp and class; what goes on or ends; the event's value, and its row."""
 
 
 class Machine(Core):
-    """Decides which branch has the turn, and what comes next, where several could go on.
+    """Decides which branch has the turn and, if several could go on, what comes next.
 
-    `pump` is called whenever something might go on. While no task has the turn it gives, in this order: what
-    the run does to itself (children, cancellations; never recorded), what the journal says, and the best of
-    what happens now, which is recorded as it is taken. That last step is where every race is decided.
+    `pump` is called whenever something might go on. While no task has the turn, it does one thing after the
+    other, in this order of preference. First comes internal work of the run, which is never recorded
+    (children, cancellations). Then comes the journal's next record. Last comes the first thing that happens
+    now, which is recorded as it is taken. This last step decides every race.
 
     Attributes:
         holder: the branch that has the turn.
-        resting: the operations in which branches rest, as they began.
-        blocks: the open blocks, as they began.
-        nurseries: the open ones, as they began.
-        interrupts: those that are to come: when, and the event that does it.
+        resting: the operations in which branches rest, the oldest first.
+        blocks: the open blocks, the oldest first.
+        nurseries: the open nurseries, the oldest first.
+        interrupts: pending interrupts, each with its time and the event that causes it.
     """
 
     __slots__ = (
@@ -99,9 +100,9 @@ class Machine(Core):
         self._queue: Sequence[Callable[[], None]] = ()
         self._struck: list[Operation] | None = None
         self._to_rest: Operation | None = None
-        # The journal is exhausted, and what was under way has been looked at.
+        # Whether the journal is exhausted, and the effects under way at its end were compared with the code.
         self._reached = self._pumping = False
-        # What the host was told last: when it is to wake the run, and that nothing is under way.
+        # What the host was told last: the time to wake the run, and whether no effect was under way.
         self._wake: int | None = None
         self._quiet = False
 
@@ -113,7 +114,7 @@ class Machine(Core):
 
     @property
     def branches(self) -> Sequence[Branch]:
-        """Return those that run or are to be started, in the order of their ids."""
+        """The branches that run or are to be started, in the order of their ids."""
         if self.task is None:
             return ()
         children = [child for nursery in self.nurseries for child in nursery.children]
@@ -121,12 +122,12 @@ class Machine(Core):
 
     @property
     def quiescent(self) -> bool:
-        """Return whether an eviction loses nothing but memory."""
+        """Whether an eviction loses nothing but memory."""
         return self.settled and not self._is_busy()
 
     @property
     def settled(self) -> bool:
-        """Return whether every branch is in an operation, of which some may be effects under way."""
+        """Whether every branch is in an operation; some of these may be effects under way."""
         if self.holder or self._queue or self.interrupts or not self._reached:
             return False
         return not (self.dying or self.over)
@@ -139,7 +140,10 @@ class Machine(Core):
     def operation(
         self, kind: str, nature: Nature, print: str = "", again: bool = False, beneath: int = 0
     ) -> Operation:
-        """Return the current branch's next operation; if it is `held_up`, `look_around` before it rests."""
+        """Return the current branch's next operation.
+
+        If it is `held_up`, call `look_around` before `rest`.
+        """
         branch = self.current()
         branch.count = number = branch.count + 1
         held_up = not number % BREATH or self.dying or self.interrupted or len(branch.around) > 1
@@ -149,13 +153,14 @@ class Machine(Core):
         if (here := self.host.here) is not None and (self.cursor >= self.many or self.compares):
             op.sites = branch.site = (again and branch.site) or here(branch.root, 3 + beneath, branch.entry)
             if branch.drawn or nature is WITHIN:
-                # What another branch completes has no record: its site goes with the next one.
+                # An operation that another branch completes has no record: its site goes with the next
+                # record.
                 op.sites = [*branch.drawn, op.sites]
                 branch.drawn = op.sites if nature is WITHIN else ()
         return op
 
     async def look_around(self, op: Operation) -> None:
-        """Let others run now and then, and go no further in what has ended."""
+        """Let other tasks run now and then, and raise the cancellation of a block that has ended."""
         branch = op.branch
         if not op.number % BREATH:
             await cancel_shielded_checkpoint()
@@ -182,10 +187,10 @@ class Machine(Core):
         return op
 
     def pass_to(self, op: Operation, value: object) -> bool:
-        """Let a branch go on with a value after this turn; return False if it doesn't wait any more."""
+        """Give a branch a value after this turn. Return False if the branch doesn't wait any more."""
         if op not in self.resting or op.felt is not None or op.over:
             return False
-        # What was passed first stands: if the same turn ends its block, it feels that in its next operation.
+        # The value counts. If the same turn ends the block, the branch feels that in its next operation.
         op.over = True
         self._later(partial(self._pass, op, value))
         return True
@@ -195,7 +200,7 @@ class Machine(Core):
             self._give(op, (value,))
 
     def rest(self, op: Operation) -> None:
-        """End the branch's turn in this operation; it may have been given something when this returns."""
+        """End the branch's turn in this operation. The operation may have been given something on return."""
         assert self.dying or self.holder is op.branch, "an operation began without the turn"
         if self.cursor < self.many and self._goes_on(op):
             return
@@ -208,7 +213,7 @@ class Machine(Core):
         self.pump(op)
 
     def _goes_on(self, op: Operation) -> bool:
-        """Give an operation its outcome, if that is next in the journal: the branch keeps the turn."""
+        """Give an operation its outcome if the journal has it next. The branch then keeps the turn."""
         record = self.records[self.cursor]
         if (
             record[2] != op.id
@@ -228,7 +233,7 @@ class Machine(Core):
         return True
 
     def finish(self, op: Operation, outcome: Performed) -> None:
-        """Take note of an effect's end; its turn comes later."""
+        """Handle an effect's end. The turn of its outcome comes later."""
         tag, node, value = outcome
         if tag == CUT:
             op.felt, node = partial(throw, node), None
@@ -239,17 +244,17 @@ class Machine(Core):
             self._let_next_go(op.lane)
         self.pump(op)
         if op.given is None and tag != CUT and not self.dying:
-            # Others go first. What is known must not be forgotten, for it would be done again.
+            # Other turns come first. The outcome is recorded now, or a crash would repeat the effect.
             known: Record = [KNOWN, now, op.id, op.kind, op.print, tag, node]
             self.host.append([*known, op.sites] if op.sites else known)
 
     # --- turns
 
     def pump(self, to_rest: Operation | None = None) -> None:
-        """Give what comes next, until a branch has the turn or nothing comes.
+        """Do what comes next, until a branch has the turn or nothing is left to do.
 
         Args:
-            to_rest: the current task's operation, which is about to sleep and need not if it is given
+            to_rest: the current task's operation, which is about to sleep. It need not sleep if it is given
                 something now.
         """
         if self._pumping or self.task is None:
@@ -274,7 +279,7 @@ class Machine(Core):
         self._queue = [*self._queue, work]
 
     def _hold(self, branch: Branch, turn: Id) -> None:
-        """Begin a branch's turn, and cut it if the journal says that an interrupt did."""
+        """Begin a branch's turn. If the journal says that an interrupt cut this turn, cut it."""
         assert self.holder is None, "a branch would be overtaken"
         self.holder = branch
         branch.place, branch.turn = HOLDS, turn
@@ -287,7 +292,7 @@ class Machine(Core):
         """Begin the turn in which an operation goes on."""
         if op in self.resting:
             self.resting.remove(op)
-        # Awake first, as `wake`: what cuts this very turn must not find it asleep.
+        # Awake first, as in `wake`: if `_hold` cuts this turn, the operation must not count as asleep.
         op.given = given
         if op.asleep:
             op.asleep = False
@@ -295,7 +300,7 @@ class Machine(Core):
         self._hold(op.branch, op.id)
 
     def _apply(self, record: Record) -> None:
-        """Do what a record says: the same live as on replay."""
+        """Do what a record says, in the same way live and on replay."""
         tag, about = record[0], record[2]
         self.went(record[1])
         if tag in OUTCOMES:
@@ -336,10 +341,10 @@ class Machine(Core):
             self._give(op, FELT if record[0] == CUT else record)
 
     def _take_next(self) -> bool:
-        """Take what comes first of what happens now; return False if nothing does.
+        """Take the first of what happens now. Return False if nothing happens.
 
-        The smallest stamp goes first: when an event was accepted, a deadline or a sleep was due, a result
-        came.
+        The smallest stamp is first. The stamp is the time when an event was accepted, when a deadline or a
+        sleep was due, or when a result came.
         """
         if not self._reached and not self._reach():
             return False
@@ -373,7 +378,7 @@ class Machine(Core):
             self._take(found[0] if len(found) == 1 else min(found, key=_precedence))
             return True
         wake = None if now is None else self._next_due(now)
-        # While an effect is under way it is told only what it doesn't know: that lasts until a record.
+        # While an effect is under way, the host is told only of a change.
         if not busy or wake != self._wake or self._quiet or self.catching_up:
             self._wake, self._quiet = wake, not busy
             self.host.rests(wake)
@@ -419,7 +424,7 @@ class Machine(Core):
             self._apply(record)
 
     def _reach(self) -> bool:
-        """Look at what was under way when the journal ended; return whether the code fits that."""
+        """Compare the effects under way at the journal's end with the code. Return whether they fit."""
         self._reached = True
         for began in (self.rows or {}).values():
             op = self._rests_in(began[2])
@@ -433,8 +438,8 @@ class Machine(Core):
 
     def _add_due(self, now: int, found: list[_Candidate]) -> None:
         if self.catching_up:
-            # What is yet to be delivered may have been accepted before a deadline, but none of it before
-            # what has been delivered.
+            # Events that aren't delivered yet may be older than a deadline, but not older than the events
+            # that are.
             now = min(now, self.mailbox[-1][1]) if self.mailbox else 0
         busy = self._is_busy()
         for block in self.blocks:
@@ -449,14 +454,14 @@ class Machine(Core):
 
     def _is_held(self, block: Scope, due: int, now: int) -> bool:
         """Return whether a deadline that has passed waits for an effect that is under way."""
-        # What was due before the revival waits for all effects: a question that is asked again after a crash
-        # must not be cancelled before it is seen.
+        # Deadlines from before the revival wait for all effects. Otherwise, a question that is sent again
+        # after a crash could be cancelled before its user sees it.
         if due <= self.revived and now < self.revived + AGAIN:
             return True
         return any(now < due + op.holds and block.scope in op.branch.around for op in self.resting)
 
     def withdraw(self, row: int) -> bool:
-        """Take an event away that no record has taken; return False if it isn't here."""
+        """Remove an event from the mailbox. Return False if it isn't there."""
         for place, one in enumerate(self.mailbox):
             if one[0] == row:
                 self.mailbox = [*self.mailbox[:place], *self.mailbox[place + 1 :]]
@@ -464,9 +469,12 @@ class Machine(Core):
         return False
 
     def taker(self, value: object) -> tuple[Operation | Scope, object] | None:
-        """Return what takes an event, and as what: first blocks, then waits, from the newest on."""
+        """Return what takes an event, and the value as which it is taken; None if nothing takes it.
+
+        Blocks come before waits, and newer ones before older ones.
+        """
         for block in reversed(self.blocks):
-            # A block that is being left takes nothing: no code would ever see it.
+            # A block that is ending takes no event: no code would ever use the event.
             if block.takes is None or is_cut(block.around):
                 continue
             if (taken := block.takes(value)) is not LEFT:
@@ -480,7 +488,7 @@ class Machine(Core):
 
     def _next_due(self, now: int) -> int | None:
         if self.catching_up:
-            now = 0  # what is due stays due: a run that dies now is to be woken for it
+            now = 0  # if the run dies now, it must be woken for what is due
         times = [op.due for op in self.resting if op.due is not None]
         holds = max((op.holds for op in self.resting), default=0)
         for block in self.blocks:
@@ -493,7 +501,7 @@ class Machine(Core):
     # --- effects
 
     def _arm(self, op: Operation) -> None:
-        """Let what happens now complete an operation."""
+        """Allow that what happens now completes an operation; an effect may begin."""
         op.armed = True
         if op.nature is EFFECT:
             row = self.rows.pop(op.id, None) if self.rows else None
@@ -504,7 +512,7 @@ class Machine(Core):
             elif row is not None and op.in_doubt is not None:
                 self._outcome(op, FAILED, self.codec.node_of_error(op.in_doubt), self.host.now())
             elif self.catching_up:
-                op.armed = False  # what waits may end the run, or a block: before that does anything new
+                op.armed = False  # waiting events first: they may end the run
             else:
                 if self.stale:
                     self.host.repeated(op.id, op.kind)
@@ -519,7 +527,7 @@ class Machine(Core):
         op.over, op.known = True, (tag, node, None, stamp)
 
     def _end_short(self, op: Operation) -> None:
-        """Note the outcome of an operation that was cancelled, and whose end is a record."""
+        """Set the outcome of a cancelled operation whose end must be recorded."""
         if op.torn:
             node = self.codec.node_of_error(NonDurableCancelError(str(op.id)))
             self._outcome(op, FAILED, node, self.host.now())
@@ -531,7 +539,7 @@ class Machine(Core):
         self.wake(op, GO)
 
     def _let_next_go(self, lane: str) -> None:
-        """Let the oldest effect of a lane begin, unless it has."""
+        """Let the oldest unfinished effect of a lane begin, unless it has begun."""
         for op in self.resting if lane else ():
             if op.lane == lane and op.armed and not op.over:
                 if op.branch.place is RESTS:
@@ -541,7 +549,7 @@ class Machine(Core):
     # --- what ends blocks
 
     def tick(self) -> None:
-        """Look at the clock again, and at interrupts that found the turn taken."""
+        """Check the clock, and the interrupts that came while a branch had the turn."""
         if self.holder is None:
             self.pump()
         elif self.interrupts and not self.interrupted and self.live and not self.dying:
@@ -553,13 +561,14 @@ class Machine(Core):
             self.cut(self.root)
 
     def cut(self, scope: trio.CancelScope | None) -> None:
-        """Cancel a scope: the operations under it feel it one by one, in the order of their ids."""
+        """Cancel a scope. The operations under it feel that one by one, in the order of their ids."""
         if scope is None or scope.cancel_called:
             return
         outer, self._struck = self._struck, []
         scope.cancel()
         to_rest = self._to_rest
-        # Trio finds only what sleeps. A task that is about to: ask whether it is under what was cancelled.
+        # Trio cancels only tasks that sleep. For the task that is about to sleep, check here whether its
+        # scopes were cancelled.
         about_to = to_rest is not None and not to_rest.asleep and to_rest.given is None
         if to_rest is not None and about_to and trio.current_effective_deadline() == -math.inf:
             self.strike(to_rest, unfelt)
@@ -568,13 +577,14 @@ class Machine(Core):
             self._later(partial(self._give, op, FELT))
 
     def strike(self, op: Operation, raise_cancel: Callable[[], NoReturn]) -> None:
-        """Note that a scope around a resting operation was cancelled."""
+        """Handle the cancellation of a scope around a resting operation."""
         if op.nature is JOIN or op.felt is not None or (op.nature is WITHIN and op.over):
             return
         op.felt = raise_cancel
         op.torn = self._struck is None and not is_cut(op.branch.around)
         if op.nature is EFFECT:
-            # Its end is a record, for a body ends when it likes; and what is known of it stands.
+            # An effect's end is recorded, as its body may end at any time. An outcome that is known already
+            # stays.
             if op.armed and not op.over:
                 self._end_short(op)
                 self._let_next_go(op.lane)
@@ -593,7 +603,7 @@ class Machine(Core):
     # --- branches
 
     def start(self, child: Branch, start: Callable[[], None]) -> None:
-        """Let a child begin with its first turn, once this turn is over."""
+        """Let a child begin its first turn once this turn is over."""
 
         def begin() -> None:
             self._hold(child, child.turn)
@@ -602,14 +612,14 @@ class Machine(Core):
         self._later(begin)
 
     def runs(self, child: Branch, task: Task) -> None:
-        """Note the task that runs a child."""
+        """Register the task that runs a child."""
         child.task = task
         if not self.by_task:
             self.by_task = {}
         self.by_task[task] = child
 
     def forget(self, task: Task) -> None:
-        """Note that a task has ended: it had the turn, unless everything is dying."""
+        """Handle the end of a child's task. The child had the turn, unless the run is dying."""
         if (child := self.by_task.pop(task, None)) is None:
             return
         for nursery in self.nurseries:
@@ -621,7 +631,8 @@ class Machine(Core):
                 self._end_join(join, GONE)
             elif not join.over:
                 join.over = True
-                # Only then: an eviction that comes before its turn must find it, or it would sleep for ever.
+                # The join stays in `_joins` until its turn, so that an eviction before that finds and wakes
+                # it.
                 self._later(partial(self._end_join, join, (None,)))
         self.pump()
 
@@ -636,10 +647,10 @@ class Machine(Core):
             self._give(join, given)
 
     def evict(self) -> None:
-        """End this incarnation and nothing of the run: every operation is refused from now on.
+        """End this incarnation, but not the run: every operation is refused from now on.
 
-        Nothing is appended any more, so it can be revived as soon as what was appended is durable or lost.
-        What rests is woken: an author's shield would keep it asleep for ever.
+        Nothing is appended any more, so the run can be revived as soon as the appended records are durable or
+        lost. Operations that rest are woken, as an author's shield could keep them asleep for ever.
         """
         if self.dying or self.over:
             return
@@ -677,16 +688,17 @@ def _precedence(candidate: _Candidate) -> tuple[int, int, Any]:
 class Scope:
     """A block that a deadline, an event or `cancel` ends; entered once.
 
-    An event that ends it is taken for good: `event` has it, however the block is left.
+    An event that ends the block is taken for good: `event` has it, however the block is left.
 
     Attributes:
-        id: known once it is entered.
-        due: its deadline in wall milliseconds; None for none.
-        steady: the deadline was asked for as a length of time, and moves with a clock that is set.
-        row, event: the event that ended it, and as what it was taken.
-        expired: its deadline ended it.
-        cancelled_caught: it was ended before its time; known once it is left.
-        around: our scopes around it, and itself; `depth` without itself.
+        id: known once the block is entered.
+        due: the deadline in wall milliseconds, or None.
+        steady: whether the deadline was set as a duration, so that it moves with a clock that is set.
+        row, event: row of the event that ended the block, and the value as which it was taken.
+        expired: whether the deadline ended the block.
+        cancelled_caught: whether the block was ended before its time; known once the block is left.
+        around: the engine's scopes around the block, and the block's own; `depth`: their number without its
+            own.
     """
 
     __slots__ = (
@@ -728,7 +740,7 @@ class Scope:
 
     @property
     def cancel_called(self) -> bool:
-        """Return whether the block was asked to end."""
+        """Whether the block was asked to end."""
         return self.scope.cancel_called
 
     def cancel(self) -> None:
@@ -736,11 +748,11 @@ class Scope:
         self._run.cut(self.scope)
 
     def lift(self) -> None:
-        """Take its deadline away; the same on replay, without a record."""
+        """Remove the deadline; the same on replay, without a record."""
         self.due = None
 
     def fired(self, row: int | None, node: Node) -> None:
-        """Note what ended it."""
+        """Store what ended the block: an event, or the deadline."""
         self.row, self.expired = row, row is None
         try:
             self.event = self._run.codec.value_of(node)
@@ -757,7 +769,7 @@ class Scope:
         self.around = branch.around = (*branch.around, self.scope)
         if self._seconds is not None:
             self.due = run.due_after(self._seconds)
-        # Judged by the turn's time: the same on replay, whatever the clock says then.
+        # Compared with the turn's time, which is the same on replay.
         if self.due is not None and (self.due <= run.time if self._seconds is None else self._seconds <= 0):
             self.expired = True
             self.scope.cancel()
@@ -776,10 +788,10 @@ class Scope:
 
 @final
 class Nursery:
-    """Children: more branches of one run, which end with their block.
+    """A nursery of children: more branches of the run, which end with the block.
 
-    Two things are done before Trio would do them in the order of its scheduler: a failure cancels the
-    siblings, and the block waits for its children.
+    The engine does two things itself, which Trio would do in the order of its scheduler. A failure cancels
+    the siblings, and the block waits for its children.
     """
 
     __slots__ = ("_around", "_branch", "_count", "_id", "_key", "_manager", "_real", "_run", "children")
@@ -808,7 +820,7 @@ class Nursery:
         return self
 
     def start_soon(self, fn: Callable[..., Awaitable[object]], *args: Any) -> None:
-        """Start ``fn(*args)`` as a child, after this turn; its error cancels its siblings and the block."""
+        """Start ``fn(*args)`` as a child, after this turn. Its error cancels its siblings and the block."""
         self._run.current()
         self._count += 1
         path = f"{self._id}/{self._count}."
@@ -851,11 +863,11 @@ class Nursery:
         if self.children:
             task = current_task()
             join = Operation(self._id, "join", JOIN, "", task, branch, branch.count)
-            join.children = self.children  # the set itself: a child may start another one meanwhile
+            join.children = self.children  # the same set, as a child may start another one
             run.rest(join)
             try:
                 await run.come(join, await run.woken(join))
-            except trio.Cancelled as gone:  # only when it dies
+            except trio.Cancelled as gone:  # only when the run dies
                 kind, error, trace = type(gone), gone, gone.__traceback__
         branch.leave(self._real.cancel_scope)
         try:

@@ -1,17 +1,18 @@
-"""Records: what a journal holds, one JSON array of places each.
+"""Records: the entries of a journal, each a JSON array.
 
-Each begins with a tag and the time of its turn in wall milliseconds; `Record` lists the places. The first one
-is the start. In the first turn after the clock was set the time is a list: the time, by how much the clock
-had been set in all, and how much of that no host saw (`times_of`). An operation's id is an int in the main
-branch and a text in a child's: ``"3/1.2"`` is the second operation of the first child of the nursery that has
-the id 3. In a part (`Run.part`) the part's name stands before the number: ``"hook.2"``, ``"hook.3/1.2"``.
+A record begins with a tag and the time of its turn in wall milliseconds; `Record` lists the further places.
+The first record is the start. In the first turn after the clock was set, the time is a list: the time, the
+milliseconds by which the clock had been set in all, and how many of these no host saw (`times_of`). An
+operation's id is an int in the main branch and a text in a child's. The id ``"3/1.2"`` is the second
+operation of the first child of the nursery that has the id 3. In a part (`Run.part`), the part's name stands
+before the number: ``"hook.2"``, ``"hook.3/1.2"``.
 
-Most records are *turns*: their order is the order in which things happened, and replay repeats it. The others
-stand beside them. They are found by what they are about, and their places in the journal mean nothing.
+Most records are *turns*: their order is the order in which things happened, and replay repeats it. The other
+records are found by their turn, operation or key, and their order means nothing.
 
-Values and errors are in them as nodes, which a `Codec` makes and reads. Live code gets its values through it,
-too: an `except KeyError` that works today works in tomorrow's replay, and what the code changes is never the
-very object that was recorded.
+Values and errors are recorded as nodes, which a `Codec` encodes and decodes. Live code gets its values
+through the codec, too. So an `except KeyError` that works live also works on replay, and code never changes
+the very object that was recorded.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from ..errors import (
 )
 
 FORMAT: Final = 1
-"""The version of the format, the last place of a start."""
+"""Version of the format; the last place of a start."""
 
 Id: TypeAlias = "int | str"
-"""The number of an operation in its branch; in a child the child's path stands before it."""
+"""An operation's number in its branch; for a child, the child's path stands before it."""
 
 Node: TypeAlias = Any
-"""What JSON can hold: the recorded form of a value."""
+"""The recorded form of a value: something that JSON can hold."""
 
 Record: TypeAlias = "list[Any]"
 """One record, by its tag:
@@ -52,17 +53,17 @@ S time fn args seed format           the start
 D time id kind print value [row sites]   an operation is done; `row` is the event that a wait took, or 0
 E time id kind print error [row sites]   an operation failed
 C time id kind print [null 0 sites]      an effect was cut short by a block that ended
-F time block row value               a block ended: by an event, or by its deadline (both are null)
-I time row turn why                  an interrupt; `turn` only if it cut that turn in a foreign await
+F time block row value               a block ended: by an event, or by its deadline (row and value null)
+I time row turn why                  an interrupt; `turn`: the turn that it cut in a foreign await, or null
 Z time error                         the end
-A time fn args                       the end, and it goes on as another function
+A time fn args                       the end of a run that goes on as another function
 
-N time turn key [value]              what the code read in this turn; no value: nothing was there
-P time turn key n                    the code wrote under this key in this turn, for the nth time
-R time id kind print tag value [sites]   an effect's outcome whose turn can't come yet
-Q time id kind print [null 0 sites]      an effect that must not happen twice is about to begin
-O time turn key value                what the world was asked for in this turn
-V time patch                         the code asked for this patch first here
+N time turn key [value]              a read of shared data in this turn; no value: there was no data
+P time turn key n                    the nth write under this key in this turn
+R time id kind print tag value [sites]   an effect's outcome, before its turn can come
+Q time id kind print [null 0 sites]      an effect that must not happen twice, about to begin
+O time turn key value                the result of a `Run.note` or `Run.drain` in this turn
+V time patch                         the run's first call of `patched` with this patch
 ```
 
 The last six stand beside the turns.
@@ -87,7 +88,7 @@ TURNS: Final = frozenset((DONE, FAILED, CUT, FIRED, INTERRUPTED, ENDED, CONTINUE
 OUTCOMES: Final = frozenset((DONE, FAILED, CUT))
 ENDS: Final = frozenset((ENDED, CONTINUED))
 EFFECTS: Final = frozenset((INTENDED, KNOWN))
-"""What is kept by operation and not in order: so the store can count effects of unknown outcome."""
+"""Records that are stored by operation, not in order: so the store can count effects without an outcome."""
 _TIME: Final = (int, list)
 _ID: Final = (int, str)
 _FIRST: Final[Mapping[str, tuple[type | tuple[type, ...], ...]]] = {
@@ -104,7 +105,7 @@ _FIRST: Final[Mapping[str, tuple[type | tuple[type, ...], ...]]] = {
     WROTE: (_TIME, _ID, str, int),
     PATCHED: (_TIME, str),
 }
-"""The types of what stands behind a tag, as far as every record has it."""
+"""Types of the places behind the tag that every record of a tag has."""
 
 
 @final
@@ -115,12 +116,12 @@ class Absent(Enum):
 
 
 ABSENT: Final = Absent.ABSENT
-"""Stands for shared data that isn't there; in a `Put` it deletes."""
+"""Stands for shared data that doesn't exist; in a `Put`, it deletes."""
 
 
 @final
 class Put(NamedTuple):
-    """A write of shared data, durable together with the record that it is appended with.
+    """A write of shared data, durable together with its record.
 
     Attributes:
         node: the recorded form of the value, or `ABSENT`.
@@ -132,7 +133,7 @@ class Put(NamedTuple):
 
 _encoder: Final = json.JSONEncoder(separators=(",", ":"))
 _make: Final[Any] = getattr(json.encoder, "c_make_encoder", None)
-# What JSONEncoder makes anew for each value; each turn writes some, so it is made once.
+# JSONEncoder makes this function anew for each value. Each turn writes values, so it is made once here.
 _chunks: Final[Callable[[object, int], Iterable[str]]] = (
     (lambda value, level: (_encoder.encode(value),))
     if _make is None
@@ -146,16 +147,16 @@ _scan: Final[Callable[[str, int], tuple[Any, int]]] = cast("Any", json.JSONDecod
 
 
 def encode(value: Node) -> str:
-    """Write a node as JSON in ASCII."""
+    """Encode a node as JSON in ASCII."""
     return "".join(_chunks(value, 0))
 
 
 encode_record: Final = encode
-"""Writes a record as one line."""
+"""Encodes a record as one line."""
 
 
 def decode_record(line: str) -> Record:
-    """Read a record from its line.
+    """Decode a record from its line.
 
     Raises:
         UnreadableRecordError: the line is no record.
@@ -167,15 +168,15 @@ def decode_record(line: str) -> Record:
         if fits and (type(time) is int or [type(one) for one in time] == [int, int, int]):
             return cast("Record", record)
     except (ValueError, RecursionError, StopIteration, LookupError, TypeError):
-        pass  # as what doesn't fit
+        pass  # treated like one that doesn't fit
     raise UnreadableRecordError("this is no record of a journal")
 
 
 def check_journal(records: Sequence[Record]) -> None:
-    """Check that a journal begins as one that this program reads.
+    """Check that a journal begins with a start that this program can read.
 
     Raises:
-        UnreadableRecordError: it has no start, or another version's.
+        UnreadableRecordError: the journal has no start, or the start of another version.
     """
     start = records[0] if records else []
     if len(start) < 5 or start[0] != START:
@@ -191,7 +192,11 @@ def time_of(record: Record) -> int:
 
 
 def times_of(records: Sequence[Record]) -> list[int]:
-    """Return of a journal's last turn: its time, by how much the clock had been set, and what no host saw."""
+    """Return three numbers for a journal's last turn.
+
+    They are its time, the milliseconds by which the clock had been set in all, and how many of these no host
+    saw.
+    """
     turns: list[int | list[int]] = [
         record[1] for record in records if record[0] in TURNS or record[0] == START
     ]
@@ -201,17 +206,17 @@ def times_of(records: Sequence[Record]) -> list[int]:
 
 
 def id_in(prefix: str, n: int) -> Id:
-    """Return the id of an operation: its number, behind its branch's path or its part."""
+    """Return the id of an operation: the prefix (path of the branch, or name of the part), then `n`."""
     return f"{prefix}{n}" if prefix else n
 
 
 def drawn(seed: str, id: Id, size: int) -> bytes:
-    """Return the bytes that an operation draws: the same each time, and hard to guess."""
+    """Return the random bytes of an operation: the same each time, and hard to guess."""
     return blake2b(f"{seed}:{id}".encode(), digest_size=size).digest()
 
 
 def path_of(id: Id) -> str:
-    """Return the path of the branch of an operation; empty for the main one, whose parts have names."""
+    """Return the path of an operation's branch; empty for the main branch, even in a part."""
     path, dot, _ = str(id).rpartition(".")
     return path + dot if "/" in path else ""
 
@@ -223,7 +228,7 @@ Raises: TypeAlias = Sequence[type[Exception]]
 """An author's own error classes that come back as themselves."""
 
 PLAIN: Final = frozenset((str, int, float, bool, type(None)))
-"""Types of nodes that are values as they are: nothing can change them."""
+"""Types of nodes that are their own values, as they can't be changed."""
 
 _LONG: Final = 100_000
 _MOST: Final = 2**63
@@ -248,14 +253,14 @@ _OWN: Final[Mapping[str, type[Exception]]] = {
 
 
 class Codec:
-    """Turns values into nodes and back. Subclass it: `dump` and `load` are needed.
+    """Encodes values and errors as nodes, and decodes them. Subclasses must define `dump` and `load`.
 
-    An error is recorded by its class and arguments if it is a builtin one, one of Trio's, or one of `errors`;
-    its cause, traceback and notes are lost. What can't be recorded becomes a `StepError` with its text.
+    A builtin error, one of Trio's, or one of `errors` is recorded with its class and arguments; its cause,
+    traceback and notes are lost. An error that can't be recorded becomes a `StepError` with its text.
 
     Args:
-        errors: more error classes that can be made again of their arguments, by the names to record.
-        largest: characters that a recorded value may take.
+        errors: more error classes that can be made from their arguments, by the names to record.
+        largest: most characters of a recorded value.
     """
 
     def __init__(
@@ -265,28 +270,29 @@ class Codec:
         self._names = {cls: name for name, cls in self._classes.items()}
         self._largest = largest
 
-    # --- what a subclass says
+    # --- defined by subclasses
 
     def dump(self, value: object) -> Node:
-        """Return the node of a value that is more than a number or a short text.
+        """Return the node of a value that is neither None, a bool, a small number nor a short ASCII text.
 
         Raises:
-            UnrecordableError: nothing can be made of it that gives it back.
+            UnrecordableError: no node could give the value back.
         """
         raise NotImplementedError
 
     def load(self, node: Node) -> object:
-        """Return a fresh value of what `dump` made.
+        """Return a fresh value from a node that `dump` made.
 
         Raises:
-            UnreadableRecordError: this program knows no such value.
+            UnreadableRecordError: this program doesn't know such a value.
         """
         raise NotImplementedError
 
     def is_frozen(self, value: object) -> bool:
-        """Return whether nobody could tell what `load` makes of a value's node from the value itself.
+        """Return whether a value can't be told from the one that `load` makes from its node.
 
-        Then code gets the value itself, otherwise what a replay would give it. False is always right.
+        Then live code gets the value itself; otherwise it gets a decoded one, as on replay. False is always
+        right.
         """
         return False
 
@@ -296,7 +302,7 @@ class Codec:
         """Return the node to record for a value.
 
         Raises:
-            UnrecordableError: there is none, or it takes too much room.
+            UnrecordableError: the value can't be recorded, or is too large.
         """
         if value is None or value is True or value is False:
             return value
@@ -317,13 +323,13 @@ class Codec:
     # --- errors
 
     def node_of_error(self, error: Exception, raises: Raises = ()) -> Node:
-        """Return the node to record for an error: that of its text, if it takes too much room as a whole."""
+        """Return the node to record for an error; with its text only, if the whole error is too large."""
         try:
             node = self._error_node(error, tuple(raises))
             if len(encode(node)) <= self._largest:
                 return node
         except BaseException as failed:
-            contained(failed)  # what its class, or what it holds, makes of being looked at
+            contained(failed)  # its class or attributes may raise anything
         return _text_of(error)
 
     def _error_node(self, error: Exception, raises: tuple[type[Exception], ...]) -> Node:
@@ -341,10 +347,10 @@ class Codec:
         return _text_of(error)
 
     def error_of(self, node: Node, raises: Raises = ()) -> Exception:
-        """Return the error that a node stands for, a fresh one each time.
+        """Return a fresh error from a node.
 
         Raises:
-            UnreadableRecordError: its class is not known here.
+            UnreadableRecordError: this program doesn't know the error's class.
         """
         match cast("list[object]", node):
             case ["group", str() as message, members]:
@@ -355,7 +361,7 @@ class Codec:
                 cls = next((cls for cls in _with_subclasses(raises) if _full_name(cls) == name), None)
                 if cls is None:
                     return StepError(name.rpartition(".")[2], "its class is no longer among raises=")
-                # Without its __init__, whose parameters need not be its arguments.
+                # Without its `__init__`, which may take other parameters.
                 error = cls.__new__(cls, *map(self.value_of, cast("list[object]", args)))
                 known = cast("dict[str, object]", attributes)
                 vars(error).update({key: self.value_of(one) for key, one in known.items()})

@@ -1,15 +1,17 @@
-"""A run: one incarnation of a durable coroutine, and all that its code may do.
+"""A run: one incarnation of a durable coroutine, and the operations that its code may use.
 
-A *turn* begins when an operation is given its outcome, and lasts until that branch rests in its next one. At
-most one lasts at a time, live as well as on replay, and each begins with a record (`records`) or with what
-the run does to itself.
+A *turn* begins when an operation is given its outcome, and lasts until that branch rests in its next
+operation. There is at most one turn at a time, live as well as on replay. Each begins with a record
+(`records`) or with internal work of the run.
 
-`machine` says whose turn it is, and what comes next. What is here is what the code may do in its turn.
+`machine` decides which branch has the turn, and what comes next. This module has what the code may do in its
+turn.
 
-An operation is *armed* (a wait takes events, an effect's body runs, a sleep ends by the clock) only when the
-journal is exhausted. So what has an outcome is never performed again, and what was cancelled never at all.
+An operation is *armed* only when the journal is exhausted: then a wait takes events, an effect's body runs,
+and a sleep ends by the clock. So an operation with a recorded outcome is never performed again, and a
+cancelled operation is never performed at all.
 
-An event is in the run's mailbox, and belongs to no operation, until a record names it.
+An event stays in the run's mailbox, and belongs to no operation, until a record names it.
 """
 
 from __future__ import annotations
@@ -49,13 +51,13 @@ from .records import ABSENT, NOTED, PATCHED, READ, WROTE, Codec, Id, Node, Put, 
 from .scopes import innermost
 from .sync import Channel, Event
 
-# Until a turn reads or writes something: an empty dict of each run takes 64 bytes.
+# Used until a turn reads or writes something: an empty dict in each run would take 64 bytes.
 _NO_VIEW: Final[dict[str, Any]] = {}
 
 _LEFT_OPEN: Final = "the code entered a cancel scope and has not left it: use `with`"
 
 
-# --- where a run stands
+# --- the state of a run
 
 
 @final
@@ -64,7 +66,7 @@ class OpenOperation:
     """An operation in which a branch is.
 
     Attributes:
-        due: when it ends by itself, in wall milliseconds.
+        due: when the operation ends by itself, in wall milliseconds; None if it doesn't.
     """
 
     id: Id
@@ -76,11 +78,11 @@ class OpenOperation:
 @final
 @guarded
 class OpenBranch:
-    """One task.
+    """A branch: one task of the run.
 
     Attributes:
         path: empty for the main branch.
-        operation: None while its own code runs, or while it waits for its children.
+        operation: None while the branch's own code runs, or while it waits for its children.
     """
 
     path: str
@@ -94,7 +96,7 @@ class OpenBlock:
     """An open block.
 
     Attributes:
-        ended: it is on its way out.
+        ended: whether the block is ending.
     """
 
     id: Id
@@ -105,12 +107,12 @@ class OpenBlock:
 @final
 @guarded
 class Snapshot:
-    """Where a run stands.
+    """The state of a run at one moment.
 
     Attributes:
-        given: turns of the journal that it has been given.
-        live: that is all of them.
-        branches: parents before their children; empty if it has not begun, or is over.
+        given: number of turns of the journal that were given to the code.
+        live: whether that is all of them.
+        branches: parents before their children; empty if the run has not begun, or is over.
         blocks: the outermost first.
     """
 
@@ -128,17 +130,18 @@ class Snapshot:
 class Run(Machine):
     """One incarnation of a durable coroutine.
 
-    Its owner brings what happens (`deliver`, `tick`, `interrupt`) and is asked for the rest through its
-    `Host`; the code gets the run as its first argument, and uses the operations. `run` is shielded from the
-    task that awaits it: a cancellation from there would look like a foreign one. `evict` it to stop it.
+    The run's owner passes on what happens, by `deliver`, `tick` and `interrupt`; for all else, the run calls
+    its `Host`. The code gets the run as its first argument, and uses its operations. `run` is shielded from
+    the task that awaits it, as a cancellation from there would look like a foreign one. To stop a run,
+    `evict` it.
 
     Args:
-        records: the journal so far; only the start (`begun`) for a run that begins.
-        fresh: it begins now; False if it is revived, even if nothing but the start is recorded.
-        dry: it ends where its journal does, and does nothing: see `replay`.
+        records: the journal so far; for a new run only the start (`begun`).
+        fresh: whether the run begins now; False for a revived run, even if only the start is recorded.
+        dry: whether the run ends where its journal does, and changes nothing.
 
     Attributes:
-        fn, args: the start's.
+        fn, args: function name and arguments, from the start.
         view: what the turn `view_turn` has read and written.
     """
 
@@ -154,20 +157,20 @@ class Run(Machine):
         self.view: dict[str, Any] = _NO_VIEW
         self.view_turn: Id | None = None
 
-    # --- its life
+    # --- running
 
     async def run(self, main: Callable[..., Awaitable[object]], *args: object) -> End:
         """Run ``main(run, *args)`` over its journal and on, to its end; never raises an author's error.
 
         Args:
-            args: by default what the start says.
+            args: by default the recorded arguments of the start.
         """
         end: End | None = None
         try:
             with trio.CancelScope(shield=True) as scope:
                 end = await self.run_within(scope, main, *args)
         except RuntimeError:
-            if end is None:  # else it is what the end says already: something was left open
+            if end is None:  # `end` has the error of a scope left open
                 raise
         assert end is not None
         return end
@@ -175,11 +178,11 @@ class Run(Machine):
     async def run_within(
         self, scope: trio.CancelScope, main: Callable[..., Awaitable[object]], *args: object
     ) -> End:
-        """Run as `run` does, in a scope that is there already.
+        """Run as `run` does, in a scope that exists already.
 
         Args:
-            scope: the innermost around the current task. It is shielded while the run lasts. When the run
-                ends it may have been cancelled, and is to be left.
+            scope: the innermost scope around the current task. It is shielded while the run lasts. At the
+                run's end, the scope may have been cancelled, and the caller must leave it.
         """
         if self.dying:
             return Evicted()
@@ -194,7 +197,8 @@ class Run(Machine):
             self.begin(task, scope)
             try:
                 self.main.entry = coroutine = main(self, *(args or map(self.codec.value_of, self.args)))
-                self.args = ()  # and in no variable here: whoever reports errors may send this frame's
+                # No variable here may keep them: a report of an error may include this frame's variables.
+                self.args = ()
                 del main, args
                 value = await coroutine
                 if innermost(task) is not within:
@@ -221,13 +225,13 @@ class Run(Machine):
             return WasInterrupted(self.why, failure)
         return Returned(value) if failure is None else Crashed(failure)
 
-    # --- what happens
+    # --- what happens to the run
 
     def deliver(self, row: int, stamp: int, value: object) -> bool:
-        """Bring an event; what it leads to is appended before this returns, see `Host`.
+        """Deliver an event. What it leads to is appended before this returns; see `Host`.
 
         Returns:
-            False if the run is over or dies: the event is not in its mailbox.
+            False if the run is over or dying: then the event is not in the mailbox.
         """
         if self.over or self.dying:
             return False
@@ -236,9 +240,9 @@ class Run(Machine):
         return True
 
     def shift(self, by: int) -> None:
-        """Move deadlines that were asked for as a length of time: the clock was set forward by `by`.
+        """Move deadlines that were set as durations: the clock was set forward by `by` milliseconds.
 
-        May be called from within `Host.now`; `tick` is due then.
+        May be called from within `Host.now`; call `tick` after it.
         """
         self.revived += by
         timed: Sequence[Operation | Scope] = [*self.resting, *self.blocks]
@@ -247,13 +251,13 @@ class Run(Machine):
                 one.due += by
 
     def interrupt(self, stamp: int, row: int | None = None, why: str = "interrupted") -> None:
-        """End the run: it may still say goodbye under a shield.
+        """End the run; under a shield, its code may still send a last message.
 
-        At once if the branch that has the turn awaits something else, or in a turn of its own; before the
-        code has begun, once that rests: its first line is not cut in mid-air.
+        If the branch with the turn awaits something foreign, the interrupt cuts that at once. Otherwise it
+        gets a turn of its own. If the code has not begun, it runs to its first rest before.
 
         Args:
-            row: the event that does this; it is taken by the record.
+            row: the event that causes the interrupt; the record takes it.
         """
         if self.over or self.dying or self.interrupted or self.dry:
             return
@@ -279,17 +283,18 @@ class Run(Machine):
     ) -> Any:
         """Run ``body(*args)`` at least once, and never again once its outcome is recorded.
 
-        It begins once everything before it is durable: what others see never comes of what
-        a crash takes back.
+        It begins once everything before it is durable: nothing visible outside may come from what a crash
+        takes back.
 
         Args:
-            print: a fingerprint that tells it from the same effect with other arguments.
-            lane: effects of one lane begin one after the other, in the order of their operations.
+            print: a fingerprint that tells the effect from the same effect with other arguments.
+            lane: name of a queue: effects of one lane begin one after the other, in the order of their
+                operations.
             raises: the author's own error classes that come back as themselves.
-            in_doubt: raised in place of a repeat, when it may have happened before a crash.
-            holds: milliseconds that deadlines around it wait for it.
-            inside: only the store sees what it does, so it need not wait for what is before it.
-            beneath: so many frames that await this are the host's.
+            in_doubt: raised in place of a repetition, if the effect may have happened before a crash.
+            holds: milliseconds that deadlines around the effect wait for it.
+            inside: whether only the store sees the effect, so that it need not wait for what is before it.
+            beneath: number of the host's frames that await this call.
 
         Cancellation: *ambiguous*: the body may have done its work.
         """
@@ -319,11 +324,11 @@ class Run(Machine):
         again: bool = False,
         beneath: int = 0,
     ) -> Any:
-        """Wait for an event that `takes` takes; return as what it is taken.
+        """Wait for an event that `takes` takes; return the value as which it is taken.
 
         Args:
-            again: the author's call that led here has begun the operation before, too.
-            beneath: so many frames that await this are the host's.
+            again: whether the same call of the author began the branch's previous operation, too.
+            beneath: number of the host's frames that await this call.
 
         Cancellation: *atomic*: either the event is taken, or it stays in the mailbox.
         """
@@ -333,7 +338,7 @@ class Run(Machine):
         op.takes = takes
         self.rest(op)
         if op.given is None and not self.dying:
-            # As `woken`, without its frame, which each run that waits would have.
+            # As `woken`, without its frame, which would take memory in each waiting run.
             op.asleep, op.run = True, self
             await wait_task_rescheduled(op)
         given, op.given = op.given, None
@@ -342,7 +347,7 @@ class Run(Machine):
         return await self.come(op, given)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for a while."""
+        """Wait for `seconds`."""
         await self._sleep(seconds, None)
 
     async def sleep_until(self, at: int) -> None:
@@ -371,11 +376,13 @@ class Run(Machine):
         takes: Filter | None = None,
         shield: bool = False,
     ) -> Scope:
-        """Return a block that ends after some seconds, at a wall time, by an event, or by its `cancel`.
+        """Return a block that ends after `seconds`, at a wall time, by an event, or by its `cancel`.
 
         Args:
-            takes: the events that end it; they go to the newest open block that takes them, before any wait.
-            shield: what ends blocks around it, and an interrupt, wait for its end; an eviction doesn't.
+            takes: filter of the events that end the block. An event goes to the newest open block that takes
+                it, before any wait.
+            shield: whether interrupts and the ends of outer blocks wait for the block's end; evictions don't
+                wait.
         """
         return Scope(self, seconds=seconds, at=at, takes=takes, shield=shield)
 
@@ -384,18 +391,19 @@ class Run(Machine):
         return Nursery(self)
 
     def open_event(self) -> Event:
-        """Return how one branch tells others that something happened."""
+        """Return an event that one branch sets and others wait for."""
         return Event(self)
 
     def open_channel(self, capacity: float = 0) -> Channel[Any]:
-        """Return how one branch gives values to another; when it is full, `send` waits."""
+        """Return a channel that carries values between branches; `send` waits while it is full."""
         return Channel(self, capacity)
 
     def part(self, name: str) -> Part:
         """Return a block in which the main branch numbers its operations under a name of its own, from 1.
 
-        So code around other code has ids that hang on nothing but itself: without operations it may come, go
-        and move under runs that wait. Each name once a run, without a slash; none for the code within.
+        So code that wraps other code, such as a hook, has ids that depend only on itself. If it has no
+        operations, it can be added, removed or moved while runs wait. Use each name once in a run, without a
+        slash, and an empty name for the code within.
         """
         return Part(self, name)
 
@@ -412,10 +420,10 @@ class Run(Machine):
     # --- what a turn does beside its operations
 
     def note(self, key: str, ask: Callable[[], object]) -> Any:
-        """Ask the world for something, once a turn and key; the same on replay.
+        """Return the result of `ask()`, recorded once for each turn and key; the same on replay.
 
-        What new code asks for in an old part of the journal is answered now, and noted for good: it shifts no
-        other operation.
+        If new code calls this in an old part of the journal, `ask()` is called now, and recorded for good.
+        That shifts no other operation.
         """
         turn, view = self._noting()
         seen = f":{key}"
@@ -428,7 +436,7 @@ class Run(Machine):
         return self._value(view[seen])
 
     def read(self, key: str, default: object = None) -> Any:
-        """Return shared data: as it was when this turn asked first, with what the turn has written since."""
+        """Return shared data as it was at this turn's first read, with the turn's own writes since."""
         turn, view = self._noting()
         if key not in view:
             record = None if self.notes is None else self.notes.get((READ, turn, key))
@@ -443,36 +451,36 @@ class Run(Machine):
         return default if node is ABSENT else self._value(node)
 
     def write(self, key: str, value: object) -> None:
-        """Write shared data, durable with the record that says so."""
+        """Write shared data, durable with the record of the write."""
         node = self.codec.node_of(value)
         self.also(key, Put(key, node))
         self.view[key] = node
 
     def delete(self, key: str) -> None:
-        """Delete shared data, durable with the record that says so."""
+        """Delete shared data, durable with the record of the deletion."""
         self.also(key, Put(key, ABSENT))
         self.view[key] = ABSENT
 
     def also(self, key: str, write: object) -> bool:
-        """Have the host write something with a record, once; return False if a replayed turn has done it.
+        """Have the host store a write with a record, once. Return False if a replayed turn has done so.
 
         Args:
-            key: tells it from other writes of the turn.
+            key: tells the write from other writes of the turn.
         """
         turn, view = self._noting()
         counted = f"#{key}"
         n = view[counted] = view.get(counted, 0) + 1
-        # A turn that others follow has come to its end: what new code writes in it now comes too late.
+        # The journal goes on after this turn: a write that new code adds to it comes too late.
         if not self.live or (self.notes is not None and (WROTE, turn, key, n) in self.notes):
             return False
         self._append([WROTE, self.time, turn, key, n], (), write)
         return not (self.dry or self.dying)
 
     def drain(self, takes: Filter | None = None, first: Callable[[], None] | None = None) -> list[Any]:
-        """Take all that is in the mailbox, or what `takes` takes of it.
+        """Take all events in the mailbox, or those that `takes` takes.
 
         Args:
-            first: what fills the mailbox, called only where nothing is recorded of this.
+            first: fills the mailbox; called only if nothing is recorded of this drain.
         """
         turn, view = self._noting()
         n = view["##"] = view.get("##", 0) + 1
@@ -493,10 +501,10 @@ class Run(Machine):
         return [self._value(node) for node in nodes]
 
     def patched(self, patch: str) -> bool:
-        """Return whether changed code is to go its new way here.
+        """Return whether changed code is to use its new version here.
 
-        True in a run that comes here for the first time, which is recorded; False in one that has gone on
-        from here by code that did not ask. What went the old way once goes it everywhere.
+        True in a run that comes here for the first time, which is recorded. False in a run that passed here
+        before, with code that did not ask. A run that used the old version once uses it everywhere.
         """
         self._noting()
         known = self.patches = set() if self.patches is None else self.patches
@@ -516,15 +524,15 @@ class Run(Machine):
         return self.time
 
     def random(self) -> random.Random:
-        """Return a generator of its own: the same numbers on replay, without a record."""
+        """Return a separate random generator: it gives the same numbers on replay, without a record."""
         return random.Random(f"{self.seed}:{self._next()}")
 
     def token(self, size: int = 16) -> bytes:
-        """Return bytes that are hard to guess: the same on replay, without a record."""
+        """Return bytes that are hard to guess; the same on replay, without a record."""
         return drawn(self.seed, self._next(), size)
 
     def uuid(self) -> uuid.UUID:
-        """Return an id that nothing else has: the same on replay, without a record."""
+        """Return a unique id; the same on replay, without a record."""
         return uuid.UUID(bytes=self.token(16), version=4)
 
     def upcoming(self) -> Id:
@@ -537,7 +545,7 @@ class Run(Machine):
         return self.next_id(self.current())
 
     def _noting(self) -> tuple[Id, dict[str, Any]]:
-        """Return the present turn, and what it has seen and written so far."""
+        """Return the present turn, and what it has read and written so far."""
         turn = self.current().turn
         if self.view_turn != turn:
             self.view, self.view_turn = {}, turn
@@ -550,20 +558,20 @@ class Run(Machine):
             self.get_stuck(self.main.turn, str(error), self.task)
             raise
 
-    # --- to be looked at from outside
+    # --- inspection
 
     @property
     def tasks(self) -> Mapping[str, Task]:
-        """Return the tasks that run its branches, by the branches' paths."""
+        """The tasks that run the branches, by the branches' paths."""
         return {branch.path: branch.task for branch in self.branches if branch.task is not None}
 
     @property
     def effects(self) -> Sequence[str]:
-        """Return the kinds of the effects that are under way."""
+        """The kinds of the effects that are under way."""
         return [op.kind for op in self.resting if op.nature is EFFECT]
 
     def describe(self) -> Snapshot:
-        """Describe where the run stands; two incarnations over one journal must agree on it."""
+        """Return the run's state; two incarnations over one journal must agree on it."""
         in_branch = {op.branch: OpenOperation(op.id, op.kind, op.print, op.due) for op in self.resting}
         return Snapshot(
             self.cursor,

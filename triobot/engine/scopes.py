@@ -1,7 +1,7 @@
-"""The innermost cancel scope of a task: Trio has no public way to scopes that an author made.
+"""The innermost cancel scope of a task: Trio has no public way to find the scopes that an author made.
 
-Without it no scope that was left open would be found, and what is behind an author's shield would have to
-come to its end before a run could leave memory. So a Trio that has changed there is refused at import.
+Without this, a scope that was left open would go unnoticed, and code behind an author's shield would have to
+end before its run could leave memory. A Trio version with other internals is refused at import.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ if not hasattr(trio.lowlevel.Task, "_cancel_status"):
     )
 
 innermost: Final[Callable[[trio.lowlevel.Task], Any]] = attrgetter("_cancel_status")
-"""Returns what stands for the innermost scope of a task; two tasks or moments may be compared by it."""
+"""Returns an object that stands for the innermost scope of a task; results can be compared by identity."""
 
 
 def lower(status: Any) -> None:
-    """Let a cancellation pass the shields from a scope outwards, up to one that was cancelled."""
+    """Remove the shields from a scope outwards, up to the first cancelled scope.
+
+    So the cancellation of that scope passes.
+    """
     while status is not None and not status._scope.cancel_called:
         status._scope.shield = False
         status = status._parent

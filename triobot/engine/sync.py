@@ -1,7 +1,7 @@
-"""What branches of one run say to one another: an event and a channel, without a record.
+"""An event and a channel for the branches of one run; they need no record.
 
-Trio's own would wake a branch in the middle of another one's turn, of which no journal could say anything.
-These go through the machine, in an order that replay repeats.
+Trio's own would wake a branch in the middle of another branch's turn, in an order that no journal has. These
+go through the machine, in an order that replay repeats.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Event:
-    """Something that happens once; made by `Run.open_event`."""
+    """An event that happens once; made by `Run.open_event`."""
 
     __slots__ = ("_run", "_set", "_waiting")
 
@@ -28,11 +28,11 @@ class Event:
         self._waiting: list[Operation] = []
 
     def is_set(self) -> bool:
-        """Return whether it has happened."""
+        """Return whether the event has happened."""
         return self._set
 
     def set(self) -> None:
-        """Let the waiting branches go on, one by one, after this turn."""
+        """Set the event: the waiting branches go on, one by one, after this turn."""
         self._run.current()
         self._set = True
         waiting, self._waiting = self._waiting, []
@@ -40,7 +40,7 @@ class Event:
             self._run.pass_to(op, None)
 
     async def wait(self) -> None:
-        """Wait until it has happened."""
+        """Wait until the event has happened."""
         op = await self._run.within()
         if not self._set:
             self._waiting.append(op)
@@ -48,7 +48,7 @@ class Event:
 
 
 class Channel(Generic[T]):
-    """A bounded queue between branches; made by `Run.open_channel`. A full one makes `send` wait."""
+    """A bounded queue between branches; made by `Run.open_channel`. If the queue is full, `send` waits."""
 
     __slots__ = ("_capacity", "_closed", "_receivers", "_run", "_senders", "_values")
 
@@ -61,10 +61,10 @@ class Channel(Generic[T]):
         self._receivers: deque[Operation] = deque()
 
     async def send(self, value: T) -> None:
-        """Give a value to the branch that receives next.
+        """Send a value to the next branch that receives; wait while the queue is full.
 
         Raises:
-            trio.ClosedResourceError: it was closed.
+            trio.ClosedResourceError: the channel was closed.
         """
         op = await self._run.within()
         if self._put(value):
@@ -74,11 +74,11 @@ class Channel(Generic[T]):
             raise trio.ClosedResourceError
 
     def send_nowait(self, value: T) -> None:
-        """Give a value to the branch that receives next, or keep it if there is room.
+        """Send a value to the next branch that receives, without waiting.
 
         Raises:
-            trio.ClosedResourceError: it was closed.
-            trio.WouldBlock: there is no room.
+            trio.ClosedResourceError: the channel was closed.
+            trio.WouldBlock: no branch receives, and the queue is full.
         """
         self._run.current()
         if not self._put(value):
@@ -96,10 +96,10 @@ class Channel(Generic[T]):
         return False
 
     async def receive(self) -> T:
-        """Wait for the next value, in the order in which they were sent.
+        """Wait for the next value; values come in the order in which they were sent.
 
         Raises:
-            trio.EndOfChannel: it was closed, and is empty.
+            trio.EndOfChannel: the channel was closed, and is empty.
         """
         op = await self._run.within()
         if self._values:
@@ -118,7 +118,7 @@ class Channel(Generic[T]):
         return given[0]
 
     def _next_sent(self) -> tuple[T] | None:
-        """Return what the longest waiting sender sends, and let it go on."""
+        """Return the value of the sender that has waited longest, and let that sender go on."""
         while self._senders:
             op, value = self._senders.popleft()
             if self._run.pass_to(op, ()):
@@ -126,7 +126,7 @@ class Channel(Generic[T]):
         return None
 
     def close(self) -> None:
-        """Let nothing more be sent; branches that wait for it learn that."""
+        """Close the channel: waiting and later senders and receivers get an error."""
         self._run.current()
         self._closed = True
         waiting = [*self._receivers, *(op for op, _ in self._senders)]
