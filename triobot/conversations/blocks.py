@@ -1,4 +1,4 @@
-"""Blocks that end by themselves, children, sleeps and steps: what shapes a conversation's code."""
+"""Blocks that end by themselves, children, sleeps and steps of a conversation."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Scope(Generic[E_co]):
             return
         conversation.watches = [other for other in conversation.watches if other is not watch]
         if conversation.dead:
-            return  # it is being evicted, and the event is in the inbox
+            return  # evicted: the event is in the inbox
         if self._scope.event is None:
             taken, watch.taken = watch.taken, None
             if taken is not None and conversation.run.withdraw(taken.delivery.seq):
@@ -217,7 +217,7 @@ async def _try(
     try:
         done: T = await conversation.run.effect("step", work, print=print, raises=own)
     except Exception as failed:
-        # The raised error was made from its record, live as on replay. Only a report uses the original one.
+        # The raised error was made from its record, live as on replay. Only a report uses the original error.
         if live:
             happened(failed, live.pop())
         raise

@@ -109,10 +109,10 @@ class Room(Generic[E_co]):
         """Whether the code that runs now has run before, or will run again later.
 
         True from the first line of a revived conversation until it does something new. Also true in the
-        cleanup (``finally``) of a conversation that leaves memory, at a stop or to make room. Use it for side
-        effects beside the conversation that should happen once, such as a log line or a metric. Never use it
-        to decide what the conversation does: with one operation more or less, the conversation no longer fits
-        its journal. A replay-check runs code again, too.
+        cleanup (``finally``) of a conversation that leaves memory, at a stop or to make room. Use this for
+        side effects beside the conversation that should happen once, such as a log line or a metric. Don't
+        let it decide what the conversation does: with one operation more or less, the conversation no longer
+        fits its journal. A replay-check runs code again, too.
 
         Raises:
             ConversationEndedError: the conversation is over.
@@ -129,8 +129,8 @@ class Room(Generic[E_co]):
     def data(self) -> ChatData:
         """The chat's data, which outlives this conversation: ``chat.data[KEY]``, one value for each `Key`.
 
-        Reading and writing don't wait. All conversations of the chat see a written value at once. It becomes
-        durable when the event that caused it is consumed: a crash keeps both or neither.
+        Reading and writing don't wait. All conversations of the chat see a written value at once. The value
+        and the consumption of the event that caused it become durable together.
         """
         return ChatData(self._conversation)
 
@@ -188,11 +188,14 @@ class Room(Generic[E_co]):
     def to(
         self, place: int | str | Callable[[Room[Any]], Awaitable[None]], key: str | int = "", /
     ) -> ChatRef | RoomRef:
-        """Return a reference to another chat or room. Each call to it is an operation of this conversation.
+        """Return a reference to another chat or room.
+
+        Each call of a method there is an operation of this conversation.
 
         Args:
             place: a chat's id, to send messages and signals there, start and stop its routes, and read its
-                data. Or the function of a room (`Router.room`), to send it signals and change its data.
+                data. Or the function of a room (`Router.room`), to send signals to the room and change its
+                data.
             key: which room of this kind: a text of at most 128 characters, or a whole number. Without a key,
                 the only room of its kind.
 
@@ -210,7 +213,7 @@ class Room(Generic[E_co]):
     def person(self, sender_id: SenderId) -> RoomRef:
         """Return a reference to a person's data, over all chats.
 
-        Each call is an operation of this conversation.
+        Each use is an operation of this conversation.
 
         Raises:
             LocalProtocolError: `sender_id` is no person's id.
@@ -225,8 +228,8 @@ class Room(Generic[E_co]):
     def place(self, name: str, key: str | int = "") -> RoomRef:
         """Return a reference to data under a name of your choice, such as a day's; for `key` see `to`.
 
-        Nothing runs there. Each call to it is an operation of this conversation. `triobot forget --room`
-        deletes the data, by name and key.
+        No code runs in such a place. Each use of the reference is an operation of this conversation. `triobot
+        forget --room` deletes the data, by name and key.
 
         Examples:
             >>> async def book(chat: Chat, day: str, hour: int) -> None:
@@ -236,9 +239,9 @@ class Room(Generic[E_co]):
 
     @property
     def shared(self) -> RoomRef:
-        """Reference to the bot's own data. Each call to it is an operation of this conversation.
+        """Reference to the bot's own data. Each use of the reference is an operation of this conversation.
 
-        All writes to this data go through one place. Data that every event changes is better kept in several
+        All writes of this data go through one room. Data that every event changes is better kept in several
         rooms, such as one for each group or day.
         """
         return RoomRef(RecordedDoor(self._conversation), SHARED)
@@ -277,7 +280,7 @@ class Room(Generic[E_co]):
     def now(self, tz: tzinfo = UTC) -> datetime:
         """Return the present turn's time, which is when the last operation ended.
 
-        It stays the same until the next operation.
+        This time stays the same until the next operation.
         """
         self._conversation.check_task()
         return datetime.fromtimestamp(self._conversation.run.now() / 1000, tz)
@@ -298,8 +301,8 @@ class Room(Generic[E_co]):
     def patched(self, patch: str) -> bool:
         """Return whether to run the new version of code that was changed here.
 
-        False for a conversation that has passed this point with the old version: it uses the old version
-        everywhere. True for all others, from here on.
+        False for a conversation that has passed this point with the old version; such a conversation uses the
+        old version everywhere. True for all others, from here on.
 
         Args:
             patch: a name for the change, unique in the program.
@@ -329,9 +332,9 @@ class Room(Generic[E_co]):
         """Return a block that ends when an event comes that the filter takes; see its `event`.
 
         The block gets such an event before interrupts and questions do, whatever the conversation is doing.
-        If several open blocks take it, the innermost of them ends. An event that is already queued may end
-        the block at once. A block that is ending takes no further event. It keeps its event even if its code
-        comes to an end before the cancellation reaches it.
+        If several open blocks take the event, the innermost of them ends. An event that is already queued may
+        end the block at once. A block that is ending takes no further event. A block's event is not given
+        back, even if the block's code ends before the cancellation reaches it.
 
         The block is cancelled at its next chat operation: a question ends and its buttons are removed, a
         queued message is withdrawn. If a payment is being verified, the cancellation waits some seconds for
@@ -348,14 +351,14 @@ class Room(Generic[E_co]):
         return Scope(self._conversation, inf)
 
     def shield(self) -> Scope[None]:
-        """Return a block that interrupts and outer timeouts don't cut short. Give it a timeout of its own.
+        """Return a block that interrupts and outer timeouts don't cut short. Give the block its own timeout.
 
         Interrupts and outer timeouts take effect at the block's end.
         """
         return Scope(self._conversation, inf, shield=True)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for `seconds`. In the meantime, the conversation takes no events: they wait in the mailbox."""
+        """Wait for `seconds`. In the meantime, the conversation takes no events; they stay in the mailbox."""
         await sleep(self._conversation, check_sleep(seconds))
 
     async def sleep_until(self, when: datetime) -> None:
@@ -374,7 +377,7 @@ class Room(Generic[E_co]):
         return open_nursery(self._conversation)
 
     def open_event(self) -> ChatEvent:
-        """Return an event that children can wait for. It works on replay, unlike Trio's own events."""
+        """Return an event that children can wait for. It works on replay, which Trio's own events don't."""
         self._conversation.check_task()
         return ChatEvent(self._conversation.run)
 
@@ -428,8 +431,8 @@ class Chat(Room[E_co]):
     ) -> Sent:
         """Send text, media, a contact or a location; return once the platform has accepted it.
 
-        An answer of 200 means that it has, whatever the answer's body says. If the body has no readable id,
-        the message has no `Sent.id`.
+        The platform has accepted a message if it answers 200, whatever the answer's body says. If the body
+        has no readable id, the result has no `Sent.id`.
 
         Messages arrive in the order in which their sends were awaited. After a restart, unsent messages of
         two conversations may arrive in either order. A send with a lost answer is repeated, unless
@@ -491,7 +494,7 @@ class Chat(Room[E_co]):
 
         The runtime answers a press by itself after one second, or at the conversation's next operation.
 
-        Returns: False if there is no press, or it has been answered.
+        Returns: False if there is no press, or the press was answered before.
         """
         if not isinstance(cast("object", text), str):
             raise LocalProtocolError("text", "must be text")
@@ -562,9 +565,9 @@ class Chat(Room[E_co]):
             question: the text.
             kind: `str`; a content class such as `Location`; or a parser of text. The question is asked again
                 if the answer doesn't fit, or the parser raises a `ValueError`, `ArithmeticError`,
-                `LookupError`, `StopIteration` (of `next`), `SyntaxError`, `RecursionError` or `re.error`. The
-                user is sent the error's text if a ``raise`` in your own code has one, else the bot's `Texts`.
-                `int`, `float` and `Decimal` understand Persian digits and separators.
+                `LookupError`, `StopIteration` (of `next`), `SyntaxError`, `RecursionError` or `re.error`. If
+                a ``raise`` in your own code gave the error a text, the user is sent that text; else one of
+                the bot's `Texts`. `int`, `float` and `Decimal` understand Persian digits and separators.
             keyboard: a reply keyboard.
             by: id of a person: only that person's answer counts.
             otherwise: what to do with an answer that doesn't fit: a text to send, or an `Otherwise`. By
@@ -613,9 +616,9 @@ class Chat(Room[E_co]):
     ) -> Board:
         """Return a block that asks several times in one message and loses no tap; see `Board.choose`.
 
-        Between a tap and the edit that follows it, users see the old buttons. With `choose`, a tap on those
-        would come too late. Here such a tap counts for the button that the user saw, so a key should say all
-        that its button means. The buttons are removed when the block ends.
+        Between a tap and the edit that follows, users see the old buttons. With `choose`, a tap on an old
+        button comes too late. On a board, such a tap counts for the button that the user saw. So a key should
+        say all that its button means. The buttons are removed when the block ends.
 
         Args:
             into, by, otherwise: as for `choose`.
@@ -675,8 +678,8 @@ class Chat(Room[E_co]):
         waiting.
 
         The goods are given by the aside for the item, ``@bot.aside(paid(Item))``, which starts as soon as the
-        money is verified. This method returns when that aside has ended. Don't give the goods after it
-        returns: they would be given twice, or never to a user who writes "/cancel". The aside goes on,
+        money is verified. This method returns when that aside has ended. Don't give the goods after
+        this call: they would be given twice, or never to a user who writes "/cancel". The aside goes on,
         whatever happens to this conversation. The platform has no interface to give captured money back.
 
         Args:

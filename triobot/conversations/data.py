@@ -407,7 +407,7 @@ class Kept:
 
     @property
     def is_unread(self) -> bool:
-        """Whether the values have to be read: they weren't read yet, and some key is declared."""
+        """Whether the values still have to be read; False if this program declares no key."""
         return self.values is None and any_declared()
 
     async def load(self) -> None:
@@ -468,7 +468,7 @@ class Keeping:
         self._others = WeakValueDictionary[ChatId, Kept]()
 
     def begin_life(self, place: ChatId) -> Kept:
-        """Return a place's values for its `ChatLife`, which begins; call `drop` at its end."""
+        """Return a place's values for its new `ChatLife`; call `drop` when that ends."""
         if (kept := self._others.get(place)) is not None:
             del self._others[place]
         else:
@@ -492,7 +492,7 @@ class Keeping:
             self._others.pop(place, None)
 
     async def stored(self, place: ChatId) -> Mapping[str, str]:
-        """Read a place's values from the store, after all pending writes of them."""
+        """Read a place's values from the store, once all pending writes are stored."""
         await self._commits.wait_written(place)
         return of_authors(await self._store.data(place))
 
@@ -506,15 +506,15 @@ class Keeping:
         return await self.stored(place)
 
     async def read(self, place: ChatId) -> Mapping[str, str]:
-        """Return a place's values. They don't change until the caller's next checkpoint.
+        """Return a place's values. No other task changes them until the caller's next checkpoint.
 
-        Before that checkpoint, the caller must write what it computes from them.
+        Before that checkpoint, the caller must write any value that it computes from these.
         """
         await trio.lowlevel.checkpoint()
         while True:
             kept = self.kept(place)
             if early := next((writer.ahead for writer in kept.writers() if writer.ahead), None):
-                await early.known.wait()  # it may be taken back
+                await early.known.wait()  # the event may be taken back
             elif kept.values is None:
                 await kept.load()
             else:

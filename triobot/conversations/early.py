@@ -4,21 +4,22 @@ A bot without this module is correct, and slower: each event is stored first, an
 With one connection, an echo then takes twice as many instructions, and a turn of `ask` a third more. Only
 `triobot.runtime.work` knows whether there is an early door.
 
-An event that a waiting conversation takes is given to it at once. The record that takes the event is stored
-in the same transaction as the event, together with all that followed by then. Sends wait for that
-transaction. If the store has no room, or has stored the event before, the chat is reloaded as it is stored.
+An event that a waiting conversation takes is given to the conversation at once. The record that takes the
+event is stored in the same transaction as the event, together with all that followed by then. Sends wait for
+that transaction. If the store has no room, or has stored the event before, the chat is reloaded as it is
+stored.
 
 A new conversation could not be reloaded in that way, as nothing of it is stored. So its code runs only after
 its event is stored. If an event would start a conversation in a chat that isn't in memory, the first record
 is stored in the event's own row (`begun`). The transaction itself checks again that the chat is at rest: no
 other event of the chat waits, and no conversation is stored. Most conversations end normally before anything
-else of them has to be durable. Then that row is all that was ever stored of them. A conversation that rests,
-or does more than one thing, gets a row and a journal of its own (`JournalWriter`). A conversation that was
-busy when the process ended gets them from the next process, before anything else happens there, and is
-revived like any other.
+else of them has to be durable. Then the event's row is all that was ever stored of the conversation. A
+conversation that rests, or does more than one thing, gets a row and a journal of its own (`JournalWriter`).
+If the process ends while a conversation is busy, the next process writes that row and journal first, and then
+revives the conversation like any other.
 
-All other events are stored first. A filter here sees an event without a row number, and so can't recognize it
-later.
+All other events are stored first. A filter here sees an event without a row number, and so can't recognize
+the event later.
 """
 
 from __future__ import annotations
@@ -312,7 +313,7 @@ class EarlyDoor:
     # --- events that are being stored
 
     def number(self, asked: Verdicts, row: InboxRow) -> None:
-        """Keep the filters' verdicts on an event under its row number: they aren't asked again."""
+        """Keep the filters' verdicts on an event under its row number: no filter is asked again."""
         if (said := asked.said.get(_HAS_NO_NUMBER)) is not None:
             self._dispatcher.commits.asked.said[row.seq] = said
 
@@ -343,8 +344,8 @@ def _may_take(life: ChatLife, sender: SenderId | None) -> bool:
     """Return whether a chat may take an event of this sender before the event is stored.
 
     Nothing may be waiting in the chat, the event must not make it a group, and all its conversations must be
-    at rest. A chat with many live conversations is excluded: they are hardly ever all at rest, and each event
-    would check them all.
+    at rest. A chat with many live conversations is excluded: hardly ever are all of them at rest, and each
+    event would check every one.
     """
     if not (life.group or sender is None or sender == life.sender):
         return False

@@ -90,7 +90,7 @@ class Refusals:
         return at if name == route else None
 
     def offer_afresh(self, delivery: Delivery, conversation: int, route: str) -> None:
-        """Offer to leave the parked conversation for a route. The offer is valid until it goes on or ends."""
+        """Offer to leave a parked conversation for a route; valid until that conversation goes on or ends."""
         event = delivery.event
         assert isinstance(event, Message)
         command = str(event.content).split(maxsplit=1)[0][:_LONGEST_COMMAND]

@@ -17,13 +17,13 @@ from ..errors import ConfigError
 class Texts:
     """The messages that the runtime sends by itself.
 
-    Make one with a method below; change it with `attrs.evolve`.
+    Make an instance with a method below, and change it with `attrs.evolve`.
 
     Attributes:
         apology: the conversation failed.
         restarted: a conversation that doesn't survive a restart is gone; empty for no message.
-        parked: a conversation can't go on until its code is fixed. Sent when that is found out, and again to
-            users who write in the meantime, at most once a minute.
+        parked: a conversation can't go on until its code is fixed. Sent when the conversation is parked, and
+            again to users who write in the meantime, at most once a minute.
         afresh: answer to a command that starts a conversation while another one is parked; ``{command}`` is
             filled in. The same command once more leaves the parked conversation and starts anew.
         expired: answer to a button or form that is over, and to a payment that wasn't made in time.

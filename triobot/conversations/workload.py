@@ -50,7 +50,7 @@ _REFUSALS: Final = (JournalConflictError, StaleRowError, LocalProtocolError, Red
 
 
 class UnitWriter(Protocol):
-    """Writes units, and learns whether the store accepted them.
+    """A writer of units, with callbacks for the store's answers.
 
     Attributes:
         lost: whether one of the units was refused, so that the later ones are useless.
@@ -65,14 +65,18 @@ class UnitWriter(Protocol):
         ...
 
     def refused(self, error: Refusal) -> None:
-        """Stop writing: a unit was refused, and nothing of its effects was visible outside.
+        """Stop writing: the store refused a unit, and nothing of the unit was visible outside.
 
         Must not raise.
         """
         ...
 
     def accepted(self, error: Exception | None) -> None:
-        """Handle the storing of an event that was taken before; `error` if it failed. Must not raise."""
+        """Handle the result for an event that was taken before it was stored. Must not raise.
+
+        Args:
+            error: why the event isn't stored; None if it is.
+        """
         ...
 
 
@@ -86,7 +90,7 @@ class _Unit:
         stands: whether the unit is still valid after its writer is lost, since the refused unit is a later
             one.
         stored: whether the unit is durable.
-        error: why the unit will never be stored; None while it may be.
+        error: why the unit will never be stored; None otherwise.
     """
 
     writes: tuple[Write, ...]
@@ -171,13 +175,13 @@ class CommitQueue:
         self.add([*([Consume(tuple(seqs))] if seqs else []), *data])
 
     def before_writing(self, look: Callable[[], object]) -> None:
-        """Call `look` once, shortly before the next commit, which comes soon. It may add a unit."""
+        """Call `look` once, shortly before the next commit, which comes soon. `look` may add a unit."""
         self._looks[look] = None
         if not self._has_some:
             self._stir()
 
     def look_no_more(self, look: Callable[[], object]) -> None:
-        """Drop a function given to `before_writing`: it would add nothing."""
+        """Drop a function given to `before_writing`, which would add nothing."""
         self._looks.pop(look, None)
 
     def when_written(self, tell: Callable[[], None]) -> None:
@@ -396,7 +400,7 @@ def _is_lost(unit: _Unit) -> bool:
 
 @final
 class Workload:
-    """Counts what is busy, and runs tasks beside the conversations.
+    """Counts busy conversations, and runs tasks beside them.
 
     Attributes:
         commits: the queue of writes.

@@ -1,8 +1,8 @@
 """Durable coroutines on Trio: their progress is a journal of records.
 
 This package depends on no chats, stores or platforms. A `Host` stores the records and delivers the events. A
-`Run` replays the author's code over the journal, and then runs it on. Read `records` first, then `core`,
-`machine` and `run`. `docs/engine.md` describes what is recorded and how replay works.
+`Run` replays the author's code over the journal, and then goes on with new events. Read `records` first, then
+`core`, `machine` and `run`. `docs/engine.md` describes what is recorded and how replay works.
 """
 
 from .core import LEFT as LEFT

@@ -2,7 +2,7 @@
 
 An operation's id is structural: it is made of its branch's path and the branch's own counter. The id doesn't
 depend on the order in which the scheduler runs the tasks, so the same code gets the same ids on replay. A run
-can end in several ways; some of them don't end its code.
+can end in several ways; not all of them are an end of its code.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ WORKS: Final = Where.WORKS
 
 
 class Signalled(Enum):
-    """What a resting operation may be given in place of an outcome."""
+    """Signals that a resting operation may be given in place of an outcome."""
 
     GO = "run the effect's body now"
     GONE = "the run dies: refuse"
@@ -242,13 +242,13 @@ class Operation:
         return (*self.branch.key, self.number)
 
     def __call__(self, raise_cancel: Callable[[], NoReturn]) -> Abort:
-        """Refuse Trio's cancellation of the sleep: the run delivers it later, in a turn of its own.
+        """Refuse Trio's cancellation of the sleep: the run delivers the cancellation in a turn of its own.
 
         The operation itself is the abort function of its sleep, so that a waiting run needs no further
         object.
         """
         run = self.run
-        if run is not None and not (run.dying or run.over):  # a dying run wakes it by itself
+        if run is not None and not (run.dying or run.over):  # a dying run wakes operations itself
             run.strike(self, raise_cancel)
         return Abort.FAILED
 
@@ -348,7 +348,8 @@ class Core:
         records: the turns of the journal. There are `many`, and the first `cursor` were given to the code.
             Empty once the run goes on beyond its journal.
         rows: effects that began before a crash, and have no outcome among the turns.
-        notes: what the journal's turns did beside their operations; emptied like `records`.
+        notes: the journal's records of reads, writes and notes, by turn and key; dropped together with
+            `records`.
         patches: the patches that changed code has asked for.
         seed: secret seed of the run's random numbers.
         time: time of the present turn, in wall milliseconds.
@@ -356,22 +357,22 @@ class Core:
             keys.
         jumped: milliseconds by which the clock had been set in all when the present turn began.
         unseen: the part of these milliseconds that the host has not seen.
-        task, root: task and scope of the main branch, `main`; no task before the run begins, and once it is
-            over.
+        task, root: task and scope of the main branch, `main`; no task before the run begins, and after its
+            end.
         by_task: the other running branches, by task.
         mailbox: the events that no record has taken, as row, stamp and value; the oldest first.
         stale: whether this is a revived run that has done nothing new yet.
         compares: whether the journal may be other code's, so that each record is compared with the operation
             that takes it.
         revived: when this incarnation began.
-        catching_up: whether the host still delivers what waited. Until that is done, later deadlines don't
-            count, and no effect begins.
-        dry: whether the run ends where its journal does, and changes nothing; `beyond` has the records that
-            it would have appended.
+        catching_up: whether the host is still delivering waiting events. Meanwhile, no effect begins, and
+            deadlines later than the newest delivered event don't count.
+        dry: whether the run ends where its journal does, and changes nothing; `beyond` has the records that a
+            live run would have appended.
         dying: whether every operation is refused from now on.
         over: whether the last record was taken.
-        interrupted: whether an interrupt has ended the run. `why` is its reason, and `mid` the turn that it
-            cut, if the journal names one.
+        interrupted: whether an interrupt has ended the run. `why` is the reason, and `mid` the turn that the
+            interrupt cut, if the journal names one.
         felt: whether some of the code has felt the interrupt.
         stuck: why the code can't go on over its journal; None if it can.
     """
@@ -489,7 +490,7 @@ class Core:
         raise NotImplementedError
 
     def forget(self, task: Task) -> None:
-        """Remove a task that has ended, though its coroutine may not have."""
+        """Remove the branch of a task that has ended; its coroutine may have been abandoned."""
         raise NotImplementedError
 
     # --- branches
@@ -534,7 +535,7 @@ class Core:
             self.time, self.jumped, _ = time
 
     def since(self) -> int:
-        """Return when the present turn began, by the clock as it is set now."""
+        """Return the start of the present turn, on the clock as it is set now."""
         return self.time + self.host.jumped() + self.unseen - self.jumped
 
     @property
@@ -547,7 +548,7 @@ class Core:
         return self.since() + math.ceil(seconds * 1000)
 
     def advance(self) -> int | list[int]:
-        """Return the time of a turn that begins now. It never goes back, unless the clock was set."""
+        """Return the time of a turn that begins now. The time never goes back, unless the clock was set."""
         now = self.host.now()
         if self.stale:
             # The journal may be long, and isn't needed any more.
@@ -560,7 +561,10 @@ class Core:
         return self.time
 
     def stands(self, operations: Sequence[Operation]) -> bool:
-        """Return whether a revived run rests where it did when its journal ended; if not, it gets stuck."""
+        """Return whether a revived run rests in the operations in which its journal ended.
+
+        If not, the run gets stuck.
+        """
         if (why := self.host.reached(operations)) is None:
             self.compares = self.compares and self.dry
             return True
@@ -569,16 +573,18 @@ class Core:
         return False
 
     def get_stuck(self, id: Id, what: str, task: Task | None = None) -> None:
-        """Stop the run as stuck, before the code does anything that its journal doesn't have."""
+        """Stop the run as stuck, before the code does anything that isn't in the journal."""
         if self.stuck is None and not self.dying:
             self.stuck = NondeterminismError(str(id), what)
             self.host.stuck(self.stuck, task)
         self.evict()
 
     def parts(self, record: Record, op: Operation) -> bool:
-        """Compare a record of other code with the operation that takes it. If they differ, get stuck.
+        """Compare a record of other code with the operation that takes the record.
 
-        Returns: whether they differ.
+        If the two differ, the run gets stuck.
+
+        Returns: whether the two differ.
         """
         why = self.host.parting(record, op) if self.compares else None
         if why is not None:
@@ -620,10 +626,10 @@ class Core:
     # --- operations
 
     def outcome_of(self, value: object) -> tuple[str, Node]:
-        """Return the tag and node to record for a value; if it can't be recorded, those of the error."""
+        """Return the tag and node that record a value, or the error raised by the attempt to record it."""
         try:
             return DONE, self.codec.node_of(value)
-        except BaseException as error:  # its class may be an author's
+        except BaseException as error:  # the value's class may be the author's
             return FAILED, self.codec.node_of_error(contained(error))
 
     async def perform(self, op: Operation, work: Work) -> Performed:
@@ -688,7 +694,7 @@ class Core:
         return given
 
     async def come(self, op: Operation, given: Any, raises: Raises = ()) -> Any:
-        """Return or raise what an operation was given."""
+        """Return or raise the outcome that an operation was given."""
         if type(given) is list:
             record: Record = given  # pyright: ignore[reportUnknownVariableType]
             value = record[5]
@@ -699,14 +705,14 @@ class Core:
             self.felt = self.felt or self.interrupted
             assert op.felt is not None
             if op.felt is unfelt:
-                await checkpoint_if_cancelled()  # it was cancelled before it slept
+                await checkpoint_if_cancelled()  # cancelled before it slept
             op.felt()
         if isinstance(given, BaseException):
             raise given
         return await refuse(self)
 
     async def _read(self, record: Record, raises: Raises) -> Any:
-        """Return or raise what a record says. If this program can't read the record, the run gets stuck."""
+        """Return or raise a record's outcome. If this program can't read the record, the run gets stuck."""
         try:
             if record[0] != FAILED:
                 return self.codec.value_of(record[5])
@@ -717,14 +723,14 @@ class Core:
         raise error
 
     def wake(self, op: Operation, given: Any) -> None:
-        """Give something to an operation, and wake its task."""
+        """Give an operation an outcome or a signal, and wake its task."""
         op.given = given
         if op.asleep:
             op.asleep = False
             reschedule(op.task)
 
     def leave(self, task: Task) -> bool:
-        """Count a refusal, and return whether the task has had so many that it is abandoned."""
+        """Count a refusal of a task. Return whether the task has had enough of them to be abandoned."""
         if self._refusals is None:
             self._refusals = {}
         count = self._refusals[task] = self._refusals.get(task, 0) + 1
@@ -749,7 +755,7 @@ class Part:
 
     @property
     def numbered(self) -> int:
-        """Number of operations in the block; known once it is left."""
+        """Number of operations in the block; known once the block is left."""
         return self._count
 
     def __enter__(self) -> None:
@@ -778,7 +784,8 @@ def throw(error: BaseException) -> NoReturn:
 async def refuse(run: Core) -> NoReturn:
     """Raise a cancellation that only the root scope catches, and that leaves no trace in the journal.
 
-    It is a real one, taken out of a scope that is made for it, so it passes the author's shields.
+    The error is a real `trio.Cancelled`, taken out of a scope made for this purpose, so the author's shields
+    don't stop it.
     """
     task = current_task()
     enough = run.leave(task)
@@ -803,7 +810,8 @@ async def refuse(run: Core) -> NoReturn:
 async def _abandon(run: Core, task: Task) -> None:
     """End the task without its coroutine, which would catch every way to end it."""
     if task.child_nurseries:
-        # Trio can't detach a coroutine with an open nursery. It sleeps for ever, and takes no processor time.
+        # Trio can't detach a coroutine with an open nursery. Its task sleeps for ever, which takes no
+        # processor time.
         await wait_task_rescheduled(lambda _: Abort.FAILED)
         return
     # Nor may the coroutine be garbage-collected: it would catch the GeneratorExit, too.

@@ -1,6 +1,6 @@
 """The host: a run's access to its journal, the clock and shared data.
 
-In a bot, the host writes to the store; in a test, it can be a list.
+In a bot, the host writes to the store; in a test, a list is enough.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .records import ABSENT, Absent, Id, Node, Record
 class Host:
     """The surroundings of one run. Subclasses must define `now`, `append` and `commit`.
 
-    The engine asks only for an order of durability. No record is durable before those appended earlier. A
-    record is durable together with the rows that it takes and the write that goes with it.
+    The engine asks only for an order of durability. No record is durable before the records appended earlier.
+    A record is durable together with the rows that it takes and the write that goes with it.
 
     An event and its consequences can become durable at once. `Run.deliver` appends before it returns, so a
     host can put the event's row and the appended records into one transaction. If the transaction fails, the
@@ -27,10 +27,11 @@ class Host:
 
     Attributes:
         here: returns the site of the operation that the current task begins: a number for the chain of calls
-            that led there. Its arguments are the site where the task was started, the number of innermost
-            frames that are not the author's, and the coroutine at which the chain ends. If None, records have
-            no sites.
-        compares: whether a revived run compares each record with the operation that takes it; see `parting`.
+            that led there. The arguments are the site where the task was started, the number of innermost
+            frames that are not the author's, and the coroutine at which the chain ends. If `here` is None,
+            records have no sites.
+        compares: whether a revived run compares each record with the operation that takes the record; see
+            `parting`.
         look: for a dry run: called before each turn of the journal, and at the journal's end. At these times
             all branches rest, and the current task is about to sleep in its operation.
     """
@@ -43,8 +44,8 @@ class Host:
     def now(self) -> int:
         """Return the time in wall milliseconds.
 
-        It should be steady while the process lives. If the clock is set all the same, `jumped` must include
-        that from then on. Call `Run.shift` then, and `Run.tick` after it.
+        The time should be steady while the process lives. If the clock is set all the same, `jumped` must
+        include the change from then on. Call `Run.shift` at that time, and then `Run.tick`.
         """
         raise NotImplementedError
 
@@ -60,22 +61,22 @@ class Host:
     def commit(self) -> Awaitable[None]:
         """Wait until everything appended, and every event delivered, is durable.
 
-        An error that this raises evicts the run.
+        If `commit` raises an error, the run is evicted.
         """
         raise NotImplementedError
 
     def rests(self, wake: int | None) -> None:
         """Handle that the run waits: call `Run.tick` at `wake`, unless `rests` is called again before.
 
-        An effect may be under way; see `Run.quiescent`. While there is one, `rests` isn't called again with
-        the same `wake`. Don't call methods of the run from here.
+        An effect may be under way; see `Run.quiescent`. While an effect is under way, `rests` isn't called
+        again with the same `wake`. Don't call methods of the run from here.
         """
 
     def concluded(self, error: BaseException | None) -> None:
         """Handle the end of the run's code, in the last turn, before the end is recorded.
 
         Args:
-            error: what the code raised; None if it returned.
+            error: the error that the code raised; None if the code returned.
         """
 
     def read(self, key: str) -> Node | Absent:
@@ -90,16 +91,16 @@ class Host:
         return 0
 
     def repeated(self, id: Id, kind: str) -> None:
-        """Handle that an effect begins which may have happened before: a crash lost its outcome."""
+        """Handle the start of an effect that may have happened before: a crash lost the outcome."""
 
     def parting(self, record: Record, op: Any) -> str | None:
         """Return how a record differs from the `Operation` that takes it now; None if the two fit."""
         return None
 
     def reached(self, operations: Sequence[Any]) -> str | None:
-        """Return how the operations differ from those in which the run rested when its journal ended.
+        """Return how the open operations differ from those at the journal's end; None if they fit.
 
-        None if they fit. Called once, at the journal's end. Operations that have no sites must get them here.
+        Called once, when the journal is exhausted. Operations without sites must get their sites here.
         """
         return None
 
@@ -111,7 +112,7 @@ class Host:
         """
 
     def swallowed(self, id: Id) -> None:
-        """Handle that code which catches every cancellation was abandoned at this operation.
+        """Handle code that catches every cancellation: it was abandoned at operation `id`.
 
-        If it was the main branch, `Run.run` doesn't return: the task that called it has ended.
+        If this was the main branch's code, `Run.run` doesn't return: the task that called it has ended.
         """

@@ -1,7 +1,7 @@
 """The machine: it decides which branch has the turn, and what comes next.
 
-Most runs have one branch and no block. Nothing is stored for further branches and blocks until there are
-some, and their code is skipped because the lists are empty.
+Most runs have one branch and no block. Nothing is stored for more branches and blocks until there are some;
+until then, the loops over them find empty lists.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ _Candidate: TypeAlias = "tuple[int, int, Operation | Scope | None, object, int |
 class Machine(Core):
     """Decides which branch has the turn and, if several could go on, what comes next.
 
-    `pump` is called whenever something might go on. While no task has the turn, it does one thing after the
-    other, in this order of preference. First comes internal work of the run, which is never recorded
-    (children, cancellations). Then comes the journal's next record. Last comes the first thing that happens
-    now, which is recorded as it is taken. This last step decides every race.
+    `pump` is called whenever something might go on. While no branch has the turn, `pump` takes one step after
+    another. Internal work of the run (children, cancellations) comes first, and is never recorded. The
+    journal's records come next. After the journal, `pump` takes the first thing that happens now, and records
+    it. Every race is decided there.
 
     Attributes:
         holder: the branch that has the turn.
@@ -140,10 +140,7 @@ class Machine(Core):
     def operation(
         self, kind: str, nature: Nature, print: str = "", again: bool = False, beneath: int = 0
     ) -> Operation:
-        """Return the current branch's next operation.
-
-        If it is `held_up`, call `look_around` before `rest`.
-        """
+        """Return the current branch's next operation. A `held_up` one needs `look_around` before `rest`."""
         branch = self.current()
         branch.count = number = branch.count + 1
         held_up = not number % BREATH or self.dying or self.interrupted or len(branch.around) > 1
@@ -233,7 +230,7 @@ class Machine(Core):
         return True
 
     def finish(self, op: Operation, outcome: Performed) -> None:
-        """Handle an effect's end. The turn of its outcome comes later."""
+        """Handle an effect's end; the outcome gets its turn later."""
         tag, node, value = outcome
         if tag == CUT:
             op.felt, node = partial(throw, node), None
@@ -251,11 +248,10 @@ class Machine(Core):
     # --- turns
 
     def pump(self, to_rest: Operation | None = None) -> None:
-        """Do what comes next, until a branch has the turn or nothing is left to do.
+        """Take one step after another, until a branch has the turn or nothing is left to do.
 
         Args:
-            to_rest: the current task's operation, which is about to sleep. It need not sleep if it is given
-                something now.
+            to_rest: the current task's operation, which is about to sleep, unless it is given something now.
         """
         if self._pumping or self.task is None:
             return
@@ -300,7 +296,7 @@ class Machine(Core):
         self._hold(op.branch, op.id)
 
     def _apply(self, record: Record) -> None:
-        """Do what a record says, in the same way live and on replay."""
+        """Carry out a record, in the same way live and on replay."""
         tag, about = record[0], record[2]
         self.went(record[1])
         if tag in OUTCOMES:
@@ -341,7 +337,7 @@ class Machine(Core):
             self._give(op, FELT if record[0] == CUT else record)
 
     def _take_next(self) -> bool:
-        """Take the first of what happens now. Return False if nothing happens.
+        """Take the first thing that can happen now. Return False if there is none.
 
         The smallest stamp is first. The stamp is the time when an event was accepted, when a deadline or a
         sleep was due, or when a result came.
@@ -385,7 +381,7 @@ class Machine(Core):
         return False
 
     def _take(self, candidate: _Candidate) -> None:
-        """Record what comes next, and do it."""
+        """Record a candidate, and carry it out."""
         _, _, what, taken, row = candidate
         given: object = None
         if what is None:
@@ -561,7 +557,7 @@ class Machine(Core):
             self.cut(self.root)
 
     def cut(self, scope: trio.CancelScope | None) -> None:
-        """Cancel a scope. The operations under it feel that one by one, in the order of their ids."""
+        """Cancel a scope. The operations under it are cancelled one by one, in the order of their ids."""
         if scope is None or scope.cancel_called:
             return
         outer, self._struck = self._struck, []
@@ -820,7 +816,10 @@ class Nursery:
         return self
 
     def start_soon(self, fn: Callable[..., Awaitable[object]], *args: Any) -> None:
-        """Start ``fn(*args)`` as a child, after this turn. Its error cancels its siblings and the block."""
+        """Start ``fn(*args)`` as a child, after this turn.
+
+        An error of the child cancels its siblings and the block.
+        """
         self._run.current()
         self._count += 1
         path = f"{self._id}/{self._count}."

@@ -192,10 +192,11 @@ def time_of(record: Record) -> int:
 
 
 def times_of(records: Sequence[Record]) -> list[int]:
-    """Return three numbers for a journal's last turn.
+    """Return the time of a journal's last turn, and by how much the clock had been set.
 
-    They are its time, the milliseconds by which the clock had been set in all, and how many of these no host
-    saw.
+    Returns:
+        The time in wall milliseconds, the milliseconds by which the clock had been set in all, and how many
+        of these milliseconds no host saw.
     """
     turns: list[int | list[int]] = [
         record[1] for record in records if record[0] in TURNS or record[0] == START
@@ -289,10 +290,10 @@ class Codec:
         raise NotImplementedError
 
     def is_frozen(self, value: object) -> bool:
-        """Return whether a value can't be told from the one that `load` makes from its node.
+        """Return whether a value and the one that `load` makes from its node are interchangeable.
 
-        Then live code gets the value itself; otherwise it gets a decoded one, as on replay. False is always
-        right.
+        If they are, live code gets the value itself; if not, the decoded one, as on replay. False is always
+        safe.
         """
         return False
 

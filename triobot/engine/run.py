@@ -4,8 +4,8 @@ A *turn* begins when an operation is given its outcome, and lasts until that bra
 operation. There is at most one turn at a time, live as well as on replay. Each begins with a record
 (`records`) or with internal work of the run.
 
-`machine` decides which branch has the turn, and what comes next. This module has what the code may do in its
-turn.
+`machine` decides which branch has the turn, and what comes next. This module has the operations that the code
+may use in its turn.
 
 An operation is *armed* only when the journal is exhausted: then a wait takes events, an effect's body runs,
 and a sleep ends by the clock. So an operation with a recorded outcome is never performed again, and a
@@ -130,10 +130,9 @@ class Snapshot:
 class Run(Machine):
     """One incarnation of a durable coroutine.
 
-    The run's owner passes on what happens, by `deliver`, `tick` and `interrupt`; for all else, the run calls
-    its `Host`. The code gets the run as its first argument, and uses its operations. `run` is shielded from
-    the task that awaits it, as a cancellation from there would look like a foreign one. To stop a run,
-    `evict` it.
+    The owner of a run calls `deliver`, `tick` and `interrupt`; for all else, the run calls its `Host`. The
+    code gets the run as its first argument, and uses the run's operations. `run` is shielded from the task
+    that awaits it, as a cancellation from there would look like a foreign one. To stop a run, `evict` it.
 
     Args:
         records: the journal so far; for a new run only the start (`begun`).
@@ -142,7 +141,7 @@ class Run(Machine):
 
     Attributes:
         fn, args: function name and arguments, from the start.
-        view: what the turn `view_turn` has read and written.
+        view: values that the turn `view_turn` has read and written.
     """
 
     __slots__ = ("_unpatched", "args", "fn", "view", "view_turn")
@@ -181,8 +180,8 @@ class Run(Machine):
         """Run as `run` does, in a scope that exists already.
 
         Args:
-            scope: the innermost scope around the current task. It is shielded while the run lasts. At the
-                run's end, the scope may have been cancelled, and the caller must leave it.
+            scope: the innermost scope around the current task. The scope is shielded while the run lasts. At
+                the run's end, the scope may have been cancelled, and the caller must leave it.
         """
         if self.dying:
             return Evicted()
@@ -228,7 +227,7 @@ class Run(Machine):
     # --- what happens to the run
 
     def deliver(self, row: int, stamp: int, value: object) -> bool:
-        """Deliver an event. What it leads to is appended before this returns; see `Host`.
+        """Deliver an event. All records that result are appended before this returns; see `Host`.
 
         Returns:
             False if the run is over or dying: then the event is not in the mailbox.
@@ -253,8 +252,8 @@ class Run(Machine):
     def interrupt(self, stamp: int, row: int | None = None, why: str = "interrupted") -> None:
         """End the run; under a shield, its code may still send a last message.
 
-        If the branch with the turn awaits something foreign, the interrupt cuts that at once. Otherwise it
-        gets a turn of its own. If the code has not begun, it runs to its first rest before.
+        If the branch with the turn awaits something foreign, the interrupt cuts that at once. Otherwise the
+        interrupt gets a turn of its own. Code that has not begun yet first runs until it rests.
 
         Args:
             row: the event that causes the interrupt; the record takes it.
@@ -283,8 +282,8 @@ class Run(Machine):
     ) -> Any:
         """Run ``body(*args)`` at least once, and never again once its outcome is recorded.
 
-        It begins once everything before it is durable: nothing visible outside may come from what a crash
-        takes back.
+        The body begins once all earlier records are durable: nothing visible outside may come from records
+        that a crash loses.
 
         Args:
             print: a fingerprint that tells the effect from the same effect with other arguments.
@@ -293,7 +292,8 @@ class Run(Machine):
             raises: the author's own error classes that come back as themselves.
             in_doubt: raised in place of a repetition, if the effect may have happened before a crash.
             holds: milliseconds that deadlines around the effect wait for it.
-            inside: whether only the store sees the effect, so that it need not wait for what is before it.
+            inside: whether only the store sees the effect, so that the body need not wait for earlier
+                records.
             beneath: number of the host's frames that await this call.
 
         Cancellation: *ambiguous*: the body may have done its work.
@@ -401,9 +401,9 @@ class Run(Machine):
     def part(self, name: str) -> Part:
         """Return a block in which the main branch numbers its operations under a name of its own, from 1.
 
-        So code that wraps other code, such as a hook, has ids that depend only on itself. If it has no
-        operations, it can be added, removed or moved while runs wait. Use each name once in a run, without a
-        slash, and an empty name for the code within.
+        So code that wraps other code, such as a hook, has ids that depend only on itself. While such code has
+        no operations, it can be added, removed or moved under runs that wait. Use each name once in a run,
+        without a slash, and an empty name for the code within.
         """
         return Part(self, name)
 
@@ -422,8 +422,8 @@ class Run(Machine):
     def note(self, key: str, ask: Callable[[], object]) -> Any:
         """Return the result of `ask()`, recorded once for each turn and key; the same on replay.
 
-        If new code calls this in an old part of the journal, `ask()` is called now, and recorded for good.
-        That shifts no other operation.
+        If new code calls `note` in an old part of the journal, `ask()` is called now, and its result is
+        recorded for good. No other operation is shifted.
         """
         turn, view = self._noting()
         seen = f":{key}"
@@ -480,7 +480,7 @@ class Run(Machine):
         """Take all events in the mailbox, or those that `takes` takes.
 
         Args:
-            first: fills the mailbox; called only if nothing is recorded of this drain.
+            first: fills the mailbox; called only if the journal has no record of this drain.
         """
         turn, view = self._noting()
         n = view["##"] = view.get("##", 0) + 1
@@ -545,7 +545,7 @@ class Run(Machine):
         return self.next_id(self.current())
 
     def _noting(self) -> tuple[Id, dict[str, Any]]:
-        """Return the present turn, and what it has read and written so far."""
+        """Return the present turn's id, and the values that the turn has read and written so far."""
         turn = self.current().turn
         if self.view_turn != turn:
             self.view, self.view_turn = {}, turn

@@ -1,7 +1,7 @@
-"""An event and a channel for the branches of one run; they need no record.
+"""An event and a channel for the branches of one run; neither needs a record.
 
-Trio's own would wake a branch in the middle of another branch's turn, in an order that no journal has. These
-go through the machine, in an order that replay repeats.
+Trio's own would wake a branch in the middle of another branch's turn, in an order that no journal has. The
+classes here go through the machine, in an order that replay repeats.
 """
 
 from __future__ import annotations
