@@ -158,7 +158,7 @@ class FailScope:
     def __enter__(self) -> Scope[None]:
         return self._scope.__enter__()
 
-    # Typed None: so type checkers know that names bound in the block are bound after it.
+    # With the return type None, type checkers know that names bound in the block are bound after it.
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:

@@ -753,7 +753,7 @@ class Chat(Room[E_co]):
             fn: a function that a decorator of the bot has declared, often the present one.
             args: arguments of `fn` besides the chat; each must be recordable, and arrives as a copy.
 
-        Raises: as there, also for arguments that `fn` doesn't take or that can't be recorded.
+        Raises: as `Room.continue_as`; also if `fn` doesn't take the arguments, or they can't be recorded.
 
         Examples:
             >>> @bot.aside

@@ -29,7 +29,7 @@ class ChatCodec(Codec):
         return node_of_value(value)
 
     def load(self, node: Node) -> object:
-        """Return a fresh value of what `dump` made; see `Codec.load`."""
+        """Return a fresh value from a node that `dump` made; see `Codec.load`."""
         return value_of_node(node)
 
     def node_of(self, value: object) -> Node:

@@ -121,8 +121,8 @@ class Key(Generic[T]):
         type: the values' class, or a type such as ``list[int]`` or ``int | None``. Immutable values, such as
             frozen attrs classes and tuples, fit best. Values are checked against the type, with their
             elements, but without the fields of attrs classes.
-        default: what an empty slot reads as; without a default, reading an empty slot raises KeyError.
-        upgrade: makes a `T` of a stored value of another type, after the bot has changed.
+        default: the value of an empty slot; without a default, reading an empty slot raises KeyError.
+        upgrade: converts a stored value of another type to `T`, after the bot has changed.
 
     Raises:
         ConfigError: the name can't be stored, or `type` is no class or type.

@@ -127,7 +127,10 @@ class Coming:
         return False
 
     def over(self, *, known: bool) -> None:
-        """End the storing of the event. If not `known`, the store may still store the event later."""
+        """Finish the event, which was stored or refused.
+
+        If not `known`, the store may still store it later.
+        """
         if known:
             self._come()
         elif not self._came:
@@ -306,7 +309,7 @@ class EarlyDoor:
         return row.begun is not None and row.seq > from_before and row.seq not in self._declined
 
     def _changes(self, chat_id: ChatId) -> None:
-        """Make a conversation that begins in the chat read the data again, as a value is about to change."""
+        """Handle a coming change of a chat's data: a conversation that begins there reads the data again."""
         if (begins := self.beginnings.get(chat_id)) is not None:
             begins.reads, begins.values = False, None
 

@@ -266,7 +266,7 @@ async def run_later(store: Store, now: int, name: str) -> None:
 
 
 async def forget_stored(store: Store, name: str) -> None:
-    """Delete a job's state from a store. If the bot still declares the job, its next start treats it as new.
+    """Delete a job's state from a store. If the bot still declares the job, the next start sees a new job.
 
     Raises:
         NotFoundError: there is no such job.

@@ -1,8 +1,8 @@
 """The work of a running bot: how many conversations are busy, the queue of their writes, and their tasks.
 
-Conversations don't wait until their writes are stored. A crash before that makes the next process handle the
-events again; no event is lost. What a conversation writes into its chat's data while it handles an event is
-stored in the same commit as that event's consumption. A consumption without other writes is only noted at
+Conversations don't wait until their writes are stored. If the process crashes first, the next process handles
+the events again; no event is lost. What a conversation writes into its chat's data while it handles an event
+is stored in the same commit as that event's consumption. A consumption without other writes is only noted at
 first, if the store can do that, and stored with the next writes.
 """
 
@@ -61,7 +61,7 @@ class UnitWriter(Protocol):
     ahead: EarlyEvent | None
 
     def flush(self) -> int:
-        """Add the writes that are to be one unit to the queue. Return the unit's number."""
+        """Add the pending writes to the queue as one unit. Return the unit's number."""
         ...
 
     def refused(self, error: Refusal) -> None:

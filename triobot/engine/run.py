@@ -63,10 +63,10 @@ _LEFT_OPEN: Final = "the code entered a cancel scope and has not left it: use `w
 @final
 @guarded
 class OpenOperation:
-    """An operation in which a branch is.
+    """An operation that a branch is in.
 
     Attributes:
-        due: when the operation ends by itself, in wall milliseconds; None if it doesn't.
+        due: when the operation ends by itself, in wall milliseconds; None if no time ends it.
     """
 
     id: Id
@@ -286,7 +286,7 @@ class Run(Machine):
         that a crash loses.
 
         Args:
-            print: a fingerprint that tells the effect from the same effect with other arguments.
+            print: a fingerprint that distinguishes the effect from the same effect with other arguments.
             lane: name of a queue: effects of one lane begin one after the other, in the order of their
                 operations.
             raises: the author's own error classes that come back as themselves.
@@ -465,7 +465,7 @@ class Run(Machine):
         """Have the host store a write with a record, once. Return False if a replayed turn has done so.
 
         Args:
-            key: tells the write from other writes of the turn.
+            key: distinguishes the write from the turn's other writes.
         """
         turn, view = self._noting()
         counted = f"#{key}"
