@@ -185,7 +185,7 @@ class CommitQueue:
         self._looks.pop(look, None)
 
     def when_written(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when all that is added in the present step is durable, or when the bot stops."""
+        """Call `tell` when everything added in the present step is durable, or when the bot stops."""
         self._told.append(tell)
         if not self._has_some:
             self._stir()

@@ -182,7 +182,7 @@ class Branch:
     drawn: Sequence[int] = ()
 
     def leave(self, scope: trio.CancelScope) -> None:
-        """Remove a scope that is left from `around`."""
+        """Remove a scope from `around`, as the branch leaves it."""
         self.around = tuple([one for one in self.around if one is not scope])
 
 
@@ -748,8 +748,8 @@ class Part:
     def __init__(self, run: Core, name: str) -> None:
         self._run = run
         self._prefix = f"{name}." if name else ""
-        # Operations of an inner part are ordered before those of an outer part, and both before those of the
-        # code within, however many parts there are.
+        # An inner part's operations are ordered before the outer part's, and both before those of the code
+        # within. The number of parts doesn't matter.
         self._rank = (*run.rank, -1) if name else ()
         self._count = 0
 
