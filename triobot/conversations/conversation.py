@@ -317,7 +317,8 @@ class Conversation:
     def park(self, because: str) -> None:
         """Park the conversation: it stays in its chat, without a task.
 
-        If it was being ended already, it ends now instead: an interrupt doesn't wait for other code.
+        A conversation that was being ended already ends now instead: an interrupt doesn't wait for other
+        code.
         """
         self.stuck = True
         if (ending := self.ending) is None:
@@ -370,7 +371,7 @@ class Conversation:
     def end(self, ending: Ending, at: int | None = None, by: int | None = None) -> None:
         """Cancel the coroutine, for example for an interrupt; a parked conversation ends at once.
 
-        A second call changes nothing, but that `Ending.LEFT` replaces another ending.
+        Of several calls, only the first counts, except that `Ending.LEFT` replaces another ending.
 
         Args:
             at: time of the cause in wall milliseconds; by default now.
@@ -547,7 +548,7 @@ class Conversation:
 
     @property
     def replaying(self) -> bool:
-        """Whether the code that runs now is replayed: its side effects beside operations are done already."""
+        """Whether the code that runs now ran before: effects beside its operations must not be repeated."""
         run = self._run
         return run is not None and (run.dry or run.cursor < run.many)
 
@@ -738,7 +739,7 @@ class Conversation:
         own = self.enter(OperationKind.ANSWER)
         press, self._press = self._press, None
         if self.dry is not None and press is not None:
-            with suppress(LocalProtocolError):  # recording the answer raises it, too
+            with suppress(LocalProtocolError):  # recording the answer raises, too
                 self.dry.look.sends(own, AnswerCallback(press.chat_id, press.callback_id, text, alert))
 
         async def body() -> bool:
@@ -757,8 +758,7 @@ class Conversation:
         Args:
             body: gets the operation's id.
             holds: make deadlines around the effect wait for it, up to `HELD` milliseconds.
-            inside: `body` changes nothing but the store, so it need not wait until earlier records are
-                durable.
+            inside: `body` changes only the store, so that it need not wait for earlier records to be durable.
         """
         own = self.enter(kind)
         # An event taken before it was stored may be taken back. Then `body`'s writes must not survive, so

@@ -137,11 +137,11 @@ class Dispatcher:
         self._news += 1
         if not self._behind:
             self._behind = True
-            with suppress(trio.WouldBlock):  # the receiver isn't asleep then
+            with suppress(trio.WouldBlock):  # if full, the receiver is awake
                 self._sender.send_nowait(None)
 
     def hurry(self, row: InboxRow) -> None:
-        """Route a call of a chat's own code at once, if it ends what runs there, perhaps the caller.
+        """Route a call of a chat's own code at once if the call ends what runs there, perhaps the caller.
 
         Without this, the caller's code would run on after its own end, until the row is routed. If the
         program stops first, the row isn't routed at all, and the code would run on to its next wait.
@@ -249,7 +249,7 @@ class Dispatcher:
                 continue
             row, event = received
             await self.until_not_too_busy()
-            # The row may have been read from the inbox already: it is routed once.
+            # The row may have been read from the inbox already, and must be routed only once.
             if row.seq > self._cursor:
                 self._cursor = row.seq
                 self._route(row, event)
@@ -270,13 +270,16 @@ class Dispatcher:
                 event = stored_event(row)
                 self._route(row, event)
             if not rows and (self._newest, self._news) == (newest, news):
-                # Rows up to `newest` were durable before the read. Those that the read didn't return have
-                # been consumed.
+                # Rows up to `newest` were durable before the read. Rows that the read didn't return have been
+                # consumed.
                 self._cursor, self._behind = max(self._cursor, newest), False
                 return
 
     def was_read(self, seq: int) -> None:
-        """Record that rows up to `seq` were read. They are outdated while an eviction isn't fully written."""
+        """Record that rows up to `seq` were read.
+
+        The rows are outdated while an eviction is being written.
+        """
         if seq > self._read:
             self._read = seq
         if not self.commits.is_written(self._evicted_at):
@@ -431,8 +434,8 @@ class Dispatcher:
         """Run a conversation's coroutine to its end; an author's error is never raised.
 
         Args:
-            scope: the task's own scope, which is cancelled with the conversation. It is shielded except where
-                the task waits for something else than the coroutine.
+            scope: the task's own scope, which is cancelled with the conversation. The scope is shielded,
+                except while the task waits for something other than the coroutine.
         """
         care, life, words = self.care, conversation.life, ""
         failure: Exception | None = None
@@ -470,8 +473,7 @@ class Dispatcher:
                 if conversation.settled is not None:
                     conversation.settled.set()
                 conversation.stirred(busy=False)
-                # The author's failure handler, and filters, run in here: they count as this conversation's
-                # code.
+                # The author's failure handler and filters run here, and count as this conversation's code.
                 care.at_work[RUNS] = conversation.seq
                 words = "" if failure is None else _report(conversation, failure)
                 # Before the apology is sent: the chat must not wait for that.
@@ -569,9 +571,10 @@ class Dispatcher:
         return all(conversation.waits_for_platform for conversation in self._running)
 
     async def oldest(self) -> int | None:
-        """Return since when the oldest event has waited to be routed or for its chat, in wall milliseconds.
+        """Return since when the oldest waiting event waits, in wall milliseconds; None if no event waits.
 
-        Events that were routed, and wait for the code of their conversation, don't count.
+        An event waits until it is routed, or until its chat is loaded. Events that were routed, and wait for
+        the code of their conversation, don't count.
         """
         rows = await self.services.store.backlog(after=self._cursor, limit=1) if self._behind else ()
         since = [row.at for row in rows] + [life.loads_at for life in self.lives.values() if life.loading]

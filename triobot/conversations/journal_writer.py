@@ -66,7 +66,7 @@ T = TypeVar("T")
 log: Final = logging.getLogger("triobot.conversations")
 
 LONG: Final = 10_000
-"""Number of records from which on a journal is reported as long, once, in the log."""
+"""Number of records above which the log reports a journal as long, once."""
 
 
 @final
@@ -303,7 +303,7 @@ class JournalWriter(Host):
 
     @property
     def may_take(self) -> bool:
-        """Whether an event can be stored in one transaction with what it leads to."""
+        """Whether an event can be stored in one transaction with its consequences."""
         # A deadline that has passed goes first: it may end the wait that would take the event.
         due = self._wake is not None and self._wake <= self.now()
         return self.durable and self._begun and not (self.over or self.lost or self.ahead or due)
@@ -377,8 +377,8 @@ class JournalWriter(Host):
         writes, self._writes = self._writes or [], None
         beside, self._beside = self._beside or (), None
         if self._owes:
-            # The list is read as late as possible: some of it may be done by now, and other writers store it,
-            # too.
+            # The list of pending cleanup is read as late as possible: it may be shorter by now, and other
+            # writers store the list, too.
             self._owes, writes = False, list(self._conversation.shared.tidying.going(writes))
         if not self.durable:
             return writes
@@ -526,7 +526,7 @@ class JournalWriter(Host):
         return self._written
 
     def end_with(self) -> Sequence[Write]:
-        """Return the writes that end the conversation, for another transaction; stop writing otherwise."""
+        """Return the writes that end the conversation, for another transaction; then write nothing more."""
         if self.over:
             return []
         if self.ahead is not None:
@@ -550,7 +550,7 @@ class JournalWriter(Host):
         """Write that the conversation is parked, and if necessary that it began.
 
         Returns:
-            False if the writer has stopped, or writes nothing that lasts.
+            False if the writer has stopped, or the conversation isn't durable.
         """
         if self.over or self.lost or not self.durable:
             return False

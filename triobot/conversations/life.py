@@ -1,9 +1,9 @@
 """A chat with something going on: `ChatLife` routes its events, and starts and ends its conversations.
 
 A chat in which nothing goes on has no `ChatLife`, and takes no memory. A chat's waiting events are in its
-`Mailbox`, its running conversations in its `Places`. `ChatLife` decides with these two, and acts. While the
-chat is behind, urgent events (ignored ones, leaves, interrupts, starts of asides, payments) are handled ahead
-of the others.
+`Mailbox`, its running conversations in its `Places`. `ChatLife` reads both to decide about an event, and
+carries the decision out. While the chat is behind, urgent events (ignored ones, leaves, interrupts, starts of
+asides, payments) are handled ahead of the others.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class ChatLife:
             return True
         if isinstance(delivery.event, Join):
             self.work.commits.consumed((), [joined(self.chat_id)])
-        jumped = self.mailbox.behind and not self.loading  # `jump` left it in its turn
+        jumped = self.mailbox.behind and not self.loading  # `jump` left the event in its turn
         if isinstance(delivery.event, Leave) and not (jumped and self.group) and self._left(delivery):
             return True
         decision = self.decide_on(delivery, jumped=jumped)
@@ -205,7 +205,7 @@ class ChatLife:
         return True
 
     def jump(self, delivery: Delivery) -> None:
-        """Handle an event ahead of its turn if it is urgent; for chats that are behind.
+        """Handle an event ahead of its turn if it is urgent; used while the chat is behind.
 
         An interrupt makes all earlier events useless, in the inbox as well as in the mailbox.
         """
@@ -261,7 +261,7 @@ class ChatLife:
         return jump(self._case(delivery, self.places.watches(delivery.event, delivery.at)))
 
     def _has_room(self) -> bool:
-        # While a task rests in a wait, the next event may be the awaited one, so none is held back. The
+        # While a task rests in a wait, the next event may be the awaited one, so no event is held back. The
         # inbox's quota for a chat then bounds the queue. Messages for a parked aside don't count: their user
         # may still start something else.
         return self.mailbox.has_room(self.places.is_typed_for_parked) or any(
@@ -310,7 +310,7 @@ class ChatLife:
             return
         owner = self.places.owner_for(start, delivery.event)
         if interrupts(start):
-            # An interrupt makes earlier events useless, and those that it overtook.
+            # An interrupt makes earlier events useless, even those that it has overtaken.
             self._drop_earlier(delivery, owner)
         live = self.places.live.get(owner)
         if live is None:
@@ -346,11 +346,10 @@ class ChatLife:
     # --- while a conversation is parked
 
     def _meets_parked(self, delivery: Delivery) -> bool:
-        """Handle a message for a parked live conversation. Return False if it is to be queued.
+        """Handle a message for a parked live conversation. Return False if the message must be queued.
 
-        The user is told that the conversation can't go on. If the message is a command that starts a
-        conversation, it is answered with an offer: the same command again ends the parked conversation, and
-        starts anew.
+        The user is told that the conversation can't go on. A command that starts a conversation is answered
+        with an offer instead: the same command again ends the parked conversation, and starts anew.
         """
         event = delivery.event
         conversation = self.places.live.get(self.places.owner_of(event))
@@ -383,9 +382,9 @@ class ChatLife:
     def heals(self, conversation: Conversation, waiting: Sequence[Delivery]) -> None:
         """Sort out the events that came while a conversation was parked, now that it goes on.
 
-        Each question that the user has seen gets the first event that answers it. Other messages can't be
-        answers, since their questions weren't asked yet: they are dropped. The last one is kept if none was
-        an answer, and the conversation is no aside.
+        Each question that the user has seen gets the first event that answers it. Other messages came before
+        their questions were asked, so they are dropped. If no event was an answer, the last message is kept,
+        unless the conversation is an aside.
 
         Args:
             waiting: the events, in order.
@@ -407,7 +406,7 @@ class ChatLife:
                 case Give(wait) | Break(wait) if wait in conversation.waits and wait not in taken:
                     taken.append(wait)
                 case _ if not isinstance(event, Message):
-                    pass  # refused when its turn comes
+                    pass  # such an event is refused in its turn
                 case Give(wait) | Break(wait) | Tell(wait) if wait in waits:
                     typed.append(delivery)
                 case Queue():
@@ -440,7 +439,7 @@ class ChatLife:
         """End what a leave ends. Return False if the event still has to be routed.
 
         In a group, a member's leave ends the member's own conversation and no other. In a private chat, a
-        leave ends every conversation, and after that it can only start routes.
+        leave ends every conversation; after that, the leave can only start a route.
         """
         if self.group:
             sender = delivery.event.sender
@@ -491,7 +490,7 @@ class ChatLife:
     # --- queued events for a conversation
 
     def offer_queued(self, conversation: Conversation, wait: Wait, *, resting: bool = False) -> None:
-        """Offer the queued events to a wait that has just opened. The first that it takes is its answer.
+        """Offer the queued events to a wait that has just opened. The first event that fits is the answer.
 
         Args:
             resting: the task rests in the wait, so that events that don't fit are dealt with by the wait's
@@ -549,10 +548,7 @@ class ChatLife:
             self._act(decision, delivery)
 
     def bring_queued(self, conversation: Conversation) -> set[int]:
-        """Deliver the queued events for a conversation to its run, which will drain them.
-
-        Return their rows.
-        """
+        """Deliver a conversation's queued events to its run, for a drain. Return the rows of these events."""
         if _cancelled():
             return set()
         self._show(conversation)
@@ -575,7 +571,7 @@ class ChatLife:
         if self.work.cut:
             return
         question = self.refusals.question_of(delivery.event)
-        # A board's question stays answered: it takes several taps.
+        # A board's question stays answered, since a board takes several taps.
         if question is not None and not question.startswith(BOARD):
             self.shared.answers.reopened(question)
         late = self.mailbox.overtaken(delivery, self.places.owner_of(delivery.event))
@@ -589,7 +585,7 @@ class ChatLife:
     # --- queued events of a revived conversation
 
     def _show(self, conversation: Conversation) -> None:
-        """Queue those shown events again that were queued when the repeated turn ran before the restart."""
+        """Queue the shown events that were queued before the restart, when the repeated turn first ran."""
         if conversation.replaying:
             return
         for delivery in self.mailbox.unseen(conversation, conversation.seq, conversation.run.now()):
@@ -619,9 +615,10 @@ class ChatLife:
     ) -> int:
         """Add the writes that end a conversation to the commit queue. Return the unit's number.
 
-        If an interrupt follows, it begins in the same unit: after a crash between two units, its record
-        couldn't name the conversation that it ended. If the conversation is the aside that delivers goods,
-        the charge that waits for it gets its result in the same unit, so that charge and ledger agree.
+        If an interrupt follows, its conversation begins in the same unit. Otherwise, after a crash between
+        two units, its record couldn't name the conversation that the interrupt ended. If the ended
+        conversation is the aside that delivers goods, the waiting charge gets the result in the same unit, so
+        that charge and ledger agree.
         """
         owner = conversation.owner
         giving = conversation.giving
@@ -648,8 +645,7 @@ class ChatLife:
         Queued events and starts are dropped, too, even if open payments keep the chat from being forgotten.
 
         Args:
-            before: rows before this one are too late; the later ones belong to what begins in the chat after
-                this.
+            before: events before this row are too late; later events belong to what begins after this call.
         """
         self.mailbox.left(before)
         for earlier in [*self.mailbox.take_out(), *self.places.clear()]:

@@ -103,7 +103,7 @@ class Mailbox:
         The events came before that turn, and aren't handled yet.
 
         Args:
-            whose: the conversation.
+            whose: the conversation that repeats its turn.
             since: row of the conversation's start. Older events wait for another conversation, except
                 signals.
             turn: time of the turn in wall milliseconds.

@@ -29,8 +29,8 @@ def _saw(taker: Wait | Watch, event: Event, at: int | None) -> bool:
     """Return whether a wait or block was open when the event came.
 
     A message was typed for the questions that were open at that time. A wait that opened later, in another
-    conversation, doesn't get it. The arrival time decides this after a restart, too, when all waiting events
-    are routed again. Other events than messages wait for any taker.
+    conversation, doesn't get the message. The arrival time decides this after a restart, too, when all
+    waiting events are routed again. Events that aren't messages may be taken by later waits.
     """
     return at is None or taker.since <= at or not isinstance(event, Message)
 
@@ -78,7 +78,7 @@ class Places:
             return self.all()
         own = [self.live[owner] for owner in (None, sender.id) if owner in self.live]
         if (token := token_of(event)) is not None:
-            # A member may press the button of another member's question: he is answered that it isn't for
+            # A member may press the button of another member's question, and is then told that it isn't for
             # him.
             own += [
                 one
@@ -182,8 +182,8 @@ class Places:
     def kept_for(self, delivery: Delivery) -> list[Conversation]:
         """Return the parked conversations that may be waiting for an event.
 
-        Any of them may wait for a press or a form, but only asides for a message, and only if the message has
-        no live conversation: that gets all messages that come while it runs.
+        A press or a form may be for any parked conversation. A message may be for a parked aside, but only if
+        the message has no live conversation: a live conversation gets all messages that come while it runs.
         """
         event = delivery.event
         if isinstance(event, Message):
@@ -238,7 +238,10 @@ class Places:
         )
 
     def halt(self, halt: Halt) -> Sequence[Delivery]:
-        """End the conversations that `halt` stops. Return the events of the queued starts that it removed."""
+        """End the conversations that `halt` stops.
+
+        Remove queued starts that it stops, and return their events.
+        """
         dropped = [delivery for _, delivery in self.asides_due if ends(halt, delivery)]
         kept = [due for due in self.asides_due if due[1] not in dropped]
         self.asides_due = kept
