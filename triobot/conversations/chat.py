@@ -280,7 +280,7 @@ class Room(Generic[E_co]):
     def now(self, tz: tzinfo = UTC) -> datetime:
         """Return the present turn's time, which is when the last operation ended.
 
-        This time stays the same until the next operation.
+        The time stays the same until the next operation.
         """
         self._conversation.check_task()
         return datetime.fromtimestamp(self._conversation.run.now() / 1000, tz)
@@ -377,7 +377,7 @@ class Room(Generic[E_co]):
         return open_nursery(self._conversation)
 
     def open_event(self) -> ChatEvent:
-        """Return an event that children can wait for. It works on replay, which Trio's own events don't."""
+        """Return an event that children can wait for; unlike Trio's own events, it works on replay."""
         self._conversation.check_task()
         return ChatEvent(self._conversation.run)
 

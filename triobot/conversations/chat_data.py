@@ -28,8 +28,8 @@ class ChatData:
     def __getitem__(self, key: ReadKey[T]) -> T:
         """Return a fresh copy of the value: changing the copy doesn't change the chat's data.
 
-        If the stored value can't be read or has another type, the conversation is parked here. Nothing of it
-        is lost, and other code can go on from here.
+        If the stored value can't be read or has another type, the conversation is parked here. Nothing of the
+        conversation is lost, and other code can go on from here.
 
         Raises:
             KeyError: no value is stored, and the key has no default.
@@ -45,7 +45,7 @@ class ChatData:
         return value
 
     def __setitem__(self, key: Key[T], value: T) -> None:
-        """Store a value. It becomes durable together with the consumption of the event that caused it.
+        """Store a value, durable together with the consumption of the event that caused it.
 
         If another writer changes the value during this turn, the other writer's value counts as newer, and
         stays.

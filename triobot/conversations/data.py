@@ -1,8 +1,8 @@
 """A chat's data, which outlives its conversations: typed values, kept in the store.
 
-A chat's values are read once, before its first conversation runs. They stay in memory, as text, while the
-chat is active, so that reading and writing don't wait. A conversation's writes are stored in the commit that
-consumes the events which it was handling: a crash keeps both or neither.
+A chat's values are read once, before its first conversation runs. The values stay in memory, as text, while
+the chat is active, so that reading and writing don't wait. A conversation's writes are stored in the commit
+that consumes the events which caused them: a crash keeps the writes and the consumption, or neither.
 
 Authors declare a `Key` for each value. `Kept` has the values of one chat in memory, and `Keeping` reads and
 writes those of all chats.

@@ -5,7 +5,7 @@ With one connection, an echo then takes twice as many instructions, and a turn o
 `triobot.runtime.work` knows whether there is an early door.
 
 An event that a waiting conversation takes is given to the conversation at once. The record that takes the
-event is stored in the same transaction as the event, together with all that followed by then. Sends wait for
+event is stored in the same transaction as the event, together with all later records so far. Sends wait for
 that transaction. If the store has no room, or has stored the event before, the chat is reloaded as it is
 stored.
 

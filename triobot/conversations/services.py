@@ -147,8 +147,8 @@ class Services:
         memory: state of filters, such as rate limits.
         notice: called with each notice for the developer; None in production.
         given: what an aside did for a payment, until the payment's charge returns; for notices only.
-        replays: begins to check whether a restart would revive a conversation. It is called with the records
-            so far, and returns the function that gets each further record. None in production.
+        replays: begins to check whether a restart would revive a conversation. `replays` is called with the
+            records so far, and returns the function that gets each further record. None in production.
         tracing: makes spans; None if there are none.
         tracebacks: whether an author's error is logged with its traceback, texts included.
         keep_ended: whether the journals of conversations that end normally are kept for a while.

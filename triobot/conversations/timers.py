@@ -8,9 +8,9 @@ their deadlines anew.
 For conversations that are not in memory, the store's rows with a deadline that has passed are read, page by
 page. The deadlines of these conversations are moved only when the conversations are revived: a journal tells
 by how much the clock had jumped by then (`triobot.engine.records.times_of`). So the conversations must be
-revived early enough. After a jump forward, they are revived too early, and set their deadlines anew. After a
-jump back, they would be revived too late: the store moves all their deadlines to an earlier time. The sum of
-all jumps is stored before any write that depends on it, as one writer stores both in order.
+revived early enough. After a jump forward, conversations are revived too early, and set their deadlines anew.
+After a jump back, conversations would be revived too late: the store moves all their deadlines to an earlier
+time. The sum of all jumps is stored before any write that depends on it, as one writer stores both in order.
 """
 
 from __future__ import annotations

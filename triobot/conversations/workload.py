@@ -126,8 +126,7 @@ class CommitQueue:
     """Stores the units of conversations in their order, as many as are waiting in one commit.
 
     A unit is stored completely or not at all, and never before an earlier one. A unit that the store refuses
-    doesn't affect other writers' units. Its own writer learns of the refusal before any waiting task is
-    woken.
+    doesn't affect other writers' units. The refused unit's writer is told before any waiting task is woken.
 
     Attributes:
         asked: filters' verdicts on rows that aren't consumed yet.
@@ -421,7 +420,7 @@ class Workload:
         self.counts: Counter[str] = Counter()
         self.nursery: trio.Nursery | None = None
         self.cut_all: Callable[[], None] = lambda: None
-        # Idle tasks. They are kept only while `keep_tasks` runs, which ends them at its end.
+        # Idle tasks, kept only while `keep_tasks` runs, which ends the tasks at its own end.
         self._resting: list[trio.lowlevel.Task] = []
         self._keeps = False
 
@@ -458,7 +457,7 @@ class Workload:
             return trio.lowlevel.Abort.SUCCEEDED
 
         try:
-            # Runs are shielded. They share one scope, since a new shielded scope takes thirty calls.
+            # Runs are shielded, and share one scope, since a new shielded scope takes thirty calls.
             with trio.CancelScope(shield=True) as scope:
                 within = innermost(task)
                 while live is not None:

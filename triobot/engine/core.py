@@ -810,8 +810,8 @@ async def refuse(run: Core) -> NoReturn:
 async def _abandon(run: Core, task: Task) -> None:
     """End the task without its coroutine, which would catch every way to end it."""
     if task.child_nurseries:
-        # Trio can't detach a coroutine with an open nursery. Its task sleeps for ever, which takes no
-        # processor time.
+        # Trio can't detach a coroutine with an open nursery. The coroutine's task sleeps for ever instead,
+        # which takes no processor time.
         await wait_task_rescheduled(lambda _: Abort.FAILED)
         return
     # Nor may the coroutine be garbage-collected: it would catch the GeneratorExit, too.

@@ -112,7 +112,7 @@ class Host:
         """
 
     def swallowed(self, id: Id) -> None:
-        """Handle code that catches every cancellation: it was abandoned at operation `id`.
+        """Handle code that was abandoned at operation `id`, since it catches every cancellation.
 
         If this was the main branch's code, `Run.run` doesn't return: the task that called it has ended.
         """

@@ -133,7 +133,8 @@ class Put(NamedTuple):
 
 _encoder: Final = json.JSONEncoder(separators=(",", ":"))
 _make: Final[Any] = getattr(json.encoder, "c_make_encoder", None)
-# JSONEncoder makes this function anew for each value. Each turn writes values, so it is made once here.
+# JSONEncoder makes this function anew for each value. Each turn writes values, so the function is made once
+# here.
 _chunks: Final[Callable[[object, int], Iterable[str]]] = (
     (lambda value, level: (_encoder.encode(value),))
     if _make is None
