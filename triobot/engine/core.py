@@ -790,8 +790,8 @@ async def refuse(run: Core) -> NoReturn:
     task = current_task()
     enough = run.leave(task)
     if enough:
-        # At this checkpoint, code that steps the coroutine by hand can abandon it. After the task is
-        # detached, nothing can.
+        # At this checkpoint, code that steps the coroutine by hand can still abandon it. After the detachment
+        # it can't.
         await cancel_shielded_checkpoint()
     while enough:
         await _abandon(run, task)

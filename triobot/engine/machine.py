@@ -140,7 +140,10 @@ class Machine(Core):
     def operation(
         self, kind: str, nature: Nature, print: str = "", again: bool = False, beneath: int = 0
     ) -> Operation:
-        """Return the current branch's next operation. A `held_up` one needs `look_around` before `rest`."""
+        """Return the current branch's next operation.
+
+        If it is `held_up`, `look_around` comes before `rest`.
+        """
         branch = self.current()
         branch.count = number = branch.count + 1
         held_up = not number % BREATH or self.dying or self.interrupted or len(branch.around) > 1
@@ -197,7 +200,7 @@ class Machine(Core):
             self._give(op, (value,))
 
     def rest(self, op: Operation) -> None:
-        """End the branch's turn in this operation. The operation may have been given something on return."""
+        """End the branch's turn in this operation, which may have got its outcome when `rest` returns."""
         assert self.dying or self.holder is op.branch, "an operation began without the turn"
         if self.cursor < self.many and self._goes_on(op):
             return

@@ -278,7 +278,7 @@ class Codec:
         """Return the node of a value that is neither None, a bool, a small number nor a short ASCII text.
 
         Raises:
-            UnrecordableError: no node could give the value back.
+            UnrecordableError: no node exists from which `load` could make the value again.
         """
         raise NotImplementedError
 

@@ -252,8 +252,9 @@ class Run(Machine):
     def interrupt(self, stamp: int, row: int | None = None, why: str = "interrupted") -> None:
         """End the run; under a shield, its code may still send a last message.
 
-        If the branch with the turn awaits something foreign, the interrupt cuts that at once. Otherwise the
-        interrupt gets a turn of its own. Code that has not begun yet first runs until it rests.
+        If the branch with the turn awaits something that is no operation of the run, that await is cancelled
+        at once. Otherwise the interrupt gets a turn of its own. Code that has not begun yet first runs until
+        it rests.
 
         Args:
             row: the event that causes the interrupt; the record takes it.
@@ -423,7 +424,7 @@ class Run(Machine):
         """Return the result of `ask()`, recorded once for each turn and key; the same on replay.
 
         If new code calls `note` in an old part of the journal, `ask()` is called now, and its result is
-        recorded for good. No other operation is shifted.
+        recorded for good. The ids of operations stay the same.
         """
         turn, view = self._noting()
         seen = f":{key}"
