@@ -1,5 +1,6 @@
-"""Conversations looked at without being moved.
+"""Inspect conversations without changing them.
 
-`rerun` runs a journal again in a world where nothing happens, with the stand-ins of `closed`; `standing` says
-where it stands then, `checking` compares that with the living one; `portrait` is what an operator is shown.
+`rerun` replays a journal in a dry run, with the stand-ins of `closed` for resources. `standing` describes the
+point that a run has reached. `checking` compares a dry run with the live conversation. `portrait` describes a
+chat to an operator.
 """

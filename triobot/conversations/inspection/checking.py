@@ -1,10 +1,11 @@
-"""Replay-check: what a restart would find is looked for after each answer, while one develops and tests.
+"""Replay-check: after each answer, test whether a restart would restore the same conversation.
 
-Whenever a conversation has come to rest, its journal is run again beside it, dry; the two must stand at the
-same place, with the same variables. The first divergence is told, once a conversation.
+Used in development and in tests. Whenever a conversation waits, its journal is replayed in a dry run. Both
+runs must wait at the same operations and lines, with the same variables. Only a conversation's first
+divergence is reported.
 
-Each answer is checked while a journal is short, then each time that it has grown by an eighth, and at the
-end: so a conversation pays a constant amount for each record, however long it gets.
+A short journal is checked after each answer. A longer journal is checked whenever it has grown by an eighth,
+and at its end. So the cost for each record is constant, however long the journal gets.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .standing import Standing, difference, standing_of
 log: Final = logging.getLogger("triobot.development")
 
 SHORT: Final = 64
-"""Records up to which each answer is checked."""
+"""Number of records up to which each answer is checked."""
 
 RULE: Final = "what may differ between two runs goes through the chat: the docs' page the-one-rule"
 
@@ -38,12 +39,13 @@ RULE: Final = "what may differ between two runs goes through the chat: the docs'
 @final
 @guarded
 class Checked:
-    """A conversation and where it stands.
+    """A conversation's journal and the point that the live run has reached.
 
     Attributes:
-        group: two people were seen in its chat.
-        set_by: by how much its clock had been set in all, as its run knew.
-        judged: so many of its turns were compared when it was brought back.
+        standing: point that the live run has reached.
+        group: Whether two people were seen in the chat.
+        set_by: milliseconds by which the run's clock was set in all; None for an ended run.
+        judged: number of leading records that the revival has compared with the code already.
     """
 
     stored: Stored
@@ -58,21 +60,25 @@ Tell: TypeAlias = Callable[[str, Divergence], None]
 
 @final
 class ReplayCheck:
-    """Runs journals again.
+    """Replay-check of a bot's conversations.
 
     Args:
-        tell: told of each divergence, with the conversation's route; by default it is logged, and an alarm.
+        tell: called with the route's name and the divergence; by default, log an error and raise an alarm.
     """
 
     def __init__(self, tell: Tell | None = None) -> None:
         self._tell = tell
 
     def watch(self, conversation: Conversation, lease: Lease, records: Sequence[Record]) -> HearRecords:
-        """Check this conversation from now on; these are its records so far."""
+        """Check the conversation from now on; return the listener for its next records.
+
+        Args:
+            records: the conversation's records so far.
+        """
         return Watched(self, conversation, lease, records).hear
 
     def diverged(self, conversation: Conversation, divergence: Divergence) -> None:
-        """Tell of a conversation that a restart would not bring back."""
+        """Report a conversation that a restart would not restore."""
         conversation.work.count("diverged")
         name = conversation.route.name
         if self._tell is not None:
@@ -87,7 +93,7 @@ class ReplayCheck:
 
 @final
 class Watched:
-    """One conversation that is checked."""
+    """Replay-check of one conversation."""
 
     def __init__(
         self, check: ReplayCheck, conversation: Conversation, lease: Lease, records: Sequence[Record]
@@ -96,14 +102,14 @@ class Watched:
         self._conversation = conversation
         self._lease = lease
         self._records = list(records)
-        # These may be another build's: the revival has compared them, or does.
+        # Another build may have written these records; the revival compares them.
         self._judged = 0 if conversation.changed is None else len(records)
         self._next = len(self._records)
         self._looking = False
         self._diverged = False
 
     def hear(self, record: Record | None) -> None:
-        """Add what was recorded; check soon if the conversation is over with that, or (None) rests."""
+        """Add a new record, or with None check a conversation that waits. A final record is checked soon."""
         if record is not None:
             self._records.append(record)
             if not self._over:
@@ -118,7 +124,7 @@ class Watched:
     def _look_soon(self) -> None:
         if not self._looking and not self._diverged and len(self._records) >= self._next:
             self._looking = True
-            # Not at once: its task hasn't gone to sleep yet.
+            # Check later: the conversation's task isn't asleep yet.
             self._conversation.work.beside(self._look)
 
     async def _look(self) -> None:
@@ -134,7 +140,7 @@ class Watched:
             self._looking = False
 
     def _snapshot(self) -> Checked | None:
-        """Return where the original stands now; None if it works again, or was looked at there before."""
+        """Return the live run's present point; None if the run works again, or if this point was checked."""
         conversation = self._conversation
         if not self._records or len(self._records) < self._next:
             return None
@@ -143,7 +149,7 @@ class Watched:
         elif not conversation.dead and conversation.run.settled:
             standing, set_by = standing_of(conversation.run), conversation.run.set_by()
         else:
-            return None  # it will rest again
+            return None  # the run will wait again
         stored = Stored(self._row(), tuple(self._records))
         return Checked(stored, standing, conversation.life.group, set_by, self._judged)
 
@@ -156,7 +162,7 @@ class Watched:
 
 
 async def compare(conversation: Conversation, checked: Checked) -> Divergence | None:
-    """Run a live conversation's journal again in this process; how it parts, if it does."""
+    """Replay a live conversation's journal in this process; return the first divergence, or None."""
     live = conversation.services
     dry = dry_services(live.texts, live.resources, checked.stored.row.updated_at, live.charge_hosts)
     try:
@@ -165,12 +171,12 @@ async def compare(conversation: Conversation, checked: Checked) -> Divergence | 
         async with open_rerun(dry, table, stored, group=group, set_by=set_by, judged=judged) as rerun:
             return parting(rerun, checked.standing)
     except TriobotError as error:
-        # Its journal can't even be read.
+        # The journal cannot be read.
         return Divergence("0", str(error), checked.standing.line)
 
 
 def parting(rerun: Rerun, before: Standing) -> Divergence | None:
-    """Return how a dry run parts from where its conversation stood, if it does."""
+    """Return the first divergence between a dry run and the live run's point `before`, or None."""
     if rerun.divergence is not None:
         return rerun.divergence
     if rerun.changed:

@@ -1,4 +1,4 @@
-"""Stand-ins for resources where none is open, as when a journal is only looked at."""
+"""Stand-ins for resources in dry runs, which open none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from ...seams.resources import Opened, Resource
 
 @final
 class Closed:
-    """Stands for a resource that isn't opened: its methods may be handed to a step, and nothing else."""
+    """Stand-in for a resource, or a method of a resource, that isn't open.
+
+    Code may pass the stand-in to a step. Every other use raises LocalProtocolError.
+    """
 
     def __init__(self, name: str, all_closed: _AllClosed) -> None:
         self._name = name
@@ -28,7 +31,7 @@ class Closed:
         )
 
     def __repr__(self) -> str:
-        # Where it becomes part of a text, the text is another one than live.
+        # A text made from this repr differs from the live run's text.
         self._all.touched = True
         return f"<{self._name}, closed>"
 
@@ -48,10 +51,10 @@ class _AllClosed(dict["Resource[object]", object]):
 
 
 def closed_resources() -> Opened:
-    """Return every resource, none of them open."""
+    """Return a mapping that contains a stand-in for every resource."""
     return _AllClosed()
 
 
 def touched(resources: Opened) -> bool:
-    """Return whether code has looked into one of the resources that are closed."""
+    """Whether code has used one of the stand-ins."""
     return isinstance(resources, _AllClosed) and resources.touched

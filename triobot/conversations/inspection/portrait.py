@@ -1,6 +1,6 @@
-"""What goes on in a chat, as JSON for whoever looks on: tasks, lines, deadlines, what waits.
+"""Description of a chat in memory as JSON: tasks, code lines, deadlines, waiting events.
 
-It changes nothing. There is no text of a message in here; but there are lines of the bot's own code.
+A description changes nothing. It contains lines of the bot's own code, but no text of a message.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _PLACES: Final = {Where.HOLDS: "holds", Where.QUEUED: "queued", Where.RESTS: "re
 
 
 def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
-    """Return the conversation whose task this is, or is above it, and the id of the operation that is open.
+    """Return the conversation that `task` belongs to, and the id of its open operation.
 
-    Looks at the tasks themselves, so that a conversation that nobody looks for pays nothing.
+    The search reads frames of the task and its parents, so conversations pay nothing until one is searched.
     """
     tasks = [task]
     while (frame := getattr(tasks[-1].coro, "cr_frame", None)) is None or frame.f_code is not _RUN:
@@ -42,9 +42,9 @@ def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
             return None
         tasks.append(nursery.parent_task)
     if (live := getattr(frame.f_locals["run"], "cr_frame", None)) is None:
-        return None  # it rests
+        return None  # the conversation waits
     conversation: Conversation = live.f_locals["conversation"]
-    with suppress(ConversationEndedError):  # it may not have begun yet, or be over
+    with suppress(ConversationEndedError):  # the conversation has not begun yet, or is over
         paths = {running: path for path, running in conversation.run.tasks.items()}
         path = next((paths[one] for one in tasks if one in paths), None)
         for branch in conversation.run.describe().branches:
@@ -54,14 +54,15 @@ def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
 
 
 def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portrait:
-    """Look at a chat in memory, or at a room.
+    """Describe a chat or a room in memory.
 
-    ``place``: what a room is called, None for a chat; a room's number is more than a page can hold.
-    ``behind``: more of it waits in the inbox; ``loading``: it is being brought back from the store;
-    ``mailbox``: the events that wait in memory: number in the inbox, when it came, and its kind.
+    * ``place``: a room's name and key, None for a chat. A room's number is too large for a web page.
+    * ``behind``: whether more of the chat's events wait in the inbox.
+    * ``loading``: whether the chat is being loaded from the store.
+    * ``mailbox``: events that wait in memory: number in the inbox, time of arrival, kind.
 
     Args:
-        when: the next deadline of a conversation.
+        when: function that returns a conversation's next deadline.
     """
     running = (*life.places.live.values(), *life.places.asides)
     return {
@@ -79,7 +80,7 @@ def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portr
 
 
 def _room(life: ChatLife) -> str:
-    """Return a room's name and key, as the signals that are there say them."""
+    """Return the room's name and key from the first signal there that has both; else the room's number."""
     events = [conversation.event for conversation in life.places.all()] + [
         queued.event for queued in life.mailbox.waiting
     ]
@@ -88,11 +89,11 @@ def _room(life: ChatLife) -> str:
 
 
 def _conversation(conversation: Conversation, wake_at: int | None) -> Portrait:
-    """Describe a conversation. ``id``: as ``triobot journal`` takes it; ``wake_at``: seen to by then."""
+    """Describe a conversation. ``id``: number for ``triobot journal``; ``wake_at``: its next deadline."""
     tasks: list[Portrait] = []
     blocks: list[Portrait] = []
     replaying = False
-    with suppress(ConversationEndedError):  # it may not have begun yet
+    with suppress(ConversationEndedError):  # the conversation may not have begun yet
         seen, running = conversation.run.describe(), conversation.run.tasks
         tasks = [_task(branch, running.get(branch.path)) for branch in seen.branches]
         blocks = [_block(conversation, block) for block in seen.blocks]
@@ -125,10 +126,10 @@ def _state(conversation: Conversation, *, begun: bool, replaying: bool) -> State
 def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> Portrait:
     """Describe a task of a conversation.
 
-    ``path``: empty for the coroutine itself; a child's begins with the number of its nursery. ``place``:
-    holds (it has the turn), queued, rests (in an operation, or waiting for its children), works.
-    ``operation``, ``kind``, ``due``: the chat operation in which it is, and when that ends by itself.
-    ``positions``: where in the author's code it is, outermost first.
+    * ``path``: empty for the coroutine itself; a child's path begins with its nursery's number.
+    * ``place``: "holds" (has the turn), "queued", "works" or "rests" (in an operation, or awaits children).
+    * ``operation``, ``kind``, ``due``: id, kind and deadline of the open operation.
+    * ``positions``: the task's lines in the author's code, outermost first.
     """
     operation = branch.operation
     at = () if task is None or branch.place is Where.QUEUED else positions(frames_of(task))
@@ -149,7 +150,7 @@ def _block(conversation: Conversation, block: OpenBlock) -> Portrait:
 
 
 def _kind_of(event: Event) -> str:
-    """Return a word for an event, without anything of what it holds."""
+    """Return a word for the event's kind, without any of its content."""
     name = type(event).__name__
     if isinstance(event, Message):
         content = type(event.content).__name__

@@ -1,9 +1,9 @@
-"""A dry run: a journal is run again under the present code, to see where that stands then, and nothing else.
+"""Dry run: replay a journal with the present code, and see where the code then waits.
 
-Nothing is sent, no step runs, nothing is written, no event comes. What the code does between its operations
-is done once more. It has some seconds of time; what doesn't come to rest by then is left where it is.
+A dry run sends nothing, runs no step, stores nothing and gets no events. The code between operations runs
+again. Code that doesn't wait or end within some seconds is abandoned.
 
-So the world of a dry run has no outbox, no store and no ledger: only bodies of effects would ask for them.
+A dry run has no outbox, no store and no ledger, because only the bodies of effects use them.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from ..services import Services
 from ..shared import Shared
 from .standing import Standing, standing_of
 
-# Of the scheduler's rounds: refusing all operations of a conversation takes a few each.
+# Scheduler rounds. Refusing all operations of a conversation needs a few rounds for each.
 _PATIENCE: Final = 1000
 
 _UNTOUCHED: Final[Any] = object()
-"""Stands for what only the bodies of effects use, and what follows an end: none of that comes here."""
+"""Placeholder for objects that only the bodies of effects, or code after an end, would use."""
 
 
 def dry_services(texts: Speech, resources: Opened, now: int, charge_hosts: Sequence[str]) -> Services:
-    """Build services that do nothing; what words depend on is as it is live."""
+    """Build services without effects; `now`, `texts`, `resources` and `charge_hosts` are the live run's."""
     return Services(
         outbox=_UNTOUCHED,
         store=_UNTOUCHED,
@@ -62,19 +62,19 @@ def dry_services(texts: Speech, resources: Opened, now: int, charge_hosts: Seque
 
 
 SECONDS = 10.0
-"""What a dry run may take."""
+"""Seconds of real time that a dry run may use."""
 
 
 @final
 @guarded
 class Divergence:
-    """How the code and the journal part.
+    """First difference between the code and the journal.
 
     Attributes:
-        operation: at which; "0" is the conversation itself.
-        what: what was recorded, and what the code does now; without content.
+        operation: id of the operation that differs; "0" for the conversation itself.
+        what: the recorded and the present behaviour, without content.
         line: ``file:line`` of the author's code, or ``?``.
-        parting: both lines, where the code is other code than the journal's.
+        parting: the journal's line and the present line, if their code differs.
     """
 
     operation: str
@@ -89,12 +89,12 @@ class Divergence:
 
 @final
 class Rerun(Host):
-    """A conversation that has been run over its journal, and the host of that run: it ends where that does.
+    """Dry run of a conversation over its journal, and the host of that run.
 
     Attributes:
-        divergence: why it could not be run to the journal's end; None if it could.
-        hangs: that is because it didn't come to rest in time.
-        changed: operations whose arguments were others when they were recorded, and that fit all the same.
+        divergence: why the replay stopped before the journal's end; None if it did not.
+        hangs: Whether `divergence` is a timeout: the code neither waited nor ended in time.
+        changed: operations with other arguments than the recorded ones, which the replay accepted.
     """
 
     compares = True
@@ -126,7 +126,7 @@ class Rerun(Host):
 
     @property
     def task(self) -> trio.lowlevel.Task | None:
-        """The coroutine's own task, while it stands where the journal ends; None once it is over."""
+        """The coroutine's own task, waiting at the journal's end; None once the coroutine has ended."""
         return (
             None
             if self._conversation is None or self._over.is_set()
@@ -135,27 +135,27 @@ class Rerun(Host):
 
     @property
     def tasks(self) -> Mapping[str, trio.lowlevel.Task]:
-        """What stands there, by branch."""
+        """The waiting tasks, by branch."""
         return {} if self.task is None or self._conversation is None else self._conversation.run.tasks
 
     def standing(self) -> Standing:
-        """Return where it stands: where the journal ends, or where it could go no further."""
+        """Return the run's point: the journal's end, or the operation that stopped the replay."""
         if self._over.is_set() or self._conversation is None:
             return Standing(ending="it is over" if self._end is None else _words(self._end))
         return standing_of(self._conversation.run)
 
     @property
     def failures(self) -> Sequence[Exception]:
-        """Return what the conversation failed with: several errors if several of its children did."""
+        """Errors that ended the conversation: several if several of its children failed."""
         return list(leaves(self._end.error)) if isinstance(self._end, Crashed) else []
 
     @property
     def failed_at(self) -> str | None:
-        """Return the author's line that failed, if the conversation did."""
+        """Author's line that failed, if the conversation failed."""
         return next((failing_line(error.__traceback__) for error in self.failures), None)
 
     def beyond(self) -> str | None:
-        """Say what the code notes and the journal doesn't have, or the reverse."""
+        """Describe the first record that the code makes beyond the journal's end; None if there is none."""
         if self._conversation is None:
             return None
         left = [record for record in self._conversation.run.beyond if record[0] not in ENDS]
@@ -164,9 +164,9 @@ class Rerun(Host):
     # --- the run itself
 
     async def run(self, conversation: Conversation) -> None:
-        """Run it, until it is told to go."""
+        """Run `conversation` until `go` is called."""
         if self._gone:
-            return  # before it began
+            return  # `go` was called before the run began
         self._conversation = conversation
         if self._look is not None:
             self.look = partial(self._look.looks, conversation.make_run())
@@ -197,10 +197,10 @@ class Rerun(Host):
         return Divergence(stuck.error.id, what, failing_line(first.__traceback__))
 
     async def wait(self, seconds: float) -> None:
-        """Wait until it stands somewhere."""
+        """Wait up to `seconds` until the run reaches the journal's end; else set `divergence`."""
         with trio.move_on_after(seconds):
             await self._at_end.wait()
-        for _ in range(_PATIENCE):  # the loop may have stood still, such as at a breakpoint
+        for _ in range(_PATIENCE):  # the event loop may have been blocked, such as at a breakpoint
             if self._at_end.is_set():
                 break
             await trio.lowlevel.checkpoint()
@@ -211,7 +211,7 @@ class Rerun(Host):
             self._hangs("?" if task is None else line_in(task))
 
     async def go(self) -> None:
-        """Let it go, whether it wants to or not."""
+        """End the run; abandon code that doesn't end when it is cancelled."""
         self._gone = True
         if self._conversation is None:
             return
@@ -281,7 +281,7 @@ def _words(end: End) -> str:
 
 
 def recorded_ending(record: Record) -> str:
-    """How a conversation ended, in words without content."""
+    """Describe a recorded ending, without content."""
     if record[0] == CONTINUED:
         return f"it goes on as {record[2]}"
     if record[2] is None:
@@ -293,7 +293,7 @@ def recorded_ending(record: Record) -> str:
 
 
 def ending_words(errors: Sequence[str]) -> str:
-    """Say how a conversation ended, by the names of its errors."""
+    """Describe an ending by the names of its errors."""
     return f"it failed with {', '.join(sorted(errors))}" if errors else "it came to its end"
 
 
@@ -316,19 +316,20 @@ async def open_rerun(
     changed: Changed | None = None,
     judged: int = 0,
 ) -> AsyncGenerator[Rerun]:
-    """Run a journal again while the block runs: it stands where the journal ends, or diverges.
+    """Replay a journal, and keep the run open during the block: it waits at the journal's end, or diverged.
 
     Args:
-        services: dry ones.
-        group: two people were seen in its chat.
-        set_by: by how much its clock has been set in all; None for not since the journal's last turn.
-        look: looks on.
-        leash: holds it; by default one of so many `SECONDS`.
-        changed: compares the journal with the code; None if both are of one build.
-        judged: so many of its turns may be another build's, and were compared before.
+        services: services from `dry_services`.
+        group: whether two people were seen in the chat.
+        set_by: milliseconds by which the run's clock was set in all; None if not since the journal's last
+            turn.
+        look: listener for the run's turns and operations.
+        leash: time limit of the run; by default, `SECONDS`.
+        changed: comparer of the journal with changed code; None if one build wrote both.
+        judged: number of leading records that another build may have written, and that were compared before.
 
     Raises:
-        NondeterminismError: it would be parked without being run.
+        NondeterminismError: the conversation would be parked without being run.
     """
     route, opening = fitting(stored, table)
     row = stored.row

@@ -1,8 +1,7 @@
-"""Where a conversation stands: what two runs over one journal must agree on, and where they don't.
+"""The point that a conversation's run has reached, and the comparison of two such points.
 
-Besides what the journal knows of (operations, open blocks) it is the lines of the author's code in which its
-branches wait, and the values of the variables there that can be written down. Variables whose names begin
-with an underscore are nobody's business.
+A point consists of the open operations and blocks, the lines of the author's code in which the branches wait,
+and the encodable values of the variables there. Variables with a leading underscore are not compared.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from ..running.leash import awaited, held
 from ..running.lines import frames_of, is_authors, is_ours
 
 _LARGEST: Final = 10_000
-"""Members of a collection that is compared; what is larger would cost more than it tells."""
+"""Largest collection that is compared. Comparing a larger collection would cost too much."""
 
-# Where an author's function is awaited.
+# Functions that await an author's function.
 _ENTRIES: Final = frozenset({Run.run_within.__code__, held.__code__, awaited.__code__})
 
 
 @final
 @guarded
 class Spot:
-    """Where one branch waits.
+    """Place in the author's code where one branch waits.
 
     Attributes:
-        lines: of the author's code, outermost first: ``file:line``.
-        variables: of those functions, as digests of what they hold.
+        lines: lines of the author's code, outermost first: ``file:line``.
+        variables: digests of the values of those functions' variables, by name.
     """
 
     lines: tuple[str, ...]
@@ -46,20 +45,20 @@ class Spot:
 
     @property
     def line(self) -> str:
-        """Return the innermost line."""
+        """The innermost line."""
         return self.lines[-1] if self.lines else "?"
 
 
 @final
 @guarded
 class Standing:
-    """Where a conversation stands.
+    """The point that a conversation's run has reached.
 
     Attributes:
-        operations: in which it is parked: id, kind, digest of the arguments.
-        blocks: that are open: id, deadline, whether it is to end.
-        spots: by branch.
-        ending: the kind of its last record, once it has ended; its words say with what.
+        operations: the open operations: id, kind, digest of the arguments.
+        blocks: the open blocks: id, deadline, whether the block is being cancelled.
+        spots: where the branches wait, by branch.
+        ending: description of the ending, once the conversation has ended.
     """
 
     operations: tuple[tuple[str, str, str], ...] = ()
@@ -69,11 +68,11 @@ class Standing:
 
     @property
     def line(self) -> str:
-        """Return a line in which it waits: the coroutine's own, or a child's."""
+        """First line in which a branch waits: the coroutine's own, or a child's."""
         return next((spot.line for spot in self.spots.values() if spot.lines), "?")
 
     def words(self) -> str:
-        """Say what it does, for people."""
+        """Describe the point for people."""
         if self.ending is not None:
             return self.ending
         waits = [f"{kind} ({id}) at {self._line_of(id)}" for id, kind, _ in self.operations]
@@ -85,7 +84,7 @@ class Standing:
 
 
 def standing_of(run: Run) -> Standing:
-    """Return where a run stands that rests."""
+    """Return the point of a waiting run."""
     seen = run.describe()
     open_now = [branch.operation for branch in seen.branches if branch.operation is not None]
     return Standing(
@@ -96,7 +95,7 @@ def standing_of(run: Run) -> Standing:
 
 
 def _until(due: int | None) -> str:
-    """Return what tells a sleep from one of another length, as a fingerprint."""
+    """Return a sleep's deadline as a fingerprint, so that sleeps of different lengths differ."""
     return "" if due is None else f" {due}"
 
 
@@ -110,18 +109,18 @@ def spot_of(task: trio.lowlevel.Task) -> Spot:
 
 
 def authors_frames(frames: Sequence[tuple[FrameType, int]]) -> list[tuple[FrameType, int]]:
-    """Return the author's own frames, down to the first chat operation: a step's body doesn't count."""
+    """Return the author's frames up to the first chat operation, without the frames of a step's body."""
     frames = [one for one in frames if one[0].f_code.co_filename != HERE]
     entry = next((n for n, (frame, _) in enumerate(frames) if not is_ours(frame.f_code.co_filename)), 0)
     if not entry or frames[entry - 1][0].f_code not in _ENTRIES:
-        return []  # the code is over, and what it was paid for is being settled
+        return []  # the author's code has ended, and its payment is being settled
     rest = frames[entry:]
     end = next((n for n, (frame, _) in enumerate(rest) if is_ours(frame.f_code.co_filename)), len(rest))
     return [(frame, line) for frame, line in rest[:end] if is_authors(frame.f_code.co_filename)]
 
 
 def _variables(frame: FrameType) -> list[tuple[str, str]]:
-    shared = frame.f_code.co_freevars  # they are the variables of another function
+    shared = frame.f_code.co_freevars  # these variables belong to another function
     found: list[tuple[str, str]] = []
     for name, value in frame.f_locals.items():
         if name.startswith("_") or name in shared or _is_large(value):
@@ -129,7 +128,7 @@ def _variables(frame: FrameType) -> list[tuple[str, str]]:
         try:
             found.append((name, _digest(encode_value(value))))
         except (TriobotError, RecursionError):
-            continue  # it can't be written down: a handle, a function, the chat
+            continue  # the value cannot be encoded: a handle, a function, the chat
     return found
 
 
@@ -138,12 +137,12 @@ def _is_large(value: object) -> bool:
 
 
 def _digest(text: str) -> str:
-    """Return a long text's digest, so that no person's words leave a conversation; a short text as it is."""
+    """Return a short text unchanged, else a digest: no user's words leave a conversation."""
     return text if len(text) < 8 else blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def difference(recorded: Standing, now: Standing) -> str | None:
-    """Say in what two runs of one journal differ first, in words without content; None if in nothing."""
+    """Describe the first difference between two runs of one journal, without content. None: no difference."""
     if recorded.ending == now.ending and _named(recorded) == _named(now):
         pairs = zip(recorded.operations, now.operations, strict=True)
         others = [one for one, other in pairs if differs(one[2], other[2])]
