@@ -1,5 +1,5 @@
-"""Ask for money, and give for nothing but verified money, in one place.
+"""Ask for money, and give goods only for verified money.
 
-`charging` is the chat's method and one charge while it lasts, `paid` the money in the hands of the aside that
-gives what was bought.
+`charging` implements `Chat.charge` and `Chat.invoice`, and one charge while it lasts. `paid` passes verified
+money to the aside that gives the goods.
 """

@@ -1,14 +1,18 @@
-"""Charges: ask for money, wait until the ledger knows, and hand over nothing but verified money.
+"""Charges: ask for money, wait for the ledger's answer, and give goods only for verified money.
 
-What a charge consists of, in this order: the payment is written down (`Cashier.opened`); the button or
-invoice is sent, and how that ended is stored (`OpenTicket.sent`, `.not_sent`); notices are waited for; and
-once it is paid, the end of the aside that gives the goods (`.ending`). Each is an operation of the
-journal, and its move of the ledger becomes durable in the transaction that records what came of it. Callbacks
-never come here: they are the ledger's; and nor does the money: it is the aside's.
+A charge has these parts, in this order:
 
-Whoever pays in the last second must get what was bought. So a timeout around the work is held until that is
-done, or for a few seconds; an interrupt, a leave and the program's end are not held. Where a user may be sent
-to top up a wallet is checked, since a callback can be forged: only to hosts that we know.
+* Store the payment (`Cashier.opened`).
+* Send the button or invoice, and store the result (`OpenTicket.sent`, `.not_sent`).
+* Wait for the ledger's notices.
+* Once the payment is paid, wait until the aside has given the goods (`.ending`).
+
+Each part is an operation of the journal. Its move of the payment is stored in the transaction that records
+its result. The ledger handles the platform's callbacks, and the aside gets the money; a charge gets neither.
+
+A user who pays in the last second must get the goods. So a timeout around the charge is delayed for a few
+seconds while the payment is verified. An interrupt, a leave and the program's stop are not delayed. Callbacks
+can be forged, so links for topping up a wallet may only lead to known hosts.
 """
 
 from __future__ import annotations
@@ -61,24 +65,24 @@ if TYPE_CHECKING:
     from ...payments.cashier import Cashier
     from ...payments.ticket import OpenTicket
 
-# Only what every reader of addresses takes for the same host: no user, no other port, no backslash.
+# An address that all parsers assign to the same host: no user, no other port, no backslash.
 _LINK: Final = re.compile(
     r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)*)(?::443)?(?:[/?#][!-\[\]-~]{0,2000})?", re.ASCII | re.IGNORECASE
 )
 
 HELD: Final = 5.0
-"""Seconds that a timeout is held, while money is being verified and then while the goods are given."""
+"""Seconds by which a timeout is delayed, once while money is verified and again while goods are given."""
 log: Final = logging.getLogger("triobot.conversations")
 _NOT_ENOUGH: Final = 1000
 BUTTON_LIFE: Final = 24 * 3600
-"""Seconds that a charge waits; then `PaymentExpiredError`."""
+"""Seconds that a charge waits by default, and at most; then `PaymentExpiredError`."""
 _DUPLICATE: Final = 1003
 
 T = TypeVar("T")
 
 
 async def offer_top_up(conversation: Conversation, url: str | None) -> None:
-    """Tell the user that the wallet is too low, with a link only to where we know that it leads."""
+    """Tell the user that the wallet's balance is too low; add a link if it leads to a known host."""
     texts = conversation.texts
     keyboard = None
     if url is not None and is_trusted(url, conversation.services.charge_hosts):
@@ -90,7 +94,7 @@ async def offer_top_up(conversation: Conversation, url: str | None) -> None:
 
 
 def is_trusted(url: str, hosts: Sequence[str]) -> bool:
-    """Return whether an address is https, on one of these hosts or below it. A callback can be forged."""
+    """Whether `url` is https and on one of `hosts` or a subdomain. The url may be forged."""
     link = _LINK.fullmatch(url)
     host = link[1].lower() if link else ""
     return bool(host) and any(host == known or host.endswith(f".{known}") for known in _names(hosts))
@@ -103,14 +107,14 @@ def _names(hosts: Sequence[str]) -> list[str]:
 async def hold(
     conversation: Conversation, work: Callable[[Id], Awaitable[T]], decided: Callable[[T], bool]
 ) -> T:
-    """Await ``work(id)`` as one operation, of this id.
+    """Await ``work(id)`` as one operation, with the operation's id.
 
     Args:
-        decided: whether what the work brought ends what it was for.
+        decided: whether the work's value decides the payment.
 
-    Cancellation: a timeout of the author's code comes up to `HELD` late, and not at
-    all if the work has decided it by then: what the code does with that is part of the block. Else the
-    work is cancelled, which is as *ambiguous* as what it does.
+    Cancellation: a timeout of the author's code is delayed by up to `HELD`. If the work decides the payment
+    by then, the timeout doesn't cancel at all: the code's reaction belongs to the block. Otherwise the work
+    is cancelled; that is as *ambiguous* as the work itself.
     """
     value = await conversation.effect(OperationKind.VERIFY, work, holds=True, inside=True)
     if decided(value):
@@ -121,7 +125,7 @@ async def hold(
 
 
 def _lift(conversation: Conversation, until: int) -> None:
-    """Take the deadlines up to this moment from the blocks around."""
+    """Remove the deadlines up to `until` from the enclosing blocks."""
     for block in conversation.run.blocks:
         if block.due is not None and block.due <= until:
             block.lift()
@@ -130,7 +134,7 @@ def _lift(conversation: Conversation, until: int) -> None:
 @final
 @guarded
 class PaymentNews:
-    """Wakes a charge's wait: its payment has news. Never routed, and of no row of the inbox."""
+    """Event that wakes a charge's wait when its payment has news. It is never routed and has no inbox row."""
 
     chat_id: ChatId
     sender: None = None
@@ -140,17 +144,17 @@ register(PaymentNews, name="triobot.PaymentNews")
 
 
 Seen: TypeAlias = tuple[list[PaymentNotice], Captured | None]
-"""What a look at the ledger brought, and the money, if that is there and not an operator's."""
+"""New notices of the ledger, and the captured money if it is there and not handed to an operator."""
 
 
 @final
 class RunningCharge:
-    """Gives the payment up, however the charge ends, unless it is paid.
+    """A charge while it lasts. Unless it is paid, its end gives the payment up.
 
     Attributes:
-        id: the payment's number, once it is open.
-        message: the message with its button.
-        replaced: the button was exchanged for another one.
+        id: the payment's number, once the payment is open.
+        message: the message with the payment button.
+        replaced: Whether the button was replaced by another one.
     """
 
     def __init__(self, conversation: Conversation, wait: Wait, asked: Charge) -> None:
@@ -162,7 +166,7 @@ class RunningCharge:
         self._began = False
         self._paid = False
         self._opened: list[RefId] = []
-        self._heard = 0  # the revision of the last notice that was dealt with
+        self._heard = 0  # revision of the last notice that was handled
         self.id = RefId("")
         self.message: Sent | None = None
         self.replaced = False
@@ -182,7 +186,7 @@ class RunningCharge:
             dry.look.charges(self.id, self._stands if waits else None)
 
     async def _open(self) -> None:
-        """Have a number; the payment is written down under it in the transaction that records that."""
+        """Choose a payment number. The transaction that records the number also stores the payment."""
         conversation = self._conversation
         body = self._number
         self.id = await conversation.effect(OperationKind.CHARGE, lambda _: body(), inside=True)
@@ -190,7 +194,7 @@ class RunningCharge:
         self._began = False
         if not conversation.replaying:
             ticket, write = payments_of(conversation.services).opened(self.id, self._asked)
-            # A turn that runs again has opened it: and it may have moved since.
+            # A repeated turn has opened the payment before, and the payment may have moved since.
             if conversation.also("opened", [write]):
                 self._hold(ticket)
 
@@ -204,15 +208,15 @@ class RunningCharge:
     async def __aexit__(self, *error: object) -> None:
         self._forget_news()
         self._seen(waits=False)
-        # When the program stops, the conversation isn't over, only its process.
+        # At the program's stop the process ends, not the conversation: the payment isn't given up.
         if not self._paid:
             self._conversation.also("given up", _moves(self._conversation, self._given_up))
 
     def _given_up(self, ledger: Cashier) -> Sequence[Write]:
-        """Return the writes that give up every payment this charge has opened."""
+        """Return the writes that give up every payment that this charge has opened."""
         never: list[Write] = []
         ticket = self._ticket
-        # If that is certain: what may be on a screen has to be watched.
+        # Only if no send was tried: a button that may be on a screen has to be watched.
         if ticket is not None and ticket.to_send and not ticket.in_doubt and not self._began:
             never.append(ledger.ended(ticket.id, "never_left"))
         return [*never, *(ledger.ended(id_, "given_up") for id_ in self._opened)]
@@ -220,11 +224,11 @@ class RunningCharge:
     # --- its payment, live
 
     async def _ticket_now(self) -> OpenTicket:
-        """Return the payment's handle; in the body of an effect, read it from the ledger if need be."""
+        """Return the payment's handle; if need be, an effect's body reads it from the ledger."""
         if self._ticket is None:
             self._hold(await payments_of(self._conversation.services).again(self.id, since=self._heard))
         if self._ticket is None:
-            raise PaymentHandedOverError  # its chat was forgotten
+            raise PaymentHandedOverError  # the chat's data was deleted
         return self._ticket
 
     def _hold(self, ticket: OpenTicket | None) -> None:
@@ -233,9 +237,9 @@ class RunningCharge:
             ticket.listen(self._tell)
 
     def _listen_again(self) -> None:
-        """Look the payment up, unless it is held: after a restart the parked wait has to hear of it."""
+        """Wake the wait if there is news; after a restart, read the payment from the ledger first."""
         if self._ticket is not None:
-            # What sends it after a restart may have found it paid.
+            # After a restart, the send may have found the payment paid.
             self._tell()
         elif not self._looking_up:
             self._looking_up = True
@@ -257,7 +261,7 @@ class RunningCharge:
             self._tell()
 
     def _tell(self) -> None:
-        """Wake the wait with the payment's news between the user's own presses, the last once it is paid."""
+        """Wake the wait if the payment has news; once it is paid, only when the aside has ended."""
         ticket = self._ticket
         ending: PaymentGoods | None = None
         if self._paid:
@@ -269,7 +273,7 @@ class RunningCharge:
         self.wake(ending)
 
     def wake(self, ending: PaymentGoods | None) -> None:
-        """Let the wait go on with this, unless it is about to go on."""
+        """Wake the wait with `ending`, unless it is being woken already."""
         if 0 not in self._wait.ready:
             event = cast("Event", PaymentNews(self._asked.chat_id))
             at = self._conversation.services.clock.now()
@@ -285,12 +289,12 @@ class RunningCharge:
     # --- sending
 
     async def send(self, operation: SendMessage | CreateInvoice) -> None:
-        """Send it, and store how that ended.
+        """Send the button or invoice, and store the result.
 
-        Once it is begun it goes on, whatever becomes of the conversation: a button that nobody knows of
-        could be paid for ever.
+        Once begun, the send is completed even if the conversation ends: an unrecorded button could be paid at
+        any time.
 
-        Raises: as the outbox.
+        Raises: the outbox's errors.
         """
         self.message = await self._sent(operation)
 
@@ -306,10 +310,10 @@ class RunningCharge:
 
     async def _send(self, operation: SendMessage | CreateInvoice | EditMessage, own: Id) -> Sent | None:
         ticket = await self._ticket_now()
-        if not ticket.to_send:  # it was sent before
+        if not ticket.to_send:  # the request was sent before
             return None if ticket.message_id is None else Sent(self._asked.chat_id, ticket.message_id)
         if ticket.in_doubt and isinstance(operation, CreateInvoice):
-            # A button's number keeps it from being paid twice; a second invoice would be another one.
+            # A button's number prevents a second payment; a second invoice would have another number.
             raise DeliveryUnknownError(operation.path, "the program ended while it was in flight")
         await trio.lowlevel.checkpoint_if_cancelled()
         self._began = True
@@ -318,7 +322,7 @@ class RunningCharge:
     async def _carry(
         self, ticket: OpenTicket, operation: SendMessage | CreateInvoice | EditMessage, own: Id
     ) -> Sent | None:
-        """Send it, and store how that ended; return the new message, if it makes one."""
+        """Send the request and store the result; return the new message, if the request makes one."""
         outbox, message, twice = self._conversation.services.outbox, None, False
 
         def doubt() -> None:
@@ -344,7 +348,7 @@ class RunningCharge:
         return message
 
     async def _show(self, operation: SendMessage, doubt: Callable[[], None]) -> Sent:
-        """Send the message with the button, in the chat's order."""
+        """Send the message with the button, in order with the chat's other messages."""
         recorded = trio.Event()
         try:
             return await self._conversation.services.outbox.perform(
@@ -358,7 +362,7 @@ class RunningCharge:
             self._conversation.work.commits.when_written(recorded.set)
 
     def _keep(self, own: Id, value: Sent | Exception | None, moved: Sequence[MovePayment]) -> None:
-        """Store what came of an operation of this id, with the moves of the payment."""
+        """Store the result of the operation `own`, together with the payment's moves."""
         writer = self._conversation.writer
         if writer is None or writer.over:
             self._conversation.work.commits.add(moved)
@@ -366,7 +370,7 @@ class RunningCharge:
             writer.write([*moved, *writer.result_of(own, "charge")(*outcome_of(value))])
 
     async def replace(self, message_id: MessageId, keyboard: Callable[[RefId], InlineKeyboard]) -> None:
-        """Exchange the payment for another one of the same charge, under another number."""
+        """Replace the payment by another one of the same charge, under another number."""
         before, ticket = self.id, self._ticket
         self._seen(waits=False)
         self.replaced = True
@@ -375,7 +379,7 @@ class RunningCharge:
         self._seen(waits=True)
         asked = self._asked
         await self._sent(EditMessage(asked.chat_id, message_id, asked.text, keyboard(self.id)))
-        # Not before: until then the user sees the old button, and the charge still waits for it.
+        # Not earlier: until now the user sees the old button, and the charge waits for its payment.
         if ticket is not None:
             ticket.listen(None)
         conversation = self._conversation
@@ -386,16 +390,16 @@ class RunningCharge:
     # --- waiting
 
     async def wait(self) -> Captured | tuple[object]:
-        """Wait until it is paid, or another button was pressed.
+        """Wait until the payment is paid, or another button is pressed.
 
-        Raises: as `Chat.charge`.
+        Raises: the errors of `Chat.charge`.
         """
         conversation = self._conversation
         while True:
             value = await answered(conversation, self._wait)
             if isinstance(value, tuple):
                 return cast("tuple[object]", value)
-            # Open again at once: the next press may come while this is being looked at.
+            # Open the wait again at once: the next press may come while the ledger is asked.
             reopen_wait(conversation, self._wait)
             notices, captured = await hold(conversation, self._look, lambda seen: _ends(seen[0]))
             for notice in notices:
@@ -408,13 +412,13 @@ class RunningCharge:
                 await self._deal_with(notice)
 
     async def goods(self, captured: Captured) -> None:
-        """Wait until the aside for what was paid has come to its end; what is said meanwhile waits, too.
+        """Wait until the aside for the payment has ended. Meanwhile, events for the chat wait as well.
 
         Raises:
-            PaymentHandedOverError: it failed, or an operator has the money.
+            PaymentHandedOverError: the aside failed, or an operator has the money.
         """
         conversation = self._conversation
-        # It is paid in time: an aside that gives at once isn't taken for one that came too late.
+        # The user paid in time: deadlines that expire while the aside gives the goods are removed.
         _lift(conversation, conversation.run.now() + int(HELD * 1000))
         self._wait.hear_no_more()
         look_again(conversation, self._wait)
@@ -429,14 +433,14 @@ class RunningCharge:
         conversation.behind = {**conversation.behind, **conversation.services.given.pop(captured.id, {})}
 
     async def _look(self, _: Id) -> Seen:
-        """What is known by now, up to what ends the charge; a callback is looked at to its end."""
+        """Return the notices so far, up to one that ends the charge. A callback being verified is awaited."""
         ticket, found = await self._ticket_now(), list[PaymentNotice]()
         while ticket.has_news and not _ends(found):
             notice = await ticket.wait_notice()
             if notice is not None:
                 found = _and(found, notice)
                 continue
-            # What doesn't end the charge is said later: a timeout doesn't wait for that.
+            # A notice that doesn't end the charge is handled later: a timeout isn't delayed for it.
             while not _ends(found) and (notice := await ticket.wait_decided()) is not None:
                 found = _and(found, notice)
         paid = any(notice.outcome == "paid" for notice in found)
@@ -458,7 +462,7 @@ class RunningCharge:
             case "retry":
                 await self.tell_to_press_again()
             case _:
-                pass  # paid, which is dealt with; refused, unknown: the send itself has said so
+                pass  # paid: handled elsewhere; refused, unknown: the send itself has raised the error
 
     async def tell_to_press_again(self) -> None:
         words = SendMessage(self._asked.chat_id, self._conversation.texts.pay_again)
@@ -466,17 +470,17 @@ class RunningCharge:
 
 
 def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentNotice]:
-    """Append a notice, in place of an equal one: the user hears "try again" once."""
+    """Append a notice and remove an equal one: the user is told "try again" once."""
     return [*(one for one in found if one.outcome != notice.outcome), notice]
 
 
 def _ends(found: Sequence[PaymentNotice]) -> bool:
-    """Return whether one of these ends the charge, or its button; after another "retry" it waits on."""
+    """Whether a notice ends the charge, or its button. A charge waits on after other "retry" notices."""
     return any(notice.outcome != "retry" or notice.code == _DUPLICATE for notice in found)
 
 
 def _not_sent(ticket: OpenTicket, error: Exception, *, twice: bool) -> Sequence[MovePayment]:
-    """Return the moves of a payment whose send failed; with `twice`, after an attempt that may have left."""
+    """Return the payment's moves after a failed send. `twice`: an earlier attempt may have arrived."""
     why: Literal["refused", "never_left", "unknown"]
     match error:
         case RefusedError() | LocalProtocolError():
@@ -486,8 +490,8 @@ def _not_sent(ticket: OpenTicket, error: Exception, *, twice: bool) -> Sequence[
         case DeliveryUnknownError():
             why = "unknown"
         case _:
-            return ()  # nobody knows: to be found by the next start
-    # What is said, is said of the last attempt only.
+            return ()  # the result is unknown: the next start asks the platform
+    # The error describes the last attempt only, so an earlier doubtful attempt is stored as well.
     doubted = [ticket.not_sent("unknown")] if twice and why != "unknown" else []
     return [*doubted, ticket.not_sent(why)]
 
@@ -506,7 +510,7 @@ async def charge(
     late: Late,
     otherwise: OtherwisePolicy | None,
 ) -> object:
-    """Send a payment button and wait until it is paid, or return the key of another that is pressed."""
+    """Send a payment button and wait until it is paid, or return the key of another pressed button."""
     if expires is not None:
         check_integer("expires", expires, least=1, most=BUTTON_LIFE)
     life = expires or BUTTON_LIFE
@@ -527,7 +531,7 @@ async def charge(
         opened = RunningCharge(conversation, wait, asked)
         async with opened:
             await opened.send(SendMessage(asked.chat_id, text, inline_keyboard=keyboard(opened.id)))
-            # The ledger reckons from the same moment: a send that took long must not outlive its button.
+            # The ledger counts from the same moment, so a slow send can't outlast its button.
             answer: Captured | tuple[object] | None = None
             with Scope(conversation, inf, at=asked.expires_at):
                 while True:
@@ -535,7 +539,7 @@ async def charge(
                         answer = await opened.wait()
                         break
                     except PaymentDeclinedError as error:
-                        # Our number was taken, for all that we know: one more try with another.
+                        # Another payment seems to have our number: try once more with another number.
                         shown = opened.message
                         if error.code != _DUPLICATE or shown is None or shown.id is None or opened.replaced:
                             raise
@@ -558,7 +562,7 @@ async def invoice(
     late: Late,
     otherwise: OtherwisePolicy | None,
 ) -> None:
-    """Send an invoice and wait until it is paid on the wallet page."""
+    """Send an invoice, and wait until it is paid on the wallet page."""
     life = BUTTON_LIFE if expires is None else expires
     asked = _asked(conversation, "invoice", amount, text, item, "IRR", late, life)
     operation = CreateInvoice(asked.chat_id, amount, text, expire_time=expires)
@@ -585,12 +589,13 @@ def _asked(
     late: Late,
     life: float,
 ) -> Charge:
-    """Return the charge to open, checked before anything is written or sent; `RunningCharge` adds its owner.
+    """Check the arguments and return the charge to open; `RunningCharge` sets its owner.
 
     Raises:
-        LocalProtocolError: the amount is no whole number from 1 up.
+        LocalProtocolError: the amount is not a whole number from 1 up, or `currency` or `late` is another
+            word.
         UnrecordableError: the item can't be recorded.
-        ConfigError: nobody would give what is bought.
+        ConfigError: no aside gives the goods.
     """
     chat_id = conversation.life.chat_id
     conversation.enter(OperationKind.CHARGE)
@@ -612,10 +617,10 @@ def _asked(
 
 
 def check_money_words(currency: object, late: object) -> None:
-    """Refuse what is no currency, and what would leave nobody with late money.
+    """Check the currency, and the word that decides about late money.
 
     Raises:
-        LocalProtocolError: it is another word.
+        LocalProtocolError: `currency` or `late` is none of the allowed words.
     """
     if currency not in ("IRR", "coin"):
         raise LocalProtocolError("currency", 'is "IRR" or "coin"')
@@ -624,7 +629,7 @@ def check_money_words(currency: object, late: object) -> None:
 
 
 def _moves(conversation: Conversation, of: Callable[[Cashier], Sequence[Write]]) -> Sequence[Write]:
-    """Return the writes of the ledger that go with a conversation's next record; none on replay."""
+    """Return the ledger's writes that go with a conversation's next record; none on replay."""
     if conversation.replaying or conversation.dead:
         return ()
     return of(payments_of(conversation.services))

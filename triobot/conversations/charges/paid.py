@@ -1,9 +1,9 @@
-"""Verified money in the hands of the author's code: of the aside for its item, and of no other.
+"""Verified money, passed to the author's code: only to the aside for the item that was bought.
 
-Whether a conversation waits for it or not, the aside gives the goods, in a journal of its own: so nothing
-that becomes of the conversation gives them twice, or not at all. The aside's normal end settles the payment;
-any other hands it to the aside once more, with the same key. The end of the program is no end: the aside goes
-on after the next start.
+The aside gives the goods in a journal of its own, whether a conversation waits for the payment or not. So the
+end of that conversation can neither repeat the goods nor lose them. The aside's normal end settles the
+payment. After any other end the payment goes to a new run of the aside, with the same key. A program's stop
+does not end the aside: the run continues after the next start.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ log: Final = logging.getLogger("triobot.conversations")
 
 MISPLACED: Final = ABOUT["goods_misplaced"]
 NOTED: Final = Gift("", frozenset())
-"""Something was done; what it was can't be told from what others do, or nobody asks."""
+"""Gift of an action that cannot be compared with other actions, or that no listener asks for."""
 
 for _cls in (Captured, PaymentNotice):
     register(_cls, name=f"triobot.{_cls.__name__}")
@@ -62,16 +62,17 @@ class Paid(Generic[T_co]):
     """Verified money.
 
     Attributes:
-        amount: what was captured, which is what was asked for.
-        currency: of the amount.
-        item: what was bought, as it was given to `charge`.
-        key: the same for this payment for ever: the idempotency key of whatever it grants.
-        payer: who paid, if the platform told.
-        redelivered: the aside for it began before, and failed or was ended.
-        uncertain: it was captured before a backup was restored, and an operator has handed it out: the goods
-            may have been given before.
-        reference: what the platform calls the payment, for a receipt and for questions to it: a button's
-            ``ref_id``, an invoice's id. Empty if the money was handed over by a version that didn't tell.
+        amount: captured amount, which equals the amount asked for.
+        currency: currency of the amount.
+        item: the item bought, as passed to `charge`.
+        key: idempotency key for everything that the payment grants; never changes.
+        payer: the user who paid, if the platform named one.
+        redelivered: Whether an earlier run of the aside began with this payment, and failed or was ended.
+        uncertain: Whether the goods may have been given before: the money was captured before a backup was
+            restored, and an operator has released the payment.
+        reference: the platform's name of the payment, for receipts and questions to the platform: a button's
+            ``ref_id``, or an invoice's id. Empty if an older version, which didn't store references,
+            delivered the payment.
     """
 
     amount: int
@@ -85,10 +86,10 @@ class Paid(Generic[T_co]):
 
 
 def paid_of(captured: Captured) -> Paid[Any]:
-    """Money as the author's code gets it.
+    """Return the captured money as the author's code gets it.
 
     Raises:
-        RecordError: this program doesn't know what was bought.
+        RecordError: this program cannot decode the item.
     """
     return Paid(
         captured.amount,
@@ -103,10 +104,10 @@ def paid_of(captured: Captured) -> Paid[Any]:
 
 
 def paid(kind: type[T]) -> Filter[Paid[T]]:
-    """Take money for items of this class; for `@bot.aside`, which is the one place that gives the goods.
+    """Return a filter for payments of items of class `kind`; for `@bot.aside`, the only place to give goods.
 
-    The aside gets each payment as soon as it is verified, whether a conversation waits for it or not. It gets
-    it until it has come to its normal end with it, each time with the same key.
+    The aside gets each payment as soon as the payment is verified, whether a conversation waits for it or
+    not. An aside that doesn't come to its normal end gets the payment again, with the same key.
 
     Examples:
         >>> @bot.aside(paid(Order))
@@ -114,7 +115,7 @@ def paid(kind: type[T]) -> Filter[Paid[T]]:
         ...     await chat.step(kitchen.submit, chat.event.item, chat.event.key)
 
     Raises:
-        ConfigError: this is no class.
+        ConfigError: `kind` is not a class.
     """
     if not isinstance(cast("object", kind), type):
         raise ConfigError(f"paid() takes the class of what is bought, such as paid(Order), not {kind!r}")
@@ -131,7 +132,7 @@ def paid(kind: type[T]) -> Filter[Paid[T]]:
 
 
 def aside_for(table: Table, chat_id: ChatId, money: Paid[object]) -> tuple[Route, object] | None:
-    """The aside that takes money for this item, and as what; None if there is none."""
+    """Return the aside for the money's item, and the value of the aside's filter; None if no aside fits."""
     event = cast("Event", PaymentArrived(chat_id, money))
     for route in table.asides:
         value = route.filter.look(event, Setting())
@@ -141,7 +142,7 @@ def aside_for(table: Table, chat_id: ChatId, money: Paid[object]) -> tuple[Route
 
 
 def refuse_without_aside(table: Table, chat_id: ChatId, item: object) -> None:
-    """Refuse to ask for money for which nobody would give the goods.
+    """Check that an aside gives the goods for `item`.
 
     Raises:
         ConfigError: there is no aside for such an item.
@@ -156,7 +157,7 @@ def refuse_without_aside(table: Table, chat_id: ChatId, item: object) -> None:
 
 
 def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
-    """Whether this row is for the ledger, which consumes it, and not for the chat."""
+    """Whether the event is the ledger's and not the chat's; pass such an event on to the ledger."""
     if services.payments is None or not isinstance(event, PayCallback | InvoiceCallback):
         return False
     services.payments.hint(seq, event)
@@ -164,19 +165,19 @@ def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
 
 
 async def deliver(elsewhere: Elsewhere, work: Workload, captured: Captured, claim: MovePayment) -> bool:
-    """Have the aside run for what was bought; False if there is none.
+    """Start the aside for the item that was bought; return False if there is none.
 
-    That it has it is stored with what starts it, in one transaction; see `triobot.seams.money.Deliver`.
+    The same transaction stores the call that starts the aside and `claim`; see `triobot.seams.money.Deliver`.
 
-    The aside is started through the inbox, as by code: so it begins once for each delivery, whatever happens
-    in between, and is revived like every conversation.
+    The call goes through the inbox, like calls by code. So each delivery starts the aside once, even across
+    crashes, and the aside is revived like every conversation.
     """
     try:
         money = paid_of(captured)
         found = aside_for(elsewhere.table, captured.chat_id, money)
     except BaseException as error:
-        # Another version of the bot knows what it is, or a filter failed: an operator is told that nobody
-        # took it.
+        # The item is another version's, or a filter failed: the ledger tells an operator that no aside took
+        # it.
         log.error(  # noqa: TRY400  # the record's own words may hold what a user wrote
             "payment %s is for an item that can't be read: %s", captured.id, kind_of(contained(error))
         )
@@ -184,7 +185,7 @@ async def deliver(elsewhere: Elsewhere, work: Workload, captured: Captured, clai
     if found is None:
         return False
     if work.stopping:
-        await trio.sleep_forever()  # the next start delivers it
+        await trio.sleep_forever()  # the next start delivers the payment
     await work.commits.wait_for()
     try:
         await elsewhere.hand_money(found[0].name, captured, claim)
@@ -194,7 +195,7 @@ async def deliver(elsewhere: Elsewhere, work: Workload, captured: Captured, clai
 
 
 async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bool:
-    """Whether the conversation that opened this owner's payment comes back to it after a start."""
+    """Whether the conversation that opened the payment of `owner` continues after a restart."""
     chat, _, rest = owner.partition("/")
     seq = rest.partition("/")[0]
     for row in await store.conversations(chat_id):
@@ -205,19 +206,23 @@ async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bo
 
 
 def abandon(shared: Shared, chat_id: ChatId, conversation_id: str, key: str | None) -> None:
-    """A conversation has been ended without its code: it waits for no money, and gives nothing for any."""
-    # What is still there at the next start has not given anything up.
+    """Give up the payments of a conversation that was ended without running its code."""
+    # Only an ended conversation gives up: one that survives until the next start still waits for its money.
     _tell(shared, conversation_id, lambda ledger: ledger.give_up(chat_id, conversation_id, key=key))
 
 
 def tell_parked(shared: Shared, chat_id: ChatId, key: str | None) -> None:
-    """A conversation can't go on: if it is the aside for a payment, an operator hears of the money."""
+    """Report the money to an operator if the parked conversation is a payment's aside.
+
+    Args:
+        key: the payment's key; None for any other conversation.
+    """
     if key is not None:
         _tell(shared, key, lambda ledger: ledger.parked(chat_id, key))
 
 
 def _tell(shared: Shared, what: str, say: Callable[[Cashier], Awaitable[None]]) -> None:
-    """Tell the ledger, beside the conversations, once all that led to it is stored."""
+    """Call the ledger in a task of its own, once all earlier writes are stored."""
     work, payments = shared.work, shared.services.payments
     if payments is None:
         return
@@ -227,7 +232,7 @@ def _tell(shared: Shared, what: str, say: Callable[[Cashier], Awaitable[None]]) 
         try:
             await say(payments)
         except (StoreError, trio.ClosedResourceError) as error:
-            # The ledger comes back to it, at the next start or when its time is out.
+            # The ledger finds the payment again at the next start, or when the payment expires.
             log.error(  # noqa: TRY400  # a store's traceback says nothing more
                 "payment %s: its end could not be stored: %s", what, type(error).__name__
             )
@@ -237,15 +242,16 @@ def _tell(shared: Shared, what: str, say: Callable[[Cashier], Awaitable[None]]) 
 
 @final
 class Giving:
-    """What the aside for a payment gives.
+    """A payment's aside, as the ledger sees it.
 
-    Its normal end settles the payment, in the transaction in which it ends; any other has it given again.
+    The aside's normal end settles the payment, in the transaction that stores the end. Any other end makes
+    the ledger deliver the payment again.
 
     Attributes:
         paid: the payment.
-        ending: what the end of the conversation makes of it.
-        alone: it failed for the first time, and no charge waits that could tell the user.
-        owes: the payment is open until this has ended; behind `continue_as` it is settled.
+        ending: the effect of the conversation's end on the payment; None before the end.
+        alone: Whether this was the first failure, and no charge waits that could tell the user.
+        owes: Whether this conversation's end decides the payment; not behind `continue_as`, which settled it.
     """
 
     def __init__(self, shared: Shared, route: Route, chat_id: ChatId, paid: Captured, *, owes: bool) -> None:
@@ -263,17 +269,17 @@ class Giving:
         self._gave: dict[str, Gift] = {}
 
     def step(self, args: tuple[object, ...]) -> Callable[[], Awaitable[None]]:
-        """Note that a step is begun with these arguments, and return what has to come before it."""
+        """Record a step's arguments for the missing-key notice; return the check to run before the step."""
         if self._services.notice is not None:
             self._line = self._line or calling_line()
             self._keyed = self._keyed or any(_names(arg, self.paid.key) for arg in args)
         return self._check
 
     def check_repeatable(self, args: tuple[object, ...]) -> None:
-        """Refuse to try a step again by which the other side could give the goods twice.
+        """Check that a repeatable step has the payment's key, so that the called service can drop duplicates.
 
         Raises:
-            ConfigError: no argument holds the payment's key.
+            ConfigError: no argument contains the payment's key.
         """
         if not any(_names(arg, self.paid.key) for arg in args):
             raise ConfigError(
@@ -282,19 +288,19 @@ class Giving:
             )
 
     def gives(self, what: str, args: Sequence[object]) -> None:
-        """Note what may be the goods."""
+        """Record an action that may be the giving of the goods."""
         if not what or self._services.notice is None:
             self._gave[what] = NOTED
         elif what not in self._gave:
             self._gave[what] = _gift(self._route, self._chat_id, args, self.paid.key) or NOTED
 
     async def _check(self) -> None:
-        """Ask the ledger whether this may still be given here; in the body of a step, which records it.
+        """Ask the ledger whether this aside may still give the goods. The body of a step records the answer.
 
-        While the store is away the answer isn't known, and the step hasn't failed.
+        While the store is unavailable the check waits, and the step doesn't fail.
 
         Raises:
-            PaymentHandedOverError: an operator, or another aside, has it by now.
+            PaymentHandedOverError: an operator, or another aside, has the payment by now.
         """
         paid, payments = self.paid, payments_of(self._services)
         if not await await_store(partial(payments.may_give, paid.id, uncertain=paid.uncertain)):
@@ -302,30 +308,29 @@ class Giving:
 
     @property
     def becomes(self) -> PaymentGoods | None:
-        """Tell what an end of the conversation that failed makes of the payment; None if it is settled."""
+        """What a failed end of the conversation makes of the payment; None if the payment is settled."""
         return (self.ending or "handed_over") if self.owes else None
 
     def handled(self, error: BaseException | None, felt: bool) -> None:
-        """Note how the code that gives has ended: that settles the payment, and no hook's end does.
+        """Record how the giving code ended. Only this end settles the payment, not the end of a hook.
 
         Args:
-            felt: it was cancelled, and has felt it.
+            felt: the code was cancelled, and a cancellation was raised in it.
         """
-        # Who came to the end all the same, under a shield or with the answer at hand, gave all there was.
+        # A cancelled function that ended without noticing, as under a shield, has given everything.
         self._given = error is None and not felt
-        # It was handed over, or failed, or was cancelled.
+        # Otherwise: handed over, failed, cancelled, or continued by `continue_as`.
         self._goes_on = error is not None and continue_in(error) is not None
 
     def conclude(
         self, error: BaseException | None, *, goes_on: bool, awaited: bool, replaying: bool
     ) -> Sequence[Write]:
-        """Settle the payment with the end of the conversation, or have it given again.
+        """Return the write for the conversation's end: it settles the payment, or requests another delivery.
 
         Args:
             goes_on: the conversation has a successor.
             awaited: a charge waits for the end.
-
-        Returns: what is to become durable with that end.
+            replaying: the end is replayed, so nothing is written.
         """
         paid, services = self.paid, self._services
         goes_on = self._goes_on and goes_on
@@ -344,7 +349,7 @@ class Giving:
         return [payments_of(services).ended(paid.id, end)]
 
     def _tell_that_nothing_was_given(self) -> None:
-        """Raise an alarm, one for each route in the life of a program."""
+        """Raise an alarm, once for each route while the program runs."""
         route, shared = self._route, self._shared
         if route.name in shared.gave_nothing:
             return
@@ -357,7 +362,7 @@ class Giving:
 
 
 def _gift(route: Route, chat_id: ChatId, args: Sequence[object], key: str) -> Gift | None:
-    """Describe what is done now; None in a hook, which does the same around every route."""
+    """Describe the current action. Return None in a hook, which acts the same around every route."""
     own = getattr(route.handler, "__code__", None)
     if route.hooks and all(frame.f_code is not own for frame, _ in running_frames()):
         return None
@@ -381,7 +386,10 @@ def tell_of_second_gift(
     what: str,
     args: Sequence[object],
 ) -> None:
-    """Raise an alarm if an aside has done this for a payment, with one of the same values or without any."""
+    """Raise an alarm for an action behind `charge` that the payment's aside has already taken.
+
+    Actions with values are the same if they have a value in common.
+    """
     first = given.get(what)
     again = None if first is None else _gift(route, chat_id, args, "")
     if first is None or again is None or (first.args and again.args and not first.args & again.args):
@@ -394,7 +402,7 @@ def tell_of_second_gift(
 
 
 def named_step(fn: Any, args: tuple[object, ...]) -> tuple[str, tuple[object, ...]]:
-    """Return how a step is named, empty for one that isn't the author's own, and with what it is done."""
+    """Return a step's name and its arguments; an empty name for a function that is not the author's."""
     while isinstance(fn, partial):
         fn, args = fn.func, (*fn.args, *fn.keywords.values(), *args)
     code = getattr(fn, "__code__", None)
@@ -403,7 +411,7 @@ def named_step(fn: Any, args: tuple[object, ...]) -> tuple[str, tuple[object, ..
 
 
 def _names(arg: object, key: str) -> bool:
-    """Return whether what a step gets holds a payment's key."""
+    """Whether `arg`, an argument of a step, contains the payment's key."""
     if isinstance(arg, Paid):
         return True
     try:
@@ -413,10 +421,10 @@ def _names(arg: object, key: str) -> bool:
 
 
 def payments_of(services: Services) -> Cashier:
-    """The ledger.
+    """Return the ledger.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the bot has no ledger.
     """
     payments = services.payments
     if payments is None:
