@@ -1,5 +1,5 @@
-"""Ways into a chat that are not the platform's.
+"""Access to chats and rooms from outside of the platform.
 
-`refs` is a conversation's door to other places; `calls` are what comes through the doors, signals included,
-`elsewhere` is where that arrives.
+`refs` lets a conversation use other places. `calls` defines the signals, calls and orders that reach a chat
+through the inbox, and `elsewhere` stores them there.
 """

@@ -1,7 +1,7 @@
-"""Say something to everybody: the door to a broadcast, which is a job of the store and no conversation.
+"""Broadcasts: one message to many chats. A broadcast is a job of the store, not a conversation.
 
-A `Broadcast` has one of two doors, as a reference to a place has: `Bot.broadcast` is for everybody else, and
-through `Room.broadcast` each call is an operation of its conversation.
+Code outside of conversations uses `Bot.broadcast`. In a conversation, `Room.broadcast` makes each call an
+operation of that conversation.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from ..services import Also, Announcing, OnDoubt
 
 @final
 class Everybody:
-    """All chats that were joined and not left since, as the platform has told; see `EVERYBODY`."""
+    """All chats that were joined and not left since, by the platform's events; see `EVERYBODY`."""
 
     name = JOINED
 
 
 EVERYBODY: Final = Everybody()
-"""For `Broadcast.start`: all who have joined and have not left, and all groups that the bot was added to."""
+"""For `Broadcast.start`: all users who joined and did not leave, and all groups with the bot."""
 
 Audience: TypeAlias = AsyncIterable[int] | Iterable[int] | Key[Any] | Everybody
-"""Chat ids, or everybody who keeps something under a key, or `EVERYBODY`."""
+"""Chat ids, or a `Key`: all chats with a value under that key; or `EVERYBODY`."""
 
 _SOMEBODY: Final = ChatId(1)
 
@@ -58,12 +58,12 @@ def _is_key(instance: object, attribute: attrs.Attribute[str], value: str) -> No
 @final
 @guarded
 class Broadcast:
-    """One message to many chats, by a key of your choice; made by `Room.broadcast` and `Bot.broadcast`.
+    """One message to many chats, under a key of your choice; made by `Room.broadcast` and `Bot.broadcast`.
 
-    Each receiver is told at most once, in order with what else goes to that chat, and replies to others go
-    first. It goes on after a crash or a restart behind the last receiver who was tried. Those to whom a
-    request may have been on its way at a crash, 16 at most while the platform answers, are counted as
-    `BroadcastStatus.unknown` and not tried again, unless you choose that with ``on_unknown="resend"``.
+    Each receiver gets the message at most once, in order with other messages to that chat. Replies to other
+    chats are sent first. After a crash or a restart the broadcast continues behind the last receiver that was
+    tried. Requests that were in flight at a crash, at most 16 while the platform answers, count as
+    `BroadcastStatus.unknown`. They are not repeated unless you choose ``on_unknown="resend"``.
 
     Examples:
         >>> async def announce(chat: Chat) -> None:
@@ -82,33 +82,35 @@ class Broadcast:
         buttons: Buttons[Any] | None = None,
         on_unknown: Literal["count", "resend"] = "count",
     ) -> bool:
-        """Capture the audience and begin to tell it, unless this key was started before.
+        """Store the audience and start sending, unless a broadcast with this key was started before.
 
-        The audience is read once, in pieces, and each chat counts once. When this returns, audience and
-        content are durable and the first receivers are being told. A crash before that leaves nothing: start
-        it again. So it may be called again with the same key for ever. A conversation does that by itself:
-        there it is recorded.
+        The audience is read once, in pieces, and each chat counts once. When `start` returns, audience and
+        content are durable, and sending has begun. A crash before that leaves nothing stored: call `start`
+        again. Calling it with the same key is safe at any time. A conversation repeats the call by itself,
+        because the call is an operation.
 
         Args:
-            content: as for `Chat.send`. A file is uploaded here, once for all.
-            to: chat ids, from a list, a database's cursor, or a `Key`: everybody who has it; or `EVERYBODY`.
-            buttons: they live as long as their message; `triobot.filters.pressed` takes them.
-            on_unknown: what becomes of a receiver when nobody knows whether the message arrived: counted,
-                and told nothing more; or with ``"resend"`` told again, so that nobody is left out and a few
-                may read it twice.
+            content: as for `Chat.send`. A file is uploaded here, once for all receivers.
+            to: chat ids, from a list or a database's cursor; a `Key`, for all chats with a value under it; or
+                `EVERYBODY`.
+            buttons: buttons that work as long as their message; use `triobot.filters.pressed` to take
+                presses.
+            on_unknown: treatment of a receiver for whom the result of the request is unknown. ``"count"``
+                counts the receiver as unknown and sends nothing more. ``"resend"`` sends again: all receivers
+                get the message, and a few may get it twice.
 
         Returns:
-            False if this key's broadcast was started before, whatever became of it.
+            False if a broadcast with this key was started before, in whatever state it is now.
 
         Raises:
-            LocalProtocolError: the content can't be sent, this is no chat's id, or no key. Your program's
-                fault; nothing was started.
+            LocalProtocolError: the content can't be sent, or `to` contains an invalid chat id, or is no
+                audience. An error of your program; nothing was started.
             RefusedError, TransportError, OSError: the file could not be uploaded; nothing was started.
-            StoreFullError: nothing was started; repeat it once there is room.
-            StepError: in a conversation: what reads the audience failed; it may be started again.
-            ForeignTaskError: it is `Bot.broadcast`, called from a conversation, outside a step.
+            StoreFullError: nothing was started; repeat the call once the store has room.
+            StepError: in a conversation, reading the audience failed; the broadcast may be started again.
+            ForeignTaskError: `Bot.broadcast` was used in a conversation, outside of a step.
 
-        Cancellation: *ambiguous*: the key tells. It may simply be repeated.
+        Cancellation: *ambiguous*: the broadcast may have started. Repeat the call with the same key.
         """
         check_content(content)
         if not isinstance(cast("object", to), Key | Everybody | Iterable | AsyncIterable):
@@ -117,30 +119,30 @@ class Broadcast:
         if on_unknown not in ("count", "resend"):
             raise LocalProtocolError("on_unknown", 'is "count" or "resend"')
         keyboard = inline_of(buttons)
-        # What can't be sent to anybody is refused here, and not two hundred thousand times.
+        # An invalid message is refused here, once, instead of once for each receiver.
         SendMessage(_SOMEBODY, content, inline_keyboard=keyboard)
         async with aclosing(self._chats(to)) as chats:
             return await self._door.start(self.key, content, keyboard, on_unknown, chats)
 
     async def status(self) -> BroadcastStatus:
-        """Read how far it is; its state is ``none`` before it was started."""
+        """Return the broadcast's progress; the state is ``none`` before the start."""
         return await self._door.status(self.key)
 
     async def stop(self) -> bool:
-        """Tell nobody more, for good. Durable when this returns; those on their way get two seconds.
+        """Stop sending, for good. The stop is durable on return; requests in flight get two more seconds.
 
         Returns:
-            False if there was nothing to stop; as for `start`, it may have been stopped by this very call.
+            False if nothing was left to stop. A repeated call may also return False after its own first try.
 
-        Cancellation: *ambiguous*; it may be repeated.
+        Cancellation: *ambiguous*; the call may be repeated.
         """
         return await self._door.stop(self.key)
 
     def gone(self) -> AsyncIterator[ChatId]:
-        """Iterate over the receivers who have left or blocked the bot; while it goes on, those known so far.
+        """Iterate over receivers that have left or blocked the bot; during a broadcast, those known so far.
 
         Raises:
-            ForeignTaskError: called from a conversation, outside a step.
+            ForeignTaskError: called from a conversation, outside of a step.
         """
         return self._door.gone(self.key)
 
@@ -152,7 +154,7 @@ class Broadcast:
                     yield chat_id
                 after = page[-1][0]
         elif isinstance(to, AsyncGenerator):
-            # An author's generator may hold a cursor or a connection open.
+            # An author's generator may keep a cursor or a connection open.
             async with aclosing(cast("AsyncGenerator[int]", to)) as opened:
                 async for given in opened:
                     yield as_chat_id(given)
@@ -168,7 +170,7 @@ class Broadcast:
 @final
 @guarded
 class RecordedAnnouncing:
-    """The door of `Room.broadcast`: what is done is stored with its record."""
+    """Implementation of `Room.broadcast`: the store commits each action together with its record."""
 
     _conversation: Conversation = attrs.field(repr=False)
 
@@ -181,15 +183,13 @@ class RecordedAnnouncing:
         audience: AsyncGenerator[ChatId],
         also: Also | None = None,
     ) -> bool:
-        """Begin to tell an audience."""
-
         async def body(own: Id) -> bool:
-            # The audience may be read by the author's code: a cursor, or the bot's own doors.
+            # The author's code may read the audience: from a cursor, or through the bot.
             task = trio.lowlevel.current_task()
             done = partial(self._conversation.done, own, OperationKind.BROADCAST)
             step_tasks.add(task)
             try:
-                async with aclosing(audience):  # here, since no replay awaits that
+                async with aclosing(audience):  # closed here, as no replay reads the audience
                     return await self._live.start(key, content, keyboard, on_unknown, audience, done)
             finally:
                 step_tasks.discard(task)
@@ -198,14 +198,11 @@ class RecordedAnnouncing:
         return await self._conversation.effect(OperationKind.BROADCAST, body)
 
     async def status(self, key: str) -> BroadcastStatus:
-        """Read how far it is."""
         return await self._conversation.effect(
             OperationKind.BROADCAST, lambda _: await_store(partial(self._live.status, key))
         )
 
     async def stop(self, key: str, also: Also | None = None) -> bool:
-        """Tell nobody more."""
-
         async def body(own: Id) -> bool:
             done = partial(self._conversation.done, own, OperationKind.BROADCAST)
             return await await_store(partial(self._live.stop, key, done))
@@ -213,7 +210,7 @@ class RecordedAnnouncing:
         return await self._conversation.effect(OperationKind.BROADCAST, body)
 
     def gone(self, key: str) -> AsyncIterator[ChatId]:
-        """Refuse: an iteration can't be an operation."""
+        """Raise an error: an iteration can't be an operation."""
         raise ForeignTaskError(
             f"{calling_line()}: Broadcast.gone() inside a conversation; use chat.step() with a function that"
             " reads bot.broadcast(key).gone()"

@@ -1,12 +1,13 @@
-"""What comes to a chat through the events' own door, and is none: signals, calls of code, orders.
+"""Inbox rows that don't come from the platform: signals, calls and orders.
 
-All are rows of the inbox: durable when they have been said, in order with what people do.
+All are rows of the inbox: durable once stored, and in order with the platform's events.
 
-Signals are what other programs, operators and other chats tell a chat. They go to the same filters and routes
-as events. Unlike these they are never unexpected: one that nobody takes waits for whoever takes it later.
+Other programs, operators and other chats send signals to a chat. Signals go through the same filters and
+routes as events. But a signal is never unexpected: without a taker it waits until a conversation takes it.
 
-By calls code starts and stops routes, by orders an operator ends what is parked. No filter sees them: the
-routing table takes calls by the route's name, and orders by the conversation's number.
+Code sends calls to start and stop routes. Operators send orders to retry or end parked conversations. Filters
+don't get calls and orders: the routing table assigns calls by the route's name, orders by the conversation's
+number.
 """
 
 from __future__ import annotations
@@ -28,37 +29,37 @@ from ...wire.ids import ChatId
 from ...wire.rules import check_text
 from ..codec import recordable
 
-# No header of a request can hold a line feed: nothing from the web passes for a call.
+# A request's header can't contain a line feed, so no web request can pass as a call.
 CALL: Final = "triobot/call\n"
 
 
 class Place(Enum):
-    """Which place in the chat a called route takes."""
+    """Position in the chat that a called route occupies."""
 
     OWN = "own"
-    """That of its kind."""
+    """Position of the route's own kind."""
 
     LIVE = "live"
-    """It goes on in the place of the chat's live conversation."""
+    """Position of the chat's live conversation, which the route continues."""
 
     SENDER = "sender"
-    """It goes on in the place of its sender's conversation."""
+    """Position of the sender's conversation, which the route continues."""
 
     BESIDE = "beside"
-    """It goes on in the place of an aside."""
+    """Position of an aside, which the route continues."""
 
 
 @final
 @guarded
 class Call:
-    """Start a route.
+    """Request to start a route.
 
     Attributes:
-        name: the route's.
-        args: what its function gets besides the chat.
-        value: what `Chat.event` is: of whoever called; None if that was no conversation.
-        sender: whose conversation it is, if anybody's.
-        key: a second call of the route with this key starts nothing.
+        name: name of the route.
+        args: arguments of the route's function, besides the chat.
+        value: `Chat.event` of the new conversation: the caller's value; None if no conversation called.
+        sender: user of the calling conversation, if it has one.
+        key: key of the run; no run starts while another run of the route has this key.
     """
 
     chat_id: ChatId
@@ -73,7 +74,7 @@ class Call:
 @final
 @guarded
 class Halt:
-    """Stop a route, where it was started with this key; with None wherever it runs in the chat."""
+    """Request to stop a route's run with this key; with None, all runs of the route in the chat."""
 
     chat_id: ChatId
     name: str
@@ -81,20 +82,20 @@ class Halt:
     sender: Sender | None = None
 
     def ends(self, name: str, key: str | None) -> bool:
-        """Return whether this stops a run of the route `name` that has this key."""
+        """Whether this request stops a run of the route `name` with the key `key`."""
         return name == self.name and (self.key is None or key == self.key)
 
 
 @final
 @guarded
 class Order:
-    """What an operator wants of a conversation that is parked.
+    """An operator's order for a parked conversation.
 
     Attributes:
-        conversation: its number.
-        end: end it; otherwise it is tried once more.
-        say: what its user hears when it has ended; empty for nothing.
-        sender, key: an event and a call have them.
+        conversation: number of the conversation.
+        end: Whether to end the conversation; otherwise it is tried once more.
+        say: text sent to the user after the end; empty for none.
+        sender, key: always None; events and calls have these fields.
     """
 
     chat_id: ChatId
@@ -110,27 +111,27 @@ for _cls in (Place, Call, Halt, Order):
 
 
 def check_key(key: str | None) -> None:
-    """Refuse a key that no store can hold, at the door: behind it, the writer would fail for everybody.
+    """Check a key before it reaches the store, whose writer would otherwise fail for all callers.
 
     Raises:
-        LocalProtocolError: it is empty, no text, or holds what can't be stored.
+        LocalProtocolError: `key` is empty, not a text, or contains U+0000.
     """
     if key is not None and "\0" in check_text("key", key):
         raise LocalProtocolError("key", "must not hold U+0000")
 
 
 def order_arrival(order: Order, now: int) -> Arrival:
-    """Return an order as a row for the inbox, which drops a second one to end the same conversation."""
+    """Return an order as an inbox row. The inbox drops a second order to end the same conversation."""
     once = f"order:{order.conversation}" if order.end else None
     return Arrival(order.chat_id, None, now, CALL, encode_value(order).encode(), once, once=order.end)
 
 
 def call_arrival(asked: Call | Halt, once: str | None, now: int, called: str | None = None) -> Arrival:
-    """Return a call as a row for the inbox.
+    """Return a call as an inbox row.
 
     Args:
-        once: a second call of the route with this key is dropped.
-        called: the name by which the route is known for that, if not by the call's.
+        once: deduplication key: the inbox drops a second call of the route with this key.
+        called: the route's name for deduplication, if it differs from the call's.
 
     Raises:
         LocalProtocolError: the run's key, or `once`, can't be stored.
@@ -144,7 +145,7 @@ def call_arrival(asked: Call | Halt, once: str | None, now: int, called: str | N
 
 
 def stored_call(row: InboxRow) -> Call | Halt | Order | None:
-    """Decode the call of a stored row; return None if this process doesn't know one of its classes."""
+    """Decode the call of a stored row; return None if this process can't decode it."""
     try:
         asked = decode_value(row.body.decode())
     except (RecordError, UnicodeDecodeError):
@@ -153,15 +154,15 @@ def stored_call(row: InboxRow) -> Call | Halt | Order | None:
 
 
 def asked_of(event: object) -> Call | Halt | Order | None:
-    """Return the call or order that has come in place of an event, or None."""
+    """Return `event` if it is a call, stop or order, else None."""
     return event if isinstance(event, Call | Halt | Order) else None
 
 
 def runs_behind(runs: bool, halt: Halt, asked: Iterable[object]) -> bool:
-    """Return whether there is something for a stop to end once these calls have been routed, in their order.
+    """Whether `halt` will find a run to stop after the calls `asked` have been routed, in this order.
 
     Args:
-        runs: there is now.
+        runs: whether such a run exists now.
     """
     for one in asked:
         if isinstance(one, Call) and halt.ends(one.name, one.key):
@@ -172,30 +173,30 @@ def runs_behind(runs: bool, halt: Halt, asked: Iterable[object]) -> bool:
 
 
 def as_event(asked: Call | Halt | Order) -> Event:
-    """Pass a call off as an event, on its way through the chat: the wire's own union stays closed."""
+    """Cast a call to `Event`, as which it passes through the chat. The wire's own union has no calls."""
     return cast("Event", asked)
 
 
 # --- signals
 
 RoomName: TypeAlias = tuple[str, str]
-"""The name of a room's route when it was told something, the oldest that it has; and the room's key."""
-# No header of a request can hold a line feed: nothing from the web passes for a signal.
+"""Name and key of a room. The name is the oldest name of the room's route when the signal was sent."""
+# A request's header can't contain a line feed, so no web request can pass as a signal.
 SIGNAL: Final = "triobot/signal\n"
 ROOM_SIGNAL: Final = "triobot/room\n"
-"""A signal to a room: which room that is stands before the value."""
+"""Content type of a signal to a room; the row's body has the room's name and key before the value."""
 SIGNALS: Final = 256
-"""Rows of a chat that may wait when a signal comes: well below what is kept for the platform's events."""
+"""Rows of a chat that may wait when a signal is stored: well below the limit for the platform's events."""
 
 
 @final
 @guarded
 class Signal:
-    """A signal, as filters see it besides the platform's events; a conversation gets its value.
+    """A signal, as filters get it. A conversation gets only the value.
 
     Attributes:
-        sender: always None: no user sent it.
-        room: the name and the key of the room that it is for; None if that is no named room.
+        sender: always None: no user sent the signal.
+        room: name and key of the room that gets the signal; None for any other place.
     """
 
     chat_id: ChatId
@@ -207,10 +208,11 @@ class Signal:
 @final
 @guarded
 class PaymentArrived:
-    """Money for an aside, as filters see it; the aside gets its `Paid`. It comes from the ledger's rows.
+    """Money for an aside, as filters get it. The aside gets the `Paid`. The ledger's calls carry the money.
 
     Attributes:
-        sender: always None: who paid is in the `Paid`.
+        paid: the `Paid` of the payment.
+        sender: always None: the `Paid` names the payer.
     """
 
     chat_id: ChatId
@@ -219,24 +221,25 @@ class PaymentArrived:
 
 
 SIGNAL_TYPES: Final[frozenset[type]] = frozenset({Signal, Call, Halt, Order, PaymentArrived})
-"""What comes as an event and is none of the platform's."""
+"""Types in the place of an event that are not events of the platform."""
 
 
 def is_signal(event: object) -> bool:
-    """Return whether this is a signal, or what code asks for, and no event of the platform."""
+    """Whether `event` is a signal, call, order or payment, and not an event of the platform."""
     return type(event) in SIGNAL_TYPES
 
 
 def signal_arrival(
     chat_id: ChatId, value: object, key: str | None, now: int, room: RoomName | None = None
 ) -> Arrival:
-    """Return a signal as a row for the inbox.
+    """Return a signal as an inbox row.
 
     Args:
-        room: the name and the key of the room that it is for, if it is for one.
+        key: deduplication key: the inbox drops a second signal with this key.
+        room: name and key of the room that gets the signal, if the place is a room.
 
     Raises:
-        LocalProtocolError: there is no value.
+        LocalProtocolError: `value` is None.
         UnrecordableError: the value can't be recorded.
     """
     if value is None:
@@ -247,20 +250,20 @@ def signal_arrival(
 
 
 def stored_signal(row: InboxRow) -> Event | None:
-    """Decode the signal of a stored row; return None if its class is unknown to this process."""
+    """Decode the signal of a stored row; return None if this process can't decode the value."""
     try:
         value, room = decode_value(row.body.decode()), None
         if row.content_type == ROOM_SIGNAL:
             name, key, value = cast("tuple[str, str, object]", value)
             room = name, key
-        # The wire's own union stays closed; only the filters made for signals look at one.
+        # The wire's own union has no signals; only filters made for signals read them.
         return cast("Event", Signal(row.chat_id, value, None, room))
     except (RecordError, UnicodeDecodeError):
         return None
 
 
 def room_of(event: object) -> RoomName | None:
-    """Return the name and the key of the room that an event is for, if it is a signal to one."""
+    """Return the name and key of the room, if `event` is a signal to a room."""
     return event.room if isinstance(event, Signal) else None
 
 
@@ -268,11 +271,11 @@ def room_of(event: object) -> RoomName | None:
 
 
 def stored_event(row: InboxRow) -> Event | None:
-    """Decode the event of a stored row; return None if only an earlier version could read it."""
+    """Decode the event of a stored row; return None if this version can't read the row."""
     if row.content_type in (SIGNAL, ROOM_SIGNAL):
         return stored_signal(row)
     if row.content_type == CALL:
-        # As a signal's: the wire's own union stays closed.
+        # Cast as for a signal: the wire's own union has no calls.
         return cast("Event | None", stored_call(row))
     try:
         return decode_event(row.content_type, row.body)

@@ -1,7 +1,6 @@
-"""What comes to a chat from elsewhere than the platform: signals, and routes that code starts and stops.
+"""Inputs of a chat that don't come from the platform: signals, and starts and stops of routes by code.
 
-Each is written into the inbox before it is said to be done, and then goes the way of every event. What the
-chat keeps can be read and written from here, too.
+Each input is stored in the inbox before the caller's await returns. Then it is routed like an event.
 """
 
 from __future__ import annotations
@@ -47,16 +46,16 @@ RETRY_STORE: Final = 5.0
 
 @final
 class Elsewhere:
-    """Puts into chats what no user did.
+    """Store of signals, calls and orders in the inbox.
 
     Args:
-        offer: takes an accepted event.
-        runs: says whether there is something in its chat that this stops.
-        is_behind: says whether events of a chat wait in the inbox only.
-        hurry: routes an accepted event before those that wait, if it ends what runs in its chat.
+        offer: passes an accepted event to its chat.
+        runs: whether the chat has a run that the given `Halt` stops.
+        is_behind: whether some events of a chat are in the inbox only.
+        hurry: routes an accepted event before waiting ones, if the event ends a run in its chat.
 
     Attributes:
-        coming: the calls that are on their way to their chats, by row.
+        coming: calls that were accepted and not yet routed, by inbox row.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class Elsewhere:
     async def signal(
         self, place: ChatId, value: object, key: str | None, room: RoomName | None = None
     ) -> bool:
-        """Store a signal, unless its key is known, and take it as an event; see `triobot.RoomRef.signal`."""
+        """Store a signal as an event, unless its key was used before; see `triobot.RoomRef.signal`."""
         arrival = signal_arrival(place, value, key, self._services.clock.now(), room)
         await trio.lowlevel.checkpoint_if_cancelled()
         return await self._accept(arrival)
@@ -97,17 +96,21 @@ class Elsewhere:
         own: bool = False,
         also: Also | None = None,
     ) -> bool:
-        """Have a route started; see `triobot.ChatRef.start`.
+        """Store a call that starts a route; see `triobot.ChatRef.start`.
 
         Args:
-            also: writes for the transaction that stores the call.
-            own: the chat's own code calls: what that ends, which may be the caller, ends before it goes on.
-            key: of the run; what runs, or is on its way, with this key, is not started again.
-            once: a second call with this key is dropped.
-            value, sender: of the conversation that calls.
+            key: key of the run. The call is refused while a run or a waiting call has this key.
+            once: deduplication key: a second call with this key is dropped.
+            value, sender: value and user of the calling conversation.
+            own: the chat's own code calls. Runs that the call ends, maybe the caller's, end before the code
+                continues.
+            also: makes writes for the transaction that stores the call.
+
+        Returns:
+            False if the call was refused or dropped.
         """
         call = Call(chat_id, name, args, value, sender, key)
-        # A call that is repeated after a deploy is the same one, whatever its route is called by then.
+        # Deduplicate by the route's first name: a call repeated after a deploy may use a new one.
         first = None if (route := self.table.named(name)) is None else route.first_name
         arrival = call_arrival(call, once, self._services.clock.now(), first)
         run = None if key is None else Halt(chat_id, name, key)
@@ -123,11 +126,11 @@ class Elsewhere:
         return started
 
     async def tick(self, call: Call, once: str, called: str, also: Sequence[Write]) -> None:
-        """Have a job's run begin, together with what is noted of it; durable when it returns.
+        """Store a call that starts a job's run, together with the writes `also`; durable on return.
 
         Args:
-            once: a second call of the job with this key begins nothing.
-            called: the name by which the job is known for that.
+            once: deduplication key: a second call of the job with this key starts nothing.
+            called: the job's name for deduplication.
 
         Raises:
             StoreFullError: nothing was stored.
@@ -139,10 +142,10 @@ class Elsewhere:
     async def stop(
         self, chat_id: ChatId, name: str, key: str | None, *, own: bool = False, also: Also | None = None
     ) -> bool:
-        """Have a route's runs ended; see `triobot.ChatRef.stop`; `own` and `also` as for `start`."""
+        """Store a call that ends a route's runs; see `triobot.ChatRef.stop`. Arguments are as for `start`."""
         await trio.lowlevel.checkpoint_if_cancelled()
         halt = Halt(chat_id, name, key)
-        # What is behind may hold what this is to stop.
+        # Events that are in the inbox only may start a run for this call to stop.
         if not (self._runs(halt) or self._is_behind(chat_id)):
             await trio.lowlevel.cancel_shielded_checkpoint()
             return False
@@ -150,7 +153,7 @@ class Elsewhere:
         return await self._accept(arrival, also=await also() if also else (), own=own)
 
     async def order(self, row: ConversationRow, *, end: bool, say: str = "") -> bool:
-        """Store what an operator wants of a parked conversation; False if its end was ordered before."""
+        """Store an order for a parked conversation; return False if an order to end it is stored already."""
         return await give_order(self._services.store, self._services.clock, row, end, say, self._offer)
 
     def _runs(self, halt: Halt) -> bool:
@@ -158,15 +161,15 @@ class Elsewhere:
         return runs_behind(self._runs_in_chat(halt), halt, asked)
 
     async def hand_money(self, name: str, captured: Captured, claim: MovePayment) -> None:
-        """Have the aside begin that takes this money, unless it runs or is on its way already; durable.
+        """Start the aside for verified money, unless it runs or its call waits already; durable on return.
 
-        By the money's key, so that a delivery that is repeated begins nothing twice.
+        The money's key identifies the aside's run, so a repeated delivery starts no second run.
 
         Args:
-            claim: says that it has been delivered, in the transaction that begins the aside.
+            claim: write that marks the payment as delivered, in the transaction that starts the aside.
 
         Raises:
-            StaleRowError: it has moved meanwhile; nothing was stored.
+            StaleRowError: the payment has moved meanwhile; nothing was stored.
         """
         chat_id, key, store = captured.chat_id, captured.key, self._services.store
         call = Call(chat_id, name, (), captured, None, key, Place.BESIDE)
@@ -204,7 +207,7 @@ class Elsewhere:
 
 
 def _ignored(row: InboxRow) -> None:
-    """Ignore the row: no bot runs that could be told of it."""
+    """Ignore the row: no bot runs in this process."""
 
 
 async def put_in(
@@ -214,10 +217,10 @@ async def put_in(
     also: Sequence[Write],
     on_commit: Callable[[InboxRow], None] = _ignored,
 ) -> InboxRow | None:
-    """Store what no user did, beside what else is written; return None if the store has had it before.
+    """Store an inbox row from code, together with the writes `also`; None if its key was stored before.
 
     Raises:
-        StoreFullError: there was no room for `what` this is; nothing was stored.
+        StoreFullError: there was no room for the `what`; nothing was stored.
     """
     accepted = await store.accept(arrival, quota=_QUOTA, also=also, on_commit=on_commit)
     if isinstance(accepted, OverQuota):
@@ -234,16 +237,16 @@ async def give_order(
     say: str,
     on_commit: Callable[[InboxRow], None] = _ignored,
 ) -> bool:
-    """Store what an operator wants of a parked conversation: the bot that runs, or the next one, does it.
+    """Store an operator's order for a parked conversation. The running bot, or the next one, executes it.
 
     Returns:
-        False if the order to end it is stored already.
+        False if an order to end the conversation is stored already.
 
     Raises:
         StoreFullError: nothing was stored.
     """
     order = Order(row.chat_id, row.id, end, say)
-    # Whatever it was parked for counts no more; since when it has been parked stays.
+    # Reset the crash count, for which it may be parked, and keep the time since which it is parked.
     again = ParkConversation(row.lease, row.id, row.updated_at, row.parked_because)
     arrival, also = order_arrival(order, clock.now()), () if end else (again,)
     return await put_in(store, "order", arrival, also, on_commit) is not None
@@ -252,12 +255,12 @@ async def give_order(
 async def is_under_way(
     store: Store, chat_id: ChatId, brings: Callable[[Call], bool], runs: Callable[[ConversationRow], bool]
 ) -> bool:
-    """Return whether such a call waits in a chat's inbox, or such a conversation is stored."""
+    """Whether the inbox has a call that matches `brings`, or the store a conversation that matches `runs`."""
     after = 0
     while rows := await store.pending(chat_id, after=after, limit=SIGNALS):
         after = rows[-1].seq
         calls = [stored_call(row) for row in rows if row.content_type == CALL]
         if any(isinstance(call, Call) and brings(call) for call in calls):
             return True
-    # In this order: a row that is taken meanwhile has its conversation by then.
+    # In this order: a call that is routed meanwhile has stored its conversation by now.
     return any(map(runs, await store.conversations(chat_id)))

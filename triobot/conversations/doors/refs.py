@@ -1,7 +1,7 @@
-"""How one place gets to another: what is said through a conversation's reference are operations of its own.
+"""References to places: read and write their data, send them signals, start and stop routes there.
 
-There are two doors to a place: `Room.to` is a conversation's, where each call is one of its operations;
-`Bot.to` is for everybody else.
+`Room.to` makes references for a conversation, in which each call is an operation. `Bot.to` makes references
+for all other code.
 """
 
 from __future__ import annotations
@@ -40,64 +40,55 @@ T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
 LONGEST_ROOM_KEY: Final = 128
-"""Characters of a room's key."""
+"""Maximum number of characters of a room's key."""
 
 
 class Door(Protocol):
-    """How a reference gets to its place."""
+    """Implementation of a reference's methods."""
 
-    async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
-        """Send something."""
-        ...
+    async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T: ...
 
-    async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
-        """Tell the place something."""
-        ...
+    async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None: ...
 
     async def start(
         self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
-    ) -> bool:
-        """Start a route."""
-        ...
+    ) -> bool: ...
 
-    async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
-        """Stop a route."""
-        ...
+    async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool: ...
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """Read what the chat keeps."""
+        """Return the encoded values that the chat keeps."""
         ...
 
     def reading(self) -> AbstractContextManager[None]:
-        """Return a context to read a kept value in; it says what a failure to read that does."""
+        """Return a context in which to decode a kept value; the context handles decoding errors."""
         ...
 
     async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
-        """Keep something for the place, or with None nothing."""
+        """Store a value for the place, or with None delete it."""
         ...
 
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
-        """Put what this makes of the old value in its place, and return it."""
+        """Replace the old value by ``change(old)``, and return the new value."""
         ...
 
 
 @final
 @guarded
 class RecordedDoor:
-    """The door of `Room.to`.
+    """Implementation of `Room.to`.
 
-    What it stores has a key made of the conversation, the operation and what is stored: when a crash lets the
-    operation happen again, the second is dropped.
+    Each stored row has a deduplication key made of the conversation, the operation and the stored value. So
+    an operation that is repeated after a crash stores nothing twice.
     """
 
     _conversation: Conversation = attrs.field(repr=False)
 
     async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
-        """Send something, in the order of that chat."""
+        """Send a request, in order with the other requests to that chat."""
         return await self._conversation.perform(operation, on_unknown=on_unknown)
 
     async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
-        """Tell another place something."""
         elsewhere = self._conversation.shared.elsewhere
 
         self._conversation.gives(f"a signal {type(value).__qualname__}", (value,))
@@ -111,7 +102,6 @@ class RecordedDoor:
     async def start(
         self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
     ) -> bool:
-        """Start a route."""
         conversation, elsewhere = self._conversation, self._conversation.shared.elsewhere
         own_chat = chat_id == conversation.life.chat_id
         route = conversation.shared.table.route_of(fn, args, f"{calling_line()}: start()")
@@ -126,15 +116,14 @@ class RecordedDoor:
             return await await_store(partial(start, sender=sender, own=own_chat, also=also))
 
         started = await conversation.effect(OperationKind.START, body)
-        # Without a key of the author's, what was dropped is what this very operation had started.
+        # Without an author's key, only this operation's own earlier try can have stored the call.
         return started or key is None
 
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
-        """Stop a route."""
         conversation, elsewhere = self._conversation, self._conversation.shared.elsewhere
         own_chat = chat_id == conversation.life.chat_id
         name = conversation.shared.table.route_of(fn, None, f"{calling_line()}: stop()").name
-        # Of a run that stops itself nothing but its end is to be known.
+        # A run that stops itself records nothing but its end.
         itself = own_chat and Halt(chat_id, name, key).ends(conversation.route.name, conversation.key)
 
         async def body(own: Id) -> bool:
@@ -145,7 +134,7 @@ class RecordedDoor:
         return await conversation.effect(OperationKind.STOP, body)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """Read what a chat keeps, as an operation of the conversation."""
+        """Read the chat's data, as an operation of the conversation."""
         keeping = self._conversation.shared.keeping
 
         async def body(own: Id) -> dict[str, str]:
@@ -154,11 +143,11 @@ class RecordedDoor:
         return await self._conversation.effect(OperationKind.GET, body)
 
     def reading(self) -> AbstractContextManager[None]:
-        """Return a context in which a value that can't be read parks the conversation."""
+        """Return a context in which an undecodable value parks the conversation."""
         return self._conversation.reading()
 
     async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
-        """Keep something, once: that it was done is stored with it."""
+        """Store a value once: the store commits it together with the operation's record."""
         self._conversation.gives(f"a change of what {key!r} keeps")
 
         async def body(own: Id) -> None:
@@ -168,7 +157,7 @@ class RecordedDoor:
         await self._conversation.effect(OperationKind.SET, body)
 
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
-        """Put what this makes of the old value in its place, once: the result is stored with it."""
+        """Replace a value once: the store commits the new value together with the operation's record."""
         conversation, keeping = self._conversation, self._conversation.shared.keeping
         conversation.gives(f"a change of what {key!r} keeps")
 
@@ -179,7 +168,7 @@ class RecordedDoor:
         async def body(own: Id) -> str:
             old = (await await_store(partial(keeping.read, place))).get(key)
             if conversation.dead:
-                return ""  # nobody hears of it: the next incarnation begins anew
+                return ""  # the result is unused: the next incarnation repeats the operation
             text = changed(old)
             self._write(own, OperationKind.UPDATE, place, key, text, text)
             return text
@@ -189,7 +178,7 @@ class RecordedDoor:
     def _write(
         self, own: Id, kind: OperationKind, place: ChatId, key: str, value: str | None, result: str | None
     ) -> None:
-        """Hand over a value and what the operation brought, as one: others may build on it from here on."""
+        """Queue the value and the operation's result as one unit; later writes may depend on it."""
         conversation = self._conversation
         if conversation.dead or conversation.writer is None:
             return
@@ -203,7 +192,6 @@ class RecordedDoor:
 
 
 def recordable(value: object) -> object:
-    """Return the value if it can be recorded, else None."""
     try:
         encode_value(value)
     except UnrecordableError:
@@ -213,11 +201,11 @@ def recordable(value: object) -> object:
 
 @guarded
 class RoomRef:
-    """A place of the bot's, seen from elsewhere: what it keeps, and what it can be told.
+    """Reference to a place of the bot: read and change its data, send it signals.
 
-    `Room.to` and `Bot.to` make one; `ChatRef` is that of a chat. What is said through `Room.to` are
-    operations of the conversation: the same things are refused there that are refused on its own place.
-    Through `Bot.to` nothing is recorded.
+    `Room.to` and `Bot.to` make references; a `ChatRef` is the reference to a chat. Calls through `Room.to`
+    are operations of the conversation, with the same restrictions as the conversation's own operations. Calls
+    through `Bot.to` are not recorded.
     """
 
     _door: Door = attrs.field(repr=False)
@@ -231,13 +219,13 @@ class RoomRef:
         return ChatId(self._whose)
 
     async def get(self, key: ReadKey[T]) -> T:
-        """Read a fresh copy of what the place keeps under a key; see `Room.data`.
+        """Read a fresh copy of the place's value under a key; see `Room.data`.
 
         Raises:
             KeyError: the slot is empty, and the key has no default.
-            UnreadableRecordError: this program can't read what is stored, or it is of another class; names
-                the place and the key. A conversation that asks is parked here instead.
-            LocalProtocolError: a chat that is not named by its id.
+            UnreadableRecordError: this program can't decode the stored value, or its class is not the key's.
+                The error names the place and the key. In a conversation, the conversation is parked instead.
+            LocalProtocolError: the chat was not given by its id.
         """
         check_key(key)
         data = await self._door.data(place := self._place)
@@ -245,51 +233,52 @@ class RoomRef:
             return key.load_of(place, data.get(key.name))
 
     async def set(self, key: Key[T], value: T) -> None:
-        """Keep a value for the place: its conversations see it at once.
+        """Store a value for the place. The place's conversations get the new value at once.
 
-        Through `Bot.to` it is durable when this returns, and waits while the store is full. Through `Room.to`
-        it happens once, whatever dies: it is stored together with the operation's record, and before anything
-        that comes after it is seen.
+        Through `Bot.to` the value is durable on return; the call waits while the store is full. Through
+        `Room.to` the value is stored exactly once, even across crashes: together with the operation's record,
+        and before any later effect becomes visible.
 
         Raises:
             UnrecordableError: the value can't be recorded.
-            LocalProtocolError: a chat that is not named by its id.
+            LocalProtocolError: the chat was not given by its id.
 
-        Cancellation: *ambiguous*; it may be repeated.
+        Cancellation: *ambiguous*; the call may be repeated.
         """
         check_key(key)
         await self._door.put_data(self._place, key.name, key.dump(value))
 
     async def clear(self, key: Key[Any]) -> None:
-        """Empty a slot of the place, as ``del chat.data[KEY]`` does there; else as `set`.
+        """Empty a slot of the place, as ``del chat.data[KEY]`` does in the place; otherwise like `set`.
 
         Raises:
-            LocalProtocolError: a chat that is not named by its id.
+            LocalProtocolError: the chat was not given by its id.
 
-        Cancellation: *ambiguous*; it may be repeated.
+        Cancellation: *ambiguous*; the call may be repeated.
         """
         check_key(key)
         await self._door.put_data(self._place, key.name, None)
 
     async def update(self, key: Key[T], change: Callable[[T, *Args], T], *args: *Args) -> T:
-        """Put ``change(old, *args)`` in the place of what is kept under a key, and return it.
+        """Replace the value under a key by ``change(old, *args)``, and return the new value.
 
-        Nothing comes between the look at the old value and the write of the new one: so it books a slot, or
-        finds it taken, without a lock. In a conversation it happens once, whatever dies: the value is stored
-        together with the operation's record, and a replay returns what it returned. Through `Bot.to` there is
-        no record: one that the process did not survive may have happened.
+        Read and write are atomic: no other change comes between. So `update` can book a slot without a lock.
+        In a conversation the update happens exactly once, even across crashes: the value is stored together
+        with the operation's record, and a replay returns the recorded value. Through `Bot.to` there is no
+        record: after a crash during the call, the update may have happened.
 
         Args:
-            change: a plain function that depends on nothing but its arguments. It may be called more than
-                once, and never on replay.
-            args: what it gets besides the old value.
+            change: a plain function that depends only on its arguments. It may be called more than once, and
+                is never called on replay.
+            args: arguments of `change` after the old value.
 
         Raises:
             KeyError: the slot is empty, and the key has no default.
-            UnrecordableError: what it returns can't be recorded, or is of another class.
-            ConfigError: `change` is no plain function.
-            UnreadableRecordError, LocalProtocolError: as `get`.
-            StepError: `change` raised an error that no record can hold; builtin ones come back as themselves.
+            UnrecordableError: the value returned by `change` can't be recorded, or has another class than the
+                key's.
+            ConfigError: `change` is not a plain function.
+            UnreadableRecordError, LocalProtocolError: as for `get`.
+            StepError: `change` raised an error that can't be recorded; builtin errors are raised unchanged.
 
         Cancellation: *ambiguous*.
 
@@ -314,24 +303,24 @@ class RoomRef:
         return key.load(await self._door.update(place, key.name, changed))
 
     async def signal(self, value: object, *, key: str | None = None) -> None:
-        """Tell the place something: whoever there takes `triobot.filters.signal` of its class gets it.
+        """Send a signal to the place, for conversations with a `triobot.filters.signal` of its class.
 
-        It is durable when this returns, and comes in order with the place's events. When nobody takes it now
-        it waits for a conversation that does; in a room it waits while the room's coroutine runs, and begins
-        it or is dropped else, see `Router.room`.
+        The signal is durable on return, and arrives in order with the place's events. In a chat, a signal
+        without a taker waits for a conversation that takes it. In a room, a signal waits while the room's
+        coroutine runs; otherwise it starts the coroutine or is dropped, see `Router.room`.
 
         Args:
-            value: a frozen attrs class's, by preference; anything that can be recorded, but None.
-            key: a second signal with the same key to this place within `Settings.retention_days`, seven if
-                not told otherwise, is dropped. Through `Room.to` each call has one of its own: what a restart
-                repeats is told once.
+            value: any recordable value but None, preferably an instance of a frozen attrs class.
+            key: deduplication key: a second signal to this place with the same key within
+                `Settings.retention_days` (by default seven) is dropped. Through `Room.to` each call has a key
+                of its own, so a signal repeated after a restart is delivered once.
 
         Raises:
             UnrecordableError: the value can't be recorded.
-            LocalProtocolError: a chat that is not named by its id; or a person's data, which hear nothing.
-            StoreFullError: too many wait in this place; nothing was stored.
+            LocalProtocolError: the chat was not given by its id, or the place is a person's data.
+            StoreFullError: too many signals wait in this place; nothing was stored.
 
-        Cancellation: *ambiguous*; with a `key` it may simply be repeated.
+        Cancellation: *ambiguous*; with a `key` the call may be repeated.
         """
         place = self._place
         if self._deaf or not hears(place):
@@ -341,10 +330,10 @@ class RoomRef:
 
 
 def person_ref(door: Door, sender_id: SenderId) -> RoomRef:
-    """Return what is kept of a person.
+    """Return a reference to the data kept for a person.
 
     Raises:
-        LocalProtocolError: this is no person's id.
+        LocalProtocolError: `sender_id` is not a person's id.
     """
     try:
         return RoomRef(door, person_place(as_sender_id(sender_id)))
@@ -353,13 +342,13 @@ def person_ref(door: Door, sender_id: SenderId) -> RoomRef:
 
 
 def room_ref(door: Door, table: Table, fn: Callable[..., object], key: str | int, who: str) -> RoomRef:
-    """Return the room of the kind that this function was declared as, with this key.
+    """Return a reference to the room with this key, of the kind declared by the function `fn`.
 
     Args:
-        who: names what the function was given to, with the author's line.
+        who: description of the caller for errors, with the author's line.
 
     Raises:
-        ConfigError: it is no room's, or the key is none.
+        ConfigError: `fn` declares no room, or the key is invalid.
     """
     route = table.route_of(fn, None, who, room=True)
     name = _room_key(key, who, "a room's key")
@@ -367,10 +356,10 @@ def room_ref(door: Door, table: Table, fn: Callable[..., object], key: str | int
 
 
 def place_ref(door: Door, name: str, key: str | int, who: str) -> RoomRef:
-    """Return what is kept under this name and key, in a room of the same name if there is one.
+    """Return a reference to the data under this name and key; a room with the same name shares the data.
 
     Raises:
-        ConfigError: the name or the key is none.
+        ConfigError: the name or the key is invalid.
     """
     if not _room_key(name, who, what := "a place's name and key"):
         raise ConfigError(f"{who} takes {what}: the name is empty")
@@ -389,7 +378,7 @@ def _room_key(key: str | int, who: str, what: str) -> str:
 
 
 def _told_of(change: Callable[..., object]) -> str:
-    """Return how an error names a function that was given to `update`."""
+    """Return a description for errors of the function passed to `update`: name, file and line."""
     code = getattr(inspect.unwrap(change), "__code__", None)
     line = f" ({code.co_filename}:{code.co_firstlineno})" if isinstance(code, CodeType) else ""
     return f"{getattr(change, '__qualname__', type(change).__qualname__)}{line}"
@@ -403,10 +392,10 @@ def _check_change(change: object) -> None:
 
 
 def _of_change(change: Callable[..., object], value: object, error: UnrecordableError) -> UnrecordableError:
-    """Return the error of what `update` can't store, with the function whose fault that is."""
+    """Return the error for a value that `update` can't store; the error names the value's function."""
     rule = error.rule
     if inspect.iscoroutine(value):
-        value.close()  # it is not awaited, as we say
+        value.close()  # closed because it is not awaited
         rule += "; the function must be a plain one"
     elif value is None:
         rule += "; did the function forget `return`?"
