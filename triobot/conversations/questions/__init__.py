@@ -1,6 +1,6 @@
-"""Ask, and wait for what answers.
+"""Questions: ask in a chat, and wait for the answer.
 
-`asking` is the question itself, `buttons` and `keys` what is pressed, `forms` what is filled in; `tidying`
-takes old buttons away and knows the second click of a double click, `live` is the message that shows how
-something goes on.
+`asking` implements questions. `buttons` and `keys` define what users press, and `forms` what they fill in.
+`tidying` removes old buttons, and recognizes the second click of a double click. `live` is a message that
+shows the progress of an action.
 """

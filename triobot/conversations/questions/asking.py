@@ -1,8 +1,7 @@
-"""Questions: say something, and wait for what answers it.
+"""Questions: send a message, and wait for the event that answers it.
 
-Each opens its wait before it sends, so that a fast answer is not missed; says what is wrong when something
-else comes; and takes its buttons away however it ends. What authors hand over is looked at before anything is
-done with it.
+A question opens its wait before it sends, so that a fast answer is not missed. It sends a hint when an event
+doesn't fit. However it ends, it removes its buttons. Arguments from authors are checked before any effect.
 """
 
 from __future__ import annotations
@@ -51,27 +50,27 @@ SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
 
 
 def new_token(conversation: Conversation, front: str = QUESTION) -> str:
-    """Draw a secret token, which tells a question's buttons from another's; a replay draws it again."""
+    """Make a secret random token that identifies a question's buttons; a replay makes the same token."""
     return question_token(conversation.run.token(TOKEN_BYTES), front)
 
 
 def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy | PrivateHint:
-    """Return what becomes of events that don't fit: this hint, unless `otherwise` says something else."""
+    """Return the policy for events that don't fit: `otherwise`, or by default `hint` in private chats."""
     if otherwise is None:
         return _private(hint)
     check_otherwise(otherwise)
-    return otherwise or Otherwise.DROP  # no word to say
+    return otherwise or Otherwise.DROP  # empty text: no hint
 
 
 _private: Final = lru_cache(256)(PrivateHint)
-"""One for all questions that say the same."""
+"""Cached: questions with the same hint share one object."""
 
 
 # --- waits
 
 
 def begin_wait(conversation: Conversation, wait: Wait) -> Wait:
-    """Begin to take events, before anything is sent; `end_wait` it however it ends."""
+    """Open a wait, before any request is sent. The caller must call `end_wait`, however its block ends."""
     conversation.check_task()
     wait.owner = conversation.owner
     conversation.waits.append(wait)
@@ -80,20 +79,20 @@ def begin_wait(conversation: Conversation, wait: Wait) -> Wait:
 
 
 def reopen_wait(conversation: Conversation, wait: Wait) -> None:
-    """Take events again: another one than the last is wanted."""
+    """Offer queued events to the wait again, after its last event was not the answer."""
     if wait.open:
         conversation.life.offer_queued(conversation, wait)
 
 
 def end_wait(conversation: Conversation, wait: Wait) -> None:
-    """Stop taking events; what was given and not looked at goes back to the chat."""
+    """Close a wait; unread events that it was given go back to the chat."""
     conversation.waits.remove(wait)
     if wait.ready:
         look_again(conversation, wait)
 
 
 def look_again(conversation: Conversation, wait: Wait) -> None:
-    """Route again what the wait was given and has not looked at: what it takes has changed."""
+    """Route the wait's unread events again, because the wait's filter has changed."""
     given = wait.let_all_go()
     if conversation.dead:
         return  # the events wait in the inbox
@@ -108,12 +107,12 @@ def _tell_resting(wait: Wait) -> None:
 
 
 def drain(conversation: Conversation) -> Sequence[Event]:
-    """Take what is queued."""
+    """Return the chat's queued events, and remove them from the queue."""
     conversation.enter(OperationKind.SCOPE)
     brought = set[int]()
 
     def bring() -> None:
-        # What comes after an interrupt is not for what that ends, even before its code has felt it.
+        # Events after an interrupt belong to the next conversation, even before this code is cancelled.
         if conversation.ending is None:
             brought.update(conversation.life.bring_queued(conversation))
 
@@ -134,20 +133,20 @@ def open_wait(conversation: Conversation, wait: Wait) -> Generator[Wait]:
 
 
 async def answered(conversation: Conversation, wait: Wait, again: bool = False) -> object:
-    """Wait for the next event that the wait takes, and say the hint to what doesn't fit.
+    """Wait for the next event that the wait takes. For events that don't fit, send the hint.
 
     Args:
         again: see `Run.wait`.
 
-    Raises: what the author's filter raised on an event.
+    Raises: an error that the author's filter raised on an event.
 
-    Cancellation: *atomic*: an event is taken, or it is next for another wait.
+    Cancellation: *atomic*: the event is taken, or stays for another wait.
     """
     while True:
         conversation.enter(OperationKind.RECEIVE)
         run = conversation.run
         if not (run.over or run.dying):
-            # On replay, too: others may have gone on while this branch stays beyond the end of the journal.
+            # On replay, too: other branches may have ended, while this branch waits beyond the journal's end.
             wait.rests, wait.around = True, run.current().around
             if wait.when_resting is not None:
                 conversation.when_live(
@@ -173,13 +172,13 @@ async def answered(conversation: Conversation, wait: Wait, again: bool = False) 
 
 
 async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
-    """Tell the user what is wrong, and wait on."""
+    """Send the hint, and offer queued events to the wait again."""
     reopen_wait(conversation, wait)
     await conversation.perform(SendMessage(conversation.life.chat_id, text))
 
 
 async def receive(conversation: Conversation, taken: Filter[T], otherwise: OtherwisePolicy | None) -> T:
-    """Wait for the next event that the filter takes, and return what the filter makes of it."""
+    """Wait for the next event that the filter takes, and return the filter's value."""
     check_filter(taken, "receive()")
     check_otherwise(otherwise)
     with open_wait(conversation, Wait(taken.look, otherwise or Otherwise.DROP)) as wait:
@@ -194,7 +193,7 @@ async def ask(
     by: int | None,
     otherwise: OtherwisePolicy | None,
 ) -> object:
-    """Ask for text, for parsed text, or for a content class."""
+    """Ask for a text, a parsed text, or a content class."""
     check_question(question)
     if kind is not str:
         check_kind(kind)
@@ -205,7 +204,7 @@ async def ask(
     look = _text if by is None and shared is None else partial(_content, shared or str, by)
     reply = None if keyboard is None else reply_of(keyboard)
     said = policy(otherwise, hint)
-    # As `open_wait`, without its detour: this is what most turns are.
+    # `open_wait` without its context manager, for speed: most turns run this code.
     wait = begin_wait(conversation, Wait(look, said))
     try:
         await conversation.perform(SendMessage(conversation.life.chat_id, question, reply_keyboard=reply))
@@ -226,12 +225,10 @@ async def ask(
 
 
 def _text(event: Event, setting: Setting) -> object | None:
-    """Take text, whoever wrote it."""
     return event.content if isinstance(event, Message) and isinstance(event.content, str) else None
 
 
 def _content(wanted: type[object], by: int | None, event: Event, setting: Setting) -> object | None:
-    """Take content of this class, from this person if one is given."""
     if not isinstance(event, Message) or not isinstance(event.content, wanted) or not is_by(event, by):
         return None
     content: object = event.content
@@ -246,7 +243,7 @@ async def fill(
     prefill: T | None,
     otherwise: OtherwisePolicy | None,
 ) -> T:
-    """Ask with a native form; the answer is a value of the class."""
+    """Ask with a native form; return an instance of `cls`."""
     texts = conversation.texts
     if question:
         check_question(question)
@@ -258,7 +255,7 @@ async def fill(
     def look(event: Event, setting: Setting) -> object | None:
         if not isinstance(event, Submission) or event.message_id in used:
             return None
-        # Until the platform has told the message's id, only the fields can say whose form this is.
+        # Until the platform has returned the message's id, only the field names identify the form.
         mine = event.message_id == shown if shown is not None else shape.fits({k for k, _ in event.values})
         return event if mine else None
 
@@ -274,20 +271,21 @@ async def fill(
             except BadRequestError:
                 if not fills_in or (prefill is None and typed is None):
                     raise
-                # The interface promises a `value` for codes only (`inbuilt`).
+                # The platform's interface allows a preset `value` only for codes (`inbuilt`).
                 fills_in = False
                 continue
             repeated = () if conversation.writer is None else conversation.writer.repeated_ids
             if conversation.run.note(f"doubt {own}", partial(contains, repeated, own)):
-                # There may be two of them on the screen, and nobody was told the first one's id.
+                # The form may be on the screen twice, and the first message's id is unknown.
                 shown = None
-            # What came meanwhile was judged by its fields alone.
+            # Submissions during the send were matched by their field names alone.
             look_again(conversation, wait)
             event = cast("Submission", await answered(conversation, wait))
             try:
                 return shape.read(dict(event.values))
             except Unreadable as error:
-                # The form is used up: another one, with the reason above it, and nothing to type twice.
+                # A form can be submitted once: send another one, with the error above and the typed values
+                # filled in.
                 typed = dict(event.values)
                 used.add(event.message_id)
                 text, shown = str(error), None
@@ -295,16 +293,15 @@ async def fill(
 
 
 def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
-    """Leave a message as its last text without buttons, beside the conversation, when its question ends.
+    """Edit a question's message to its last text without buttons, in a task beside the conversation.
 
-    Not if the program stops or the user has left; nor if the conversation changes the message at once by
-    itself: what it shows then must stay. When the program stops, the conversation isn't over, only its
-    process.
+    No edit is sent if the program stops or the user has left, or if the conversation's next operation changes
+    the message itself. A program's stop ends only the process, not the conversation.
     """
     work, dry = conversation.work, conversation.dry
     if dry is not None and sent.id is not None:
         dry.look.tidies(sent.id)
-    # Who leaves memory asks still, and its buttons are pressed to bring it back.
+    # An evicted conversation still asks, and a press of its buttons reloads it.
     if work.cut or conversation.ending is Ending.LEFT or conversation.replaying or conversation.dead:
         return
     if sent.id is None:
@@ -316,13 +313,12 @@ def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
 
 
 def check_by(by: object) -> None:
-    """Refuse what is no sender's id."""
     if by is not None and (isinstance(by, bool) or not isinstance(by, int)):
         raise ConfigError("by= takes a whole number, a sender's id, such as chat.sender.id")
 
 
 def is_by(event: Event, by: int | None) -> bool:
-    """Return whether this person did something; None is anybody."""
+    """Whether the user `by` sent the event; always true for None."""
     return by is None or (event.sender is not None and event.sender.id == by)
 
 
@@ -330,10 +326,10 @@ def is_by(event: Event, by: int | None) -> bool:
 
 
 def check_content(content: object, name: str = "content") -> None:
-    """Refuse what can't be said.
+    """Check that `content` can be sent.
 
     Raises:
-        LocalProtocolError: it is no content, or an empty text.
+        LocalProtocolError: `content` is no content, or an empty text.
     """
     if not isinstance(content, CONTENT_CLASSES):
         raise LocalProtocolError(name, "must be text, a media value, a Contact or a Location")
@@ -342,30 +338,31 @@ def check_content(content: object, name: str = "content") -> None:
 
 
 def check_question(question: object) -> None:
-    """Refuse a question that is no text.
+    """Check that a question is a text.
 
     Raises:
-        LocalProtocolError: it isn't, or it is empty.
+        LocalProtocolError: `question` is not a text, or is empty.
     """
     if not isinstance(question, str) or not question:
         raise LocalProtocolError("question", "must be text, and not empty")
 
 
 def check_sent(sent: object, name: str = "sent") -> None:
-    """Refuse what is no message that was sent.
+    """Check that `sent` is a sent message.
 
     Raises:
-        LocalProtocolError: it isn't.
+        LocalProtocolError: `sent` is not a `Sent`.
     """
     if not isinstance(sent, Sent):
         raise LocalProtocolError(name, "must be a Sent: what send() returned")
 
 
 def check_edit(sent: object, content: object, buttons: object) -> None:
-    """Refuse an edit of nothing, or to nothing.
+    """Check an edit's arguments.
 
     Raises:
-        LocalProtocolError: it is one.
+        LocalProtocolError: `sent` is no message, `content` can't be sent, or neither `content` nor `buttons`
+            is given.
     """
     check_sent(sent)
     if content is not None:
@@ -376,10 +373,10 @@ def check_edit(sent: object, content: object, buttons: object) -> None:
 
 
 def on_unknown_of(word: object) -> OnUnknown:
-    """Return the policy for a send of unknown outcome, by its word.
+    """Return the policy for a send with an unknown result, by its word.
 
     Raises:
-        LocalProtocolError: there is no such word.
+        LocalProtocolError: `word` is not a policy.
     """
     if word == "resend":
         return OnUnknown.RESEND
@@ -390,20 +387,20 @@ def on_unknown_of(word: object) -> OnUnknown:
 
 
 def check_otherwise(otherwise: object) -> None:
-    """Refuse what can't be done with what doesn't fit.
+    """Check the policy for events that don't fit.
 
     Raises:
-        ConfigError: it is neither a text nor an `Otherwise`.
+        ConfigError: `otherwise` is neither a text nor an `Otherwise`.
     """
     if otherwise is not None and not isinstance(otherwise, str | Otherwise):
         raise ConfigError("otherwise= is a text to say, Otherwise.DROP or Otherwise.KEEP")
 
 
 def check_kind(kind: object) -> None:
-    """Refuse what `Chat.ask` could never make of an answer.
+    """Check that `Chat.ask` can make a `kind` of an answer.
 
     Raises:
-        ConfigError: it is neither a content class nor a plain function of a text.
+        ConfigError: `kind` is neither a content class nor a plain function of a text.
     """
     if kind is str:
         return

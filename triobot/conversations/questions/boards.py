@@ -1,7 +1,7 @@
-"""Questions with buttons: one, or several in turn in one message.
+"""Questions with buttons: a single one, or several in turn in one message.
 
-A question that is asked alone has a token of its own, so that an old keyboard can't answer it. The turns of a
-board share one: a tap is meant as what stood on the screen, however many turns have gone by since.
+A single question has a token of its own, so that buttons of an older question can't answer it. The turns of a
+board share one token: a tap answers for the button that the user saw, even if the board has moved on since.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from .buttons import Buttons, keyboard_of, keys_of, question_data
 K = TypeVar("K", bound=Hashable)
 
 TAPS: Final = 32
-"""So many may wait until the conversation has done what the first of them asks; further ones are dropped."""
+"""Number of taps that may wait while the conversation handles the first; further taps are dropped."""
 
 
 @final
 class Board:
-    """A message that asks with other buttons from turn to turn, while its block runs; see `Chat.board`."""
+    """Message that asks with changing buttons while its block runs; see `Chat.board`."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class Board:
                 end_wait(self._conversation, wait)
 
     async def choose(self, question: str, options: Mapping[K, str] | Buttons[K]) -> K:
-        """Show these buttons, and return the key of the next tap: on one of them, or of an earlier turn.
+        """Show these buttons, and return the key of the next tapped button, of this turn or an earlier one.
 
-        Raises: as `Chat.choose`.
+        Raises: the errors of `Chat.choose`.
         """
         check_question(question)
         if self._wait is None:
@@ -98,10 +98,10 @@ class Board:
         self._keys |= data
         wait.keys = wait.shown = digest_of_keys(str(one).partition(".")[2] for one in data)
         keyboard = keyboard_of(buttons, self._token)
-        # Before the edit: if that fails, buttons of an earlier question may be left.
+        # Before the edit: if the edit fails, buttons of an earlier question may be left for `tidy`.
         self._text = question
         asks = SendMessage(conversation.life.chat_id, question, inline_keyboard=keyboard)
-        # A message whose id the platform didn't name can't be changed: the question is a new one then.
+        # A message without an id from the platform can't be edited: send the question as a new message.
         if sent is None or sent.id is None:
             self._sent = None
             self._sent = await conversation.perform(asks)
@@ -122,7 +122,7 @@ class Board:
         return answer[0]
 
     def _look(self, event: Event, setting: Setting) -> object | None:
-        """Take a press of a button; nothing (), if the buttons on the screen are those of other code."""
+        """Return ``(key,)`` for a press of a button, or () if the screen may show another build's buttons."""
         if not is_by(event, self._by):
             return None
         if isinstance(event, Press) and event.value in self._keys:
@@ -149,7 +149,7 @@ async def choose(
     by: int | None,
     otherwise: OtherwisePolicy | None,
 ) -> object:
-    """Ask once; the answer is the key of the pressed button, or what else fits."""
+    """Ask once; return the key of the pressed button, or the value of `also`."""
     check_question(question)
     with Board(conversation, into, by, otherwise, also, taps=1) as board:
         return await board.choose(question, options)

@@ -1,7 +1,7 @@
-"""What authors build keyboards from.
+"""Buttons and keyboards, as authors define them.
 
-The buttons of a question carry the question's token in front, so that an old keyboard can't answer a new
-question; other buttons carry none and live as long as their message. `keys` says how a key travels.
+A question's buttons have data with the question's token in front, so an old keyboard can't answer a new
+question. Other buttons have no token, and work as long as their message. `keys` encodes the buttons' keys.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ L = TypeVar("L", bound=Hashable)
 @final
 @guarded
 class Choice(Generic[K_co]):
-    """A button with a key."""
+    """Button with a key."""
 
     key: K_co
     label: str
@@ -47,7 +47,7 @@ class Choice(Generic[K_co]):
 @final
 @guarded
 class Link:
-    """A button that opens an address."""
+    """Button that opens an address."""
 
     label: str
     url: str
@@ -56,10 +56,10 @@ class Link:
 @final
 @attrs.frozen(init=False)
 class Buttons(Generic[K_co]):
-    """An inline keyboard: keys of any type with their labels, in rows of `columns`.
+    """Inline keyboard: labels by key, in rows of `columns`. A key may have any type that `keys` can encode.
 
-    ``a + b`` puts the rows of `b` under those of `a`, and joins the types of the keys. ``len(a)`` counts the
-    buttons, links included: without any a keyboard is false.
+    ``a + b`` appends the rows of `b` to the rows of `a`; the key's type is the union of both. ``len(a)``
+    counts the buttons, links included. So a keyboard without buttons is false.
 
     Examples:
         >>> size = Buttons({"s": "Small", "l": "Large"}, columns=2)
@@ -86,15 +86,15 @@ class Buttons(Generic[K_co]):
         return sum(len(row) for row in self._rows)
 
     def link(self, label: str, url: str) -> Buttons[K_co]:
-        """Add a row with a button that opens `url`."""
+        """Return the buttons with another row, a button that opens `url`."""
         none: Mapping[K_co, str] = {}
         return _with_rows(Buttons(none), (*self._rows, (Link(_label(label), url),)))
 
     def pressed(self, on: Sent) -> Filter[Press[K_co]]:
-        """Take presses of these buttons under one message; `Press.value` is the key.
+        """Return a filter for presses of these buttons under one message; `Press.value` is the key.
 
-        For buttons that `send` put there: they live as long as their message, and anybody in the chat may
-        press them any number of times.
+        The filter is for buttons that `send` sent. They work as long as their message, and all users in the
+        chat may press them any number of times.
 
         Examples:
             >>> async def vote(chat: Chat) -> None:
@@ -110,7 +110,7 @@ class Buttons(Generic[K_co]):
         def look(event: Event, setting: Setting) -> Press[K_co] | None:
             if not isinstance(event, Press) or event.value not in keys:
                 return None
-            # Of a message whose id the platform didn't name, the keys alone are known.
+            # If the platform returned no message id, only the keys identify the buttons.
             if event.chat_id != on.chat_id or on.id not in (None, event.message_id):
                 return None
             return attrs.evolve(event, value=keys[event.value])
@@ -124,7 +124,7 @@ def _with_rows(buttons: Buttons[L], rows: tuple[tuple[Choice[L] | Link, ...], ..
 
 
 def keys_of(buttons: Buttons[L]) -> Mapping[str, L]:
-    """Return the keys of all choices by their text."""
+    """Return the keys of all choices, by their encoded text."""
     rows = buttons._rows  # pyright: ignore[reportPrivateUsage]
     return {
         encode_key(button.key): button.key for row in rows for button in row if isinstance(button, Choice)
@@ -132,7 +132,7 @@ def keys_of(buttons: Buttons[L]) -> Mapping[str, L]:
 
 
 def keyboard_of(buttons: Buttons[Any], token: str | None = None) -> InlineKeyboard:
-    """Return the wire's keyboard, with a question's token; without one its buttons last."""
+    """Return the wire's keyboard. With a question's `token`, the buttons belong to the question."""
     front = LASTING if token is None else token
     rows = buttons._rows  # pyright: ignore[reportPrivateUsage]
     return InlineKeyboard(tuple(tuple(_button(button, front) for button in row) for row in rows))
@@ -158,13 +158,13 @@ def _button(button: Choice[object] | Link, front: str) -> InlineButton:
 @final
 @attrs.frozen(init=False)
 class Keyboard:
-    """A reply keyboard under the text field: the key is what arrives, the label what is seen.
+    """Reply keyboard under the text field. A tap sends the key as a message; the user sees the label.
 
     Args:
-        options: keys and labels.
-        columns: keys in a row.
-        contact, location: labels of keys that ask the user to share a phone number or a place.
-        once: hide it after one tap.
+        options: labels by key.
+        columns: number of keys in a row.
+        contact, location: label of a key that asks the user to share a phone number or a place.
+        once: whether to hide the keyboard after one tap.
     """
 
     reply: ReplyKeyboard
@@ -191,14 +191,14 @@ class Keyboard:
 
 
 NO_KEYBOARD: Final = Keyboard(once=None)
-"""Removes the reply keyboard (gap 10)."""
+"""Removes the reply keyboard from the screen (gap 10)."""
 
 
 def inline_of(buttons: object) -> InlineKeyboard | None:
-    """Return the wire's keyboard of buttons that last; None without any.
+    """Return the wire's keyboard of buttons without a question; None without buttons.
 
     Raises:
-        LocalProtocolError: these are no `Buttons`.
+        LocalProtocolError: `buttons` is not a `Buttons`.
     """
     if buttons is None:
         return None
@@ -211,7 +211,7 @@ def reply_of(keyboard: object) -> ReplyKeyboard | None:
     """Return the wire's reply keyboard; None without one.
 
     Raises:
-        LocalProtocolError: this is no `Keyboard`.
+        LocalProtocolError: `keyboard` is not a `Keyboard`.
     """
     if keyboard is None:
         return None

@@ -1,8 +1,8 @@
-"""Native forms from attrs classes: the fields that are shown, and the value that comes back.
+"""Native forms from attrs classes: from fields of the class to a form, from a submission to a value.
 
-A field's type says how it is shown: `str` a line of text, `int` a line that must be a number, `bool` a
-checkbox, `Literal` or an `Enum` a list to choose from. ``Annotated[str, Field("Label", kind="textarea")]``
-says more. A field with a default may be left empty.
+A field's type decides its kind: `str` a line of text, `int` a line that must be a number, `bool` a checkbox,
+`Literal` or an `Enum` a list of options. ``Annotated[str, Field("Label", kind="textarea")]`` overrides the
+kind and the label. A field with a default may be left empty.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _FIELDS: Final = "it has str, int, bool, Literal and Enum, and a default for wha
 @final
 @guarded
 class Field:
-    """How one field of a form looks, where its type doesn't say it.
+    """Looks of a form's field, where the type isn't enough.
 
     Attributes:
-        label: what stands beside it; the attribute's name by default.
-        kind: how it is shown; by its type by default.
-        options: labels of the options, by their value; the values themselves by default.
+        label: text beside the field; by default, the attribute's name.
+        kind: kind of the field; by default, from its type.
+        options: labels of the options, by their values; by default, the values themselves.
     """
 
     label: str | None = None
@@ -72,13 +72,13 @@ class Field:
 
 
 class Unreadable(Exception):
-    """What the user filled in doesn't fit; the text is for the user."""
+    """The submitted values don't fit. The error's text is for the user."""
 
 
 @final
 @guarded
 class _Slot:
-    """One attribute of the class."""
+    """Form field for one attribute of the class."""
 
     name: str
     argument: str
@@ -92,7 +92,7 @@ class _Slot:
 
 @final
 class FormOf(Generic[T]):
-    """The form of an attrs class or a dataclass."""
+    """Form of an attrs class or a dataclass."""
 
     def __init__(self, cls: type[T], texts: Texts, labels: Mapping[str, str] | None = None) -> None:
         self._build: Callable[..., T] = cls
@@ -111,14 +111,14 @@ class FormOf(Generic[T]):
             for attribute in fields
         ]
         self._cls = cls
-        # The form may have been shown before its class was changed.
+        # The user may have got the form before the class was changed.
         self._known = known_fields(cls)
 
     def check(self, prefill: object) -> None:
-        """Refuse what can't stand in the form at first.
+        """Check a value that fills the form at first.
 
         Raises:
-            ConfigError: it is no value of the class.
+            ConfigError: `prefill` is not an instance of the class.
         """
         if prefill is not None and not isinstance(prefill, self._cls):
             raise ConfigError(
@@ -127,7 +127,7 @@ class FormOf(Generic[T]):
             )
 
     def form(self, prefill: T | None = None, typed: Mapping[str, str] | None = None) -> Form:
-        """Return the wire's form; `prefill`, or what was typed before, stands in its text fields at first."""
+        """Return the wire's form, with text fields filled from `typed` values, or else from `prefill`."""
         fields = [
             _field(slot, getattr(prefill, slot.name, None) if typed is None else typed.get(slot.name))
             for slot in self._slots
@@ -135,15 +135,15 @@ class FormOf(Generic[T]):
         return Form((*fields, Submit(self._texts.submit)))
 
     def fits(self, names: set[str]) -> bool:
-        """Return whether a submission with these field names may be of this form."""
+        """Whether a submission with these field names may come from this form."""
         mine = {slot.name for slot in self._slots}
         return all(name in self._known and self._known[name] in {None, *mine} for name in names)
 
     def read(self, values: Mapping[str, str]) -> T:
-        """Build the value.
+        """Build an instance of the class from the submitted values.
 
         Raises:
-            Unreadable: something doesn't fit; its text tells the user what.
+            Unreadable: a value doesn't fit; the error's text explains it to the user.
         """
         given: dict[str, object] = {}
         values = {now: text for name, text in values.items() if (now := self._known.get(name)) is not None}
@@ -229,10 +229,10 @@ def _field(slot: _Slot, prefill: object) -> NamedField:
 
 
 def check_labels(labels: object, names: Sequence[str], whose: str) -> None:
-    """Refuse labels of fields that a form doesn't have.
+    """Check that labels are for fields of the form.
 
     Raises:
-        ConfigError: these are no labels by the names of its fields.
+        ConfigError: `labels` is not a mapping from names of fields.
     """
     if labels is None:
         return

@@ -1,7 +1,7 @@
-"""How a button's key travels: as text, by its value and its class's name, never by its place.
+"""Encoding of a button's key as text: by its value and its class's name, never by its position.
 
-So a deploy that reorders options can't turn "No" into "Yes". What comes back may be years old, or forged:
-only a text that the key itself would give is that key.
+So a deploy that reorders options can't turn "No" into "Yes". Button data may be years old, or forged. So a
+text is only decoded to a key that encodes to exactly the same text.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from ...wire.rules import JsonValue, compact_json
 V = TypeVar("V")
 
 LASTING: Final = "b"
-"""In front of the keys of buttons that live as long as their message."""
+"""Data prefix of buttons without a question, which work as long as their message."""
 
 KEYS: Final = "str, int, bool, date, datetime, time, timedelta, Enum or frozen attrs or dataclass value"
-"""What a button's key may be, for errors."""
+"""Types of a button's key, for errors."""
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,300}", re.ASCII)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
@@ -56,7 +56,7 @@ def encode_key(key: object) -> str:
     """Encode a key as text: a str, int, bool, date, datetime, time, timedelta, Enum or frozen attrs value.
 
     Raises:
-        LocalProtocolError: it is something else, or can't be written down.
+        LocalProtocolError: the key has another type, or a part that JSON can't hold.
     """
     match key:
         case enum.Enum():
@@ -67,7 +67,7 @@ def encode_key(key: object) -> str:
             return f"t{int(key)}"
         case int():
             return f"i{key}"
-        case dt.datetime():  # which is a date, too
+        case dt.datetime():  # a datetime is a date, too
             return f"m{key.isoformat()}"
         case dt.date():
             return f"d{key.isoformat()}"
@@ -86,15 +86,15 @@ def encode_key(key: object) -> str:
 
 
 def question_data(token: str, key: object) -> str:
-    """Return what a question's button sends: its token and the key's text."""
+    """Return a button's data: the question's token and the encoded key."""
     return f"{token}.{encode_key(key)}"
 
 
 def check_kind(kind: object) -> None:
-    """Refuse a class whose values can't be keys.
+    """Check that values of a class can be keys.
 
     Raises:
-        ConfigError: it is none of those that `encode_key` takes.
+        ConfigError: `encode_key` doesn't encode values of `kind`.
     """
     if isinstance(kind, type) and (
         kind in _PLAIN or issubclass(kind, enum.Enum) or has_fields(cast("object", kind))
@@ -104,12 +104,12 @@ def check_kind(kind: object) -> None:
 
 
 def decode_key(kind: type[V], text: str) -> V | None:
-    """Decode the key of this class that gives exactly this text; return None if there is none."""
+    """Decode the key of class `kind` that encodes to exactly `text`; return None if there is none."""
     try:
         key = _read(kind, text)
         return cast("V", key) if key is not None and encode_key(key) == text else None
     except BaseException as error:
-        contained(error)  # whatever the class's own converters and validators raise: no key of theirs
+        contained(error)  # converters and validators of the class may raise anything: not a key of the class
         return None
 
 
@@ -133,15 +133,16 @@ def _read(kind: type[Any], text: str) -> object | None:
     return _with_fields(kind, read_object(rest.removeprefix(kind.__name__)))
 
 
-# --- values with fields: by their fields' names, as JSON, and back by their types. These texts stand under
-# messages and in journals, so they stay as they are; `triobot.seams.values` says each class's whole name.
+# Values with fields are encoded as JSON objects, and decoded by the fields' types. These texts are stored in
+# messages and journals, so the encoding never changes. `triobot.seams.values` differs: it uses whole class
+# names.
 
 
 def _plain(value: object) -> JsonValue:
     """Return the JSON of a part of a key.
 
     Raises:
-        TypeError: it has none from which its type would tell it again.
+        TypeError: the part has a type that could not be decoded.
     """
     match value:
         case enum.Enum():
@@ -166,10 +167,10 @@ def _plain(value: object) -> JsonValue:
 
 
 def _part(kind: Any, node: JsonValue) -> object:
-    """Return the part of a key that is of this type and has this JSON.
+    """Decode the part of a key that has type `kind` and the JSON `node`.
 
     Raises:
-        ValueError, TypeError, KeyError: there is none.
+        ValueError, TypeError, KeyError: there is no such part.
     """
     while isinstance(kind, NewType) or get_origin(kind) is Annotated:
         kind = kind.__supertype__ if isinstance(kind, NewType) else get_args(kind)[0]
@@ -201,7 +202,7 @@ def _part(kind: Any, node: JsonValue) -> object:
 
 
 def _told_by(values: Iterable[object], node: JsonValue) -> object:
-    """Return the first of these values that has this JSON."""
+    """Return the first of the values that has the JSON `node`."""
     for value in values:
         if compact_json(_plain(value)) == compact_json(node):
             return value
@@ -213,7 +214,7 @@ def _each(kinds: Iterable[Any], node: JsonValue) -> Iterable[object]:
         try:
             part = _part(kind, node)
         except BaseException as error:
-            contained(error)  # a class may raise anything at a value that isn't its own
+            contained(error)  # a class may raise anything for another class's JSON
         else:
             yield part
 

@@ -1,11 +1,12 @@
-"""Progress: a message that shows the newest state of something while it goes on.
+"""Progress messages: a message that shows the newest state of an ongoing action.
 
-A text on the way is nobody's operation: it may be said from inside a step, is never waited for, and is never
-sent if another overtakes it. These edits run beside the conversation, one at a time. The last text is an
-operation, like every edit; only where the block is cut it is owed, as a question's is.
+Intermediate texts are not operations. A step may show one; nothing waits for its edit; and a newer text
+replaces a text that isn't sent yet. Their edits run beside the conversation, one at a time. The last text is
+an operation, like every edit. If the block is cancelled, the last text is stored and shown later, as for a
+question.
 
-What was said last is noted in the turn in which the block ends: a step that has ended isn't run again, so
-that nothing else could tell it after a restart.
+The last text is recorded in the turn that ends the block. A replay doesn't run an ended step again, so only
+the record can restore the text after a restart.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from .buttons import Buttons, keyboard_of
 
 @final
 class Live:
-    """A message whose text follows what goes on; made by `Chat.live`.
+    """Message with a text that changes while the block runs; made by `Chat.live`.
 
     Attributes:
-        sent: the message.
+        sent: the sent message.
     """
 
     def __init__(
@@ -58,14 +59,14 @@ class Live:
 
     @property
     def text(self) -> str:
-        """Return what the message shows, once the block has ended, also if what went on in it was cut.
+        """The text that the message shows after the block, even if the block was cancelled.
 
-        That is the last text; if the platform refused it, the last that it took. The same after a restart. A
-        step that a crash cuts runs again, and this is then what that run showed last. Of a crash in the very
-        moment in which the block ends, it may be what it said at first.
+        The text is the last one shown; if the platform refused it, the last text that the platform accepted.
+        A replay returns the same text. A step that is cut by a crash runs again; then the text is that run's
+        last one. After a crash at the very end of the block, the text may be the first one.
 
         Raises:
-            LocalProtocolError: the block goes on. Your program's fault.
+            LocalProtocolError: the block has not ended. An error of your program.
 
         Examples:
             >>> async def answer(chat: Chat) -> None:
@@ -79,16 +80,16 @@ class Live:
         return self._newest
 
     def show(self, text: str) -> None:
-        """Show this text soon, unless another one follows before it is its turn. Never waits.
+        """Show `text` soon, unless a newer text replaces it before its edit. Never waits.
 
-        May be called from anywhere in the program's own thread, also inside a step. After the block it does
-        nothing. An edit that fails is counted, and the next one is tried all the same; only of the last text
-        the block says so.
+        May be called anywhere in the program's own thread, also inside a step. After the block, a call has no
+        effect. A failed edit is counted, and the next text is tried all the same. Only for the last text the
+        block raises an error.
 
         Raises:
-            LocalProtocolError: the text can't be sent. Your program's fault.
+            LocalProtocolError: the text can't be sent. An error of your program.
         """
-        EditMessage(self.sent.chat_id, MessageId(0), text, self._keyboard)  # refuses what no message can show
+        EditMessage(self.sent.chat_id, MessageId(0), text, self._keyboard)  # raises if `text` can't be shown
         if self._closed:
             return
         self._newest = text
@@ -96,22 +97,23 @@ class Live:
             self._catch_up()
 
     def _close(self) -> str:
-        """Take no more texts, and return the last: the same on replay."""
+        """Close the message for further texts; return the last text, which a replay reads back."""
         self._closed = True
         if not self._conversation.dead:
             self._newest = self._conversation.run.note(f"live {self._own}", lambda: self._newest)
         return self._newest
 
     def _leave(self) -> None:
-        """Leave the message as its last text, without buttons, beside the conversation: the block was cut."""
+        """After a cancelled block, edit the message to its last text without buttons, in another task."""
         text = self._close()
         if self._keyboard is not None or text != (self._going or self._shown):
             self._owe(text)
 
     async def _end(self) -> None:
-        """Show the last text, and no buttons.
+        """Show the last text, without buttons.
 
-        Raises: as `Chat.edit`; but a message to which the platform gave no id goes on showing its first text.
+        Raises: the errors of `Chat.edit`. A message without an id from the platform can't be edited, and
+        keeps its first text.
         """
         conversation, text = self._conversation, self._close()
         if self.sent.id is None:
@@ -137,7 +139,7 @@ class Live:
         tidy(self._conversation, self.sent, text)
 
     async def _is_shown(self) -> bool:
-        """Return whether the edits beside have shown the last text, once they are over."""
+        """Whether the intermediate edits have shown the last text; waits until they are over."""
         if self._going == self._newest:
             await self._edited.wait()
         elif self._editor is not None:
@@ -146,7 +148,7 @@ class Live:
         return self._keyboard is None and self._newest == self._shown
 
     def _catch_up(self) -> None:
-        """Show the newest text; after a restart once more, since nobody knows what the message shows."""
+        """Start to show the newest text; after a restart in any case, because the shown text is unknown."""
         if self._closed or self._editor is not None or self._conversation.work.cut:
             return
         if self.sent.id is None:
@@ -164,7 +166,7 @@ class Live:
                     await trio.sleep_until(self._due)
                     writer = self._conversation.writer
                     if writer is not None and writer.ahead is not None and not await holds(writer.ahead):
-                        return  # what the text tells of has been taken back
+                        return  # the event that caused the text was taken back
                     self._due = trio.current_time() + self._every
                     await self._perform(self._newest)
         finally:
@@ -181,7 +183,7 @@ class Live:
             self._conversation.work.count("live_failed")
         finally:
             self._going = None
-        # Also when it failed: the same text would fail again.
+        # Also after a failure: a second try with the same text would fail, too.
         self._tried = text
 
     def _edit(self, text: str) -> EditMessage:
@@ -192,7 +194,7 @@ class Live:
 async def open_live(
     conversation: Conversation, text: str, buttons: Buttons[Any] | None
 ) -> AsyncGenerator[Live]:
-    """Send a message that can be changed while the block runs."""
+    """Send a message that the block may change."""
     keyboard = keyboard_of(buttons) if buttons else None
     own = conversation.check_task()
     sent = await conversation.perform(SendMessage(conversation.life.chat_id, text, inline_keyboard=keyboard))

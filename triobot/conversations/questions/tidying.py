@@ -1,11 +1,12 @@
-"""Operations beside the conversations: old buttons go, a stale form is told so. Nobody waits for them.
+"""Cleanup operations beside the conversations: remove old buttons, tell users that a form is out of date.
 
-What a message is to show once its question is over is *owed*: it is kept with the turn that ended the
-question, until the message shows it, so that a crash in between leaves nobody with buttons of the past. What
-the runtime itself says of a conversation that ended badly is owed in the same way, until it has been said.
+No conversation waits for these operations.
 
-Which questions got their answer a moment ago is remembered: enough to know the second click of a double
-click.
+The text that a message must show once its question is over is *owed*. An owed text is stored with the turn
+that ends the question, and deleted once the message shows it. So after a crash in between, the next start
+removes the old buttons. The failure message of a conversation is owed in the same way, until it is sent.
+
+Recently answered questions are remembered, to recognize the second click of a double click.
 """
 
 from __future__ import annotations
@@ -32,54 +33,62 @@ if TYPE_CHECKING:
     from ...store import Store
 
 ANSWERED: Final = 10_000
-"""So many are remembered; older buttons are answered as expired."""
+"""Number of answered questions that are remembered; presses for older ones are answered as expired."""
 DOUBLE_CLICK: Final = 3_000
-"""A click that comes so many milliseconds after the one that answered was meant as the same."""
+"""A press within so many milliseconds of the answering press is its double click."""
 
 log: Final = logging.getLogger("triobot.conversations")
 OWED: Final = f"{OURS}untidy"
-"""Under this a chat keeps what its messages are to show, by their ids, and what is to be said, by a word."""
+"""Data key under which a chat stores its owed texts: by message id, or by `_SAY` and conversation number."""
 _SAY: Final = "say "
 _PAGE: Final = 256
 TIDYING: Final = 64
-"""Operations of a chat that may be on their way; more are left undone."""
+"""Maximum number of cleanup operations in flight for a chat; further ones are skipped."""
 
 
 @final
 class Answered:
-    """The questions that were answered, newest last, each with the arrival of its answer."""
+    """Recently answered questions with the arrival times of their answers, newest last."""
 
     def __init__(self) -> None:
         self._questions: dict[str, int] = {}
 
     def lately(self, question: str, at: int) -> bool:
-        """Return whether what came `at` this wall time is a second click on an answered question."""
+        """Whether an event that arrived at `at` is the second click on an answered question.
+
+        Args:
+            at: wall milliseconds.
+        """
         answered = self._questions.get(question)
         return answered is not None and abs(at - answered) <= DOUBLE_CLICK
 
     def answered(self, question: str, at: int) -> None:
-        """Remember that what came `at` this wall time answered a question; forget the oldest, if too many."""
+        """Remember that an event at `at` answered a question; drop the oldest of too many.
+
+        Args:
+            at: wall milliseconds.
+        """
         self._questions.pop(question, None)
         self._questions[question] = at
         if len(self._questions) > ANSWERED:
             del self._questions[next(iter(self._questions))]
 
     def reopened(self, question: str) -> None:
-        """Forget that a question was answered: it has given its answer back."""
+        """Forget a question that has given its answer back."""
         self._questions.pop(question, None)
 
 
 _Debt: TypeAlias = MessageId | str
-"""A message that is to show something, or that something is to be said of a conversation."""
+"""Key of an owed text: the id of a message, or `_SAY` with a conversation's number."""
 
 
 @final
 @attrs.define(eq=False)
 class _Owed:
-    """What a message is to show, or what is to be said.
+    """Text that a message must show, or that must be sent.
 
     Attributes:
-        kept: the turn that ended its question, or its conversation, is on its way to the store.
+        kept: Whether the turn that ended the question or conversation is being stored, or is stored.
     """
 
     text: str
@@ -88,7 +97,7 @@ class _Owed:
 
 @final
 class Tidying:
-    """Tidies up, a bounded amount at once."""
+    """Sender of cleanup operations, with a limit for each chat."""
 
     def __init__(self, outbox: Outbox, work: Workload, store: Store) -> None:
         self._outbox = outbox
@@ -109,10 +118,14 @@ class Tidying:
         over: Callable[[], None] = lambda: None,
         taken: EarlyEvent | None = None,
     ) -> None:
-        """Do this, if it is `still` wanted when its turn comes; then, or if it was refused, it is `over`.
+        """Send a cleanup operation later, unless `still()` is false by then. Then call `over()`.
+
+        `over()` is called once the operation was sent, was skipped or has failed. But at the program's stop
+        an operation that was not delivered is left to the next start.
 
         Args:
-            taken: what it comes of, which isn't stored yet: nobody is to see what may be taken back.
+            taken: event that led to the operation and may not be stored yet. The operation waits until the
+                event is stored, and is skipped if the event is taken back.
         """
         if self._chats[chat_id] >= TIDYING:
             self._work.count("left_untidy")
@@ -128,7 +141,7 @@ class Tidying:
                 over()
             except (TriobotError, OSError) as error:
                 if not (isinstance(error, NotDeliveredError) and self._work.stopping):
-                    over()  # else the next start does it
+                    over()  # otherwise the next start sends it
                 self._work.count("tidying_failed")
                 log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
             finally:
@@ -142,7 +155,7 @@ class Tidying:
             self._chats[chat_id] += 1
 
     def say(self, chat_id: ChatId, words: str, seq: int) -> None:
-        """Say what this row of the inbox is there for; it goes once that has been said, or can't be."""
+        """Send the text of an inbox row. The row is consumed once the text is sent, or has failed."""
 
         def over() -> None:
             self._work.commits.consumed([seq])
@@ -164,10 +177,11 @@ class Tidying:
         also: Callable[[str, Sequence[Write]], bool],
         taken: EarlyEvent | None,
     ) -> None:
-        """Leave a message as this text without buttons: once, even if the turn that says so runs again.
+        """Make a message show `text` without buttons. A turn that runs again does so only once.
 
         Args:
-            also: has writes go with a record of the turn; returns False if they did, as on replay.
+            also: adds writes to a record of the turn; returns False if an earlier run or a replay has added
+                them.
             taken: as for `tidy`.
         """
         if self._chats[chat_id] >= TIDYING:
@@ -176,41 +190,48 @@ class Tidying:
             self._begin(chat_id, message_id, _Owed(text, kept=False), taken)
 
     def owe_words(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[Write]:
-        """Say this of a conversation, now (`said`) or at the next start; this goes with its end."""
+        """Owe the user a message about a conversation. Return the write for the transaction of its end.
+
+        Call `said` once the message is sent; otherwise the next start sends it.
+        """
         self._owed.setdefault(chat_id, {})[f"{_SAY}{conversation}"] = _Owed(words, kept=False)
         return [PutData(chat_id, OWED, f"{_SAY}{conversation}")]
 
     def said(self, chat_id: ChatId, conversation: int) -> None:
-        """Drop the words that `owe_words` or `tell` owed: they have been said, or can't be."""
+        """Remove the message that `owe_words` or `tell` owed: it was sent, or can't be."""
         debt = f"{_SAY}{conversation}"
         if (owed := self._owed.get(chat_id, {}).get(debt)) is not None:
             self._settle(chat_id, debt, owed)
 
     def tell(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[PutData]:
-        """Say this of a conversation; what this returns is to be written with what it tells of."""
+        """Send a message about a conversation, and owe it until then.
+
+        Returns:
+            Writes for the transaction that stores the message's cause.
+        """
         self._begin(chat_id, f"{_SAY}{conversation}", _Owed(words, kept=True))
         return [self._all(chat_id)]
 
     def forget(self, chat_id: ChatId) -> None:
-        """Drop all that is owed to this chat."""
+        """Drop all owed texts of a chat."""
         self._owed.pop(chat_id, None)
 
     def going(self, writes: Sequence[Write]) -> Sequence[Write]:
-        """Return what is stored now, with what the chat is owed by now in place of what `owe` gave."""
+        """Replace markers from `owe` and `owe_words` by the chat's owed texts; for writes to be stored."""
         return [self._going(write) if isinstance(write, PutData) else write for write in writes]
 
     def touch(self, chat_id: ChatId, message_id: MessageId, recorded: Callable[[], bool]) -> None:
-        """Drop what is owed to a message: a conversation's next operation shows something else in it.
+        """Drop the text owed to a message, because the conversation's next operation changes the message.
 
         Args:
-            recorded: says whether it did so long ago, and what is owed came after it.
+            recorded: whether that operation is a replayed one, which ended before the text was owed.
         """
         owed = self._owed.get(chat_id, {}).get(message_id)
         if owed is not None and not recorded():
             self._settle(chat_id, message_id, owed)
 
     async def begin(self) -> None:
-        """Go on with what the last process owed."""
+        """Send what the last process still owed."""
         after: ChatId | None = None
         while page := await self._store.keyed(OWED, after=after, limit=_PAGE):
             for chat_id, text in page:

@@ -1,5 +1,6 @@
-"""Conversations leave memory, survive the process, and come back.
+"""Conversations leave memory, survive the process, and are revived from the store.
 
-`stored` is how one begins and what it left in the store, `reviving` brings it back with what waits for it,
-`care` parks what takes the process down again and again.
+`stored` reads and writes a conversation's beginning and its journal. `reviving` loads a chat's conversations
+and its waiting events. `changed` compares a journal with changed code. `care` counts crashes, and parks
+conversations that crash the process repeatedly.
 """

@@ -1,17 +1,20 @@
-"""Care: whose code was at work when the program was killed is counted, and parked the third time.
+"""Crash tracking: count the process crashes while a conversation's code ran, and park it at the third.
 
-What kills the whole process (a crash in C, all memory eaten, a loop without an ``await``) kills it again when
-it is revived. So the store is told at each step of a conversation's tasks whose code runs now, and whose work
-is in a thread: memory that outlives the process, and costs no commit. The next run finds there who may have
-killed it. Who only waited, in a step of hours or for a verification, is not there, and is not counted.
+Code that kills the process (a crash in C, memory exhaustion, a loop without an ``await``) kills it again
+after each revival. So at each step of a conversation's tasks, its number is written to memory that outlives
+the process, without a commit. A number is also written while a thread works for a conversation. After a
+crash, the next start reads the suspects there. A conversation that only waits, as in a step of hours or for a
+verification, is not a suspect.
 
-A conversation's own task says so itself (`Care.drive`). Its children, and threads, are seen by an instrument,
-which costs each step of every task something, and is there only while a conversation has any.
+A conversation's own task writes its number itself (`Care.drive`). Child tasks and threads are tracked by a
+Trio instrument, which slows each step of every task. So it is installed only while a conversation has
+children or a running step.
 
-Only a filter runs before there is a conversation to count: then the event itself is counted, and put away.
+Filters run before there is a conversation. So crashes in filters are counted for the event, which is
+discarded at the third.
 
-What was parked by count is tried again, once the program has lived for a while, after an hour and then at
-distances that double: a guilty one costs one death each time.
+A conversation parked by its crash count is tried again once the program has run for a while: after an hour,
+then after intervals that double. A conversation that still crashes the process causes one crash for each try.
 """
 
 from __future__ import annotations
@@ -52,32 +55,32 @@ from ..workload import Workload
 T = TypeVar("T")
 log: Final = logging.getLogger("triobot.conversations")
 CRASHES: Final = 3
-"""A conversation whose code was at work at so many kills, without having come to rest, is parked."""
+"""Number of crashes, without a rest in between, after which a conversation is parked."""
 DEATHS: Final = 5
-"""So many deaths in a row are a crash loop though nobody's code was at work: a person may have killed it."""
+"""Number of crashes in a row that make a crash loop without a suspect. Fewer may be kills by people."""
 LIVED: Final = 300.0
-"""A process that lives so many seconds is no crash loop."""
+"""Lifetime in seconds after which a process is no part of a crash loop."""
 FIRST_RETRY: Final = 3_600_000
-"""Milliseconds after which what was parked by count is tried again; twice as many after each further kill."""
+"""Milliseconds until a conversation parked by its crash count is tried again; doubles with each crash."""
 LAST_RETRY: Final = 7 * 24 * FIRST_RETRY
 BETWEEN_RETRIES: Final = 60.0
-"""Seconds from one to the next."""
+"""Seconds between two tries."""
 _REASONS: Final = 3
 _PAGE: Final = 256
 LIVED_AT: Final = "lived"
-"""The setting that says which run has lived for a while, or was to stop, and how many have died since."""
+"""Setting: start time of the last run that lived or was stopped, and the number of crashes since."""
 ROUTING: Final = "routing"
-"""The setting that says which event filters looked at when the program was killed, and how often that was."""
+"""Setting: the event that filters read when the process crashed, and its number of crashes."""
 EARLY: Final = "killed_early"
-"""The setting with the counts of kills of what had not been written down, by the number of its event."""
+"""Setting: crash counts of conversations without a first record, by the number of their event."""
 _THREAD: Final = trio.to_thread.run_sync.__code__
 _IDLE: Final = 1_000
-"""Steps of other tasks after which the instrument goes: to put it there costs as much as many of them."""
+"""Steps of other tasks after which the instrument is removed. Installing it costs as much as many steps."""
 
 
 @cache
 def current_build() -> str:
-    """Return a name that changes with every file of code that is loaded, be it the bot's or a library's."""
+    """Return a name that changes with every loaded file of code, of the bot and of its libraries."""
     digest = hashlib.blake2b(sys.version.encode(), digest_size=6)
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     for file in sorted(file for file in files if isinstance(file, str)):
@@ -89,26 +92,26 @@ def current_build() -> str:
     return f"build {digest.hexdigest()}"
 
 
-# What is noted in which slot: numbers of conversations, but for a row of the inbox and a chat.
+# Slots of the memory that outlives the process.
 RUNS: Final = 0
-"""The conversation whose code runs."""
+"""Slot for the number of the conversation whose code runs."""
 LOOKED_AT: Final = 1
-"""The row of the inbox that filters look at."""
+"""Slot for the inbox row that filters read."""
 CLAIMED: Final = 2
-"""The chat of which filters look at an event that isn't stored."""
+"""Slot for the chat of an event that filters read before the event is stored."""
 _THREADS: Final = 3
 
 
 @final
 class Care(trio.abc.Instrument):
-    """Notes whose code is at work, and counts who was when the program was killed.
+    """Crash tracking of a process.
 
     Args:
-        retry: brings a chat back from the store once more.
+        retry: loads a chat from the store once more.
 
     Attributes:
-        at_work: where it is noted, 0 for nothing.
-        early: kills at which a conversation was at work that had not been written down, by its row.
+        at_work: slots of memory that outlives the process; 0 in an empty slot.
+        early: crash counts of conversations without a first record, by the number of their inbox row.
     """
 
     def __init__(
@@ -120,22 +123,22 @@ class Care(trio.abc.Instrument):
         self.retry = retry
         self.at_work = services.store.at_work
         self._noted = False
-        # Of each conversation's own task its number.
+        # Conversations' numbers by their own tasks.
         self._own: dict[trio.lowlevel.Task, int] = {}
-        # The tasks that have children, or are in a step; while there are some, this is an instrument.
+        # Tasks with children or a running step. The instrument is installed while there are any.
         self._wide: set[trio.lowlevel.Task] = set()
         self._looks = False
         self._idle = 0
         self._opening = services.store.opening()
         self._in_threads: dict[trio.lowlevel.Task, int] = {}
         self._free = list(range(WORK_SLOTS - 1, _THREADS - 1, -1))
-        # Who was at work at the last kill.
+        # Conversations whose code ran at the last crash.
         self._suspects: frozenset[int] = frozenset()
         self.early: dict[int, int] = {}
         self._unclaimed: ChatId | None = None
         self._tried: set[int] = set()
         self._condemned = trio.Event()
-        # Those of this run, by route: why.
+        # Conversations parked in this run, by route, with the reasons.
         self._parked: dict[str, dict[int, str]] = {}
 
     # --- who is at work
@@ -143,7 +146,7 @@ class Care(trio.abc.Instrument):
     @steps_inner
     @coroutine
     def drive(self, seq: int, inner: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Await what a conversation does in the current task; note whose it is at each step of its tasks."""
+        """Await a conversation's code in the current task, with its number in the slot during each step."""
         at_work, task = self.at_work, current_task()
         sent: Any = None
         error: BaseException | None = None
@@ -165,22 +168,24 @@ class Care(trio.abc.Instrument):
                 sent = error = None
                 try:
                     sent = yield trap
-                except BaseException as raised:  # it is the inner coroutine's to catch
+                except BaseException as raised:  # the inner coroutine may catch it
                     error = raised
         finally:
             self._wide.discard(task)
             del code_tasks[task], self._own[task]
 
     def ends_process(self, error: BaseException, seq: int, route: str, place: str) -> None:
-        """Note whose code ends the process with this error, unless a stop, a signal or the store does.
+        """Blame a conversation for an error that ends the process.
+
+        Stops, signals and store errors blame no conversation.
 
         Raises:
-            BreakdownError: says so.
+            BreakdownError: names the conversation and the line.
         """
         rest = split(error)[1]
         if rest is None or isinstance(rest, StoreError) or came_by_signal(rest):
             return
-        if self._free:  # of its own: others come to their ends before the process does
+        if self._free:  # a slot of its own: other conversations still run before the process ends
             self.at_work[self._free.pop()] = seq
         line = failing_line(rest.__traceback__)
         raise BreakdownError(
@@ -188,12 +193,12 @@ class Care(trio.abc.Instrument):
         ) from rest
 
     def acquit(self) -> None:
-        """Note that nobody's code ends the process."""
+        """Clear all slots: no conversation's code ends the process."""
         for slot in range(WORK_SLOTS):
             self.at_work[slot] = 0
 
     def _look_at(self, task: trio.lowlevel.Task) -> None:
-        """Look at each step of every task from now on; and at what this one waits for."""
+        """Track each step of every task from now on, because `task` has children or a running step."""
         self._wide.add(task)
         self._noted = True
         if not self._looks:
@@ -201,14 +206,14 @@ class Care(trio.abc.Instrument):
             trio.lowlevel.add_instrument(self)
 
     def look_no_more(self) -> None:
-        """Look at no other tasks' steps."""
+        """Stop tracking the steps of other tasks."""
         if self._looks:
             self._looks = False
             trio.lowlevel.remove_instrument(self)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Note whose work a task goes on with, if it is a conversation's: it may kill the program now."""
-        if not self._wide:  # then all that is at work says so itself
+        """Write the task's conversation to the slot, if it has one: the step may crash the process."""
+        if not self._wide:  # then each conversation at work writes its number itself
             self._idle += 1
             if self._idle > _IDLE:
                 self.look_no_more()
@@ -224,7 +229,7 @@ class Care(trio.abc.Instrument):
             self._free.append(slot)
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Note that the task waits, or has ended; a thread may go on for it."""
+        """Clear the slot after a task's step. If the task waits for a thread, give the thread a slot."""
         if not self._noted:
             return
         self._noted = False
@@ -235,7 +240,7 @@ class Care(trio.abc.Instrument):
             self.at_work[slot] = seq
 
     def _within(self, task: trio.lowlevel.Task) -> int | None:
-        """Return the number of the conversation whose own task this is, or is above it."""
+        """Return the number of the conversation to which the task, or a task above it, belongs."""
         above: trio.lowlevel.Task | None = task
         while above is not None:
             if (seq := self._own.get(above)) is not None:
@@ -245,13 +250,13 @@ class Care(trio.abc.Instrument):
         return None
 
     def may_claim(self, chat_id: ChatId) -> bool:
-        """Return whether filters may look at an event of this chat before it is stored."""
+        """Whether filters may read an event of this chat before the event is stored."""
         return chat_id != self._unclaimed
 
     # --- who was
 
     async def begin(self) -> None:
-        """Count who was at work when the program was killed, before anybody is at work again."""
+        """Count the last run's crash for its suspects, before any conversation runs again."""
         opening, store = self._opening, self._services.store
         self.early = _read_counts(await store.setting(EARLY))
         if not opening.unclean:
@@ -279,7 +284,7 @@ class Care(trio.abc.Instrument):
         await self._tell_loop(routes)
 
     async def _count_filters(self, seq: int) -> Sequence[Write]:
-        """Count a row that filters looked at; one that has killed too often is put away."""
+        """Count a crash for a row that filters read; discard the row after too many crashes."""
         before, _, count = (await self._services.store.setting(ROUTING) or "").partition(" ")
         row = await self._inbox_row(seq) if 0 < seq <= LARGEST_INTEGER else None
         if row is None:
@@ -304,7 +309,7 @@ class Care(trio.abc.Instrument):
         return rows[0] if rows and rows[0].seq == seq else None
 
     async def _tell_loop(self, routes: Sequence[str]) -> None:
-        """Tell an operator when several runs died young, one after the other."""
+        """Raise an alarm if several runs in a row crashed soon after their start."""
         opening = self._opening
         lived, _, before = (await self._services.store.setting(LIVED_AT) or "").partition(" ")
         deaths = 0 if lived == str(opening.previous_at) else min(int(before or 0) + 1, opening.unclean)
@@ -319,10 +324,12 @@ class Care(trio.abc.Instrument):
         return PutSetting(EARLY, " ".join(f"{seq}:{count}" for seq, count in self.early.items()))
 
     async def begins(self, seq: int, counted: Callable[[int], Sequence[Write]] | None) -> None:
-        """What killed the program before it was written down is written down first, with its count.
+        """Store a conversation that crashed the process before its first record, with its crash count.
+
+        The conversation begins after that.
 
         Args:
-            counted: returns what writes a conversation down that begins, and counts so many kills.
+            counted: returns the writes that store the beginning conversation with the given crash count.
         """
         count = self.early.pop(seq, 0)
         if count and counted is not None and not self._work.cut:
@@ -332,19 +339,19 @@ class Care(trio.abc.Instrument):
     # --- who is parked
 
     def condemns(self, row: ConversationRow) -> bool:
-        """Return whether this code may not run this conversation, which has killed the program too often."""
+        """Whether this build must not run the conversation, which has crashed the process too often."""
         if row.in_hand < CRASHES or row.id in self._tried:
             return False
-        # Other code gets a try, which costs one kill if it is no better.
+        # Changed code gets a try. If it is no better, that costs one crash.
         return row.id in self._suspects or (row.parked_because is not None and row.error == current_build())
 
     def note_lived(self) -> None:
-        """Note that what kills this process from now on is no crash loop: it has lived, or is to stop."""
+        """Record that this process is no part of a crash loop: it has lived, or is to stop."""
         if self._opening.unclean:
             self._work.commits.add([PutSetting(LIVED_AT, str(self._opening.at))])
 
     async def live_on(self) -> None:
-        """Try what was parked by count, one after the other, once the program has lived for a while."""
+        """Retry conversations parked by their crash count, in turn, once the program has lived."""
         if self._opening.unclean:
             await trio.sleep(LIVED)
             self.note_lived()
@@ -355,7 +362,7 @@ class Care(trio.abc.Instrument):
                 await self._condemned.wait()
 
     async def _retry_due(self) -> float:
-        """Try the first whose time has come; returns how many seconds to wait then."""
+        """Retry the first conversation that is due; return the number of seconds until the next try."""
         after, now, next_at = 0, self._services.clock.now(), inf
         while rows := await self._services.store.parked(after=after, limit=_PAGE):
             after = rows[-1].id
@@ -373,12 +380,14 @@ class Care(trio.abc.Instrument):
         return max((next_at - now) / 1000, 0)
 
     def tell_parked(self, name: str, seq: int, because: str, todo: str) -> None:
-        """Tell an operator that a conversation is parked, and how many others are.
+        """Alert an operator that a conversation is parked, with the number of others.
 
-        At the first of its route in this run, and whenever there are ten times as many.
+        An alarm is raised for the first parked conversation of its route in this run, for the tenth, the
+        hundredth, etc.
 
         Args:
-            name: of the route, as it is stored, which is what the commands go by: it may have another by now.
+            name: stored name of the route, which the operator's commands use; the route may have another name
+                now.
         """
         mine = self._parked.setdefault(name, {})
         mine[seq] = because
@@ -401,13 +410,12 @@ class Care(trio.abc.Instrument):
         self._services.raise_alarm(Alarm("conversation_parked", key, text))
 
     def parked_no_more(self, seq: int) -> None:
-        """Forget a parked conversation, which goes on or has ended."""
+        """Forget a parked conversation that goes on or has ended."""
         for mine in self._parked.values():
             mine.pop(seq, None)
 
 
 def _is_in_thread(task: trio.lowlevel.Task) -> bool:
-    """Return whether a task in a step waits for a thread."""
     if task in code_tasks and task not in step_tasks:
         return False
     return any(frame.f_code is _THREAD for frame, _ in frames_of(task))

@@ -1,8 +1,9 @@
-"""Code that may have changed since a journal was recorded: what runs now, and whether the two fit.
+"""Comparison of a journal with code that may have changed since the journal was recorded.
 
-Each record says from which of the author's lines it came. A revival within a build compares nothing. The
-first one under another build compares each record's line with the line that asks now; what fits goes on, and
-counts as the present build's from then on.
+Each record has the site, the line of the author's code, from which its operation came. A revival with the
+same build compares nothing. The first revival with another build compares each record's site with the line
+that performs the operation now. A conversation that fits goes on, and counts as the present build's from then
+on.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from .stored import Stored
 
 _PLACE: Final = 7
-"""Where a record has its sites."""
+"""Index of the sites in a record."""
 _CHILD: Final = Nursery._child.__code__  # pyright: ignore[reportPrivateUsage]
 _BORDERS: Final = frozenset({Run.run_within.__code__, _CHILD, *BORDERS})
 
@@ -83,8 +84,8 @@ class Code:
         table: the routes.
 
     Attributes:
-        sites: of operations, as they come up.
-        formerly: old names of functions with the present ones.
+        sites: sites of operations, found as the operations run.
+        formerly: present names of functions by their former names.
     """
 
     def __init__(self, table: Table) -> None:
@@ -92,10 +93,10 @@ class Code:
         loaded = [(name, file) for name, file in loaded_modules() if not is_between(file)]
         own = [(name, file) for name, file in loaded if is_authors(file)]
         self.sites.read(own)
-        # What a library's source says is not looked at: its size tells of another version.
+        # A library's source is not compared. Its size identifies the version.
         self._libraries = {name: _size_of(file) for name, file in {*loaded} - {*own}}
         self._sourceless = self._shapes_without_source(table)
-        # Modules that the last code of this store had, and that nothing has imported yet.
+        # Modules of the store's last build that are not imported yet.
         self._expected: dict[str, tuple[str, str]] = {}
         self.formerly = {
             former: f"{route.handler.__module__}.{route.handler.__qualname__}"
@@ -112,7 +113,7 @@ class Code:
 
     @property
     def build(self) -> int:
-        """Return a number that changes with the code, that of libraries included."""
+        """Number of the build; changes with the bot's code and its libraries."""
         if (known := len(self.sites.present)) != self._build[0]:
             here = {(name, digest) for digest, (name, _) in self._here.items()}
             told = sorted(one for one in here if one[0] not in self._libraries)
@@ -125,7 +126,7 @@ class Code:
         return {**self._expected, **self.sites.present}
 
     def _shapes_without_source(self, table: Table) -> Sequence[str]:
-        """Return the shapes of functions without a source: of the routes, and of what stands beside them."""
+        """Return shapes of functions without source: of the routes, and of their modules' other functions."""
         functions = [one for one in table.functions if isinstance(one, FunctionType)]
         without = [one for one in functions if not self.sites.has_source(one.__code__)]
         beside = [one for function in without for one in function.__globals__.values()]
@@ -133,7 +134,7 @@ class Code:
         return sorted(shapes)
 
     async def begin(self, store: Store, now: int) -> KeepCode | None:
-        """Return what the store is to keep of the code that begins to run; None if it has all."""
+        """Return the parts of the present code that the store must keep; None if it has all of them."""
         known = await store.code()
         self._kept = set(known.sources)
         last = known.deployed[-1] if known.deployed else None
@@ -146,12 +147,12 @@ class Code:
         if last is not None and last.build == self.build:
             self._since = last.at
             return None
-        # The clock may have been set back, and the newest is what runs.
+        # The clock may have been set back; the newest build must have the latest time.
         self._since = max(now, 0 if last is None else last.at + 1)
         return self.unkept(store.lease)
 
     def unkept(self, lease: Lease) -> KeepCode:
-        """Return what the store doesn't have yet of sites, and of the sources that these name."""
+        """Return the sites, and the sources they refer to, that the store doesn't have yet."""
         sites, self.sites.unkept = self.sites.unkept, []
         here = self._here
         new = [(digest, *found) for digest, found in here.items() if digest not in self._kept]
@@ -161,7 +162,7 @@ class Code:
         return KeepCode(lease, tuple(new), rows, deployed)
 
     def place(self, operations: Iterable[OpenOperation], stored: Stored) -> None:
-        """Give operations that a replay began their sites: those that are known, or by where they wait."""
+        """Set the sites of operations that a replay began, from the row or from the waiting frames."""
         rests = read_rests(stored.row, stored.records)
         for op in operations:
             known = rests.get(op.id)
@@ -178,8 +179,8 @@ class Code:
                 op.sites = self.sites.of_frames(frames, op.branch.root)
 
     async def compare(self, store: Store, row: ConversationRow, records: Sequence[Record]) -> Changed | None:
-        """Return what compares a journal with this code; None if it was recorded, or has fitted, by this."""
-        read_rests(row, records)  # within a build nothing else reads it before the conversation runs
+        """Return the comparison of a journal with this code; None if the journal is this build's already."""
+        read_rests(row, records)  # also for this build: no other check comes before the run
         if row.build == self.build:
             return None
         known = self._known
@@ -196,7 +197,7 @@ class Code:
         return Changed(self._comparison, row, records)
 
     def comparison(self, known: StoredCode, text_of: SourceOf) -> Comparison:
-        """Return what compares the code that a store knows with this code.
+        """Return the comparison of the code that a store has with this code.
 
         Args:
             text_of: returns a stored source by its digest.
@@ -213,7 +214,7 @@ class Code:
 
 
 def sites_of(record: Record) -> Sequence[int]:
-    """Return the sites of a record, its own last; none where an earlier version recorded it."""
+    """Return the sites of a record, its own site last; an older version's record may have none."""
     found: int | list[int] = record[_PLACE] if len(record) > _PLACE else 0
     return found if isinstance(found, list) else [found] if found else []
 
@@ -226,11 +227,11 @@ def _sites_in(records: Sequence[Record], row: ConversationRow) -> set[int]:
 @final
 @guarded
 class Rested:
-    """An operation in which a conversation stood.
+    """Operation at which a conversation waited when its row was stored.
 
     Attributes:
-        kind: its kind; empty if that is not known.
-        keys: the digest of the keys that a question showed; empty if it showed none.
+        kind: kind of the operation; empty if unknown.
+        keys: digest of the button keys that a question showed; empty if it showed none.
     """
 
     id: Id
@@ -240,14 +241,15 @@ class Rested:
 
 
 def write_rests(position: int, operations: Sequence[OpenOperation], last: object) -> str | None:
-    """Return what a row says of the operations in which a conversation stands; None if it need not say.
+    """Encode the operations at which a conversation waits, for its row; None if the journal implies them.
 
-    That is when one operation rests where the last record came from, as in an `ask`; or one effect is under
-    way, of which nothing is known yet.
+    The journal implies a single waiting operation with the last record's site, as in an `ask`, and a single
+    running effect, of which nothing is known yet.
 
     Args:
-        position: the next record's place; a row with another one is an older version's, and is ignored.
-        last: the sites of the last record.
+        position: the next record's position. Readers ignore a row with another position: an older version
+            wrote it.
+        last: sites of the last record.
     """
     if len(operations) == 1:
         (op,) = operations
@@ -262,7 +264,7 @@ def write_rests(position: int, operations: Sequence[OpenOperation], last: object
 
 
 def moved_rests(position: int, stored: Stored) -> str | None:
-    """Return what a row says, for another position: what was recorded since changes nothing of that."""
+    """Encode the waiting operations for another position, after records that don't change them."""
     told = [attrs.astuple(one) for one in read_rests(stored.row, stored.records).values()]
     return json.dumps((position, told)) if told else None
 
@@ -273,12 +275,12 @@ def _keys_of(op: OpenOperation) -> str:
 
 
 def digest_of_keys(keys: Iterable[str]) -> str:
-    """Return what tells these keys of buttons from others, in whatever order."""
+    """Return a digest of button keys that doesn't depend on their order."""
     return blake2b("\n".join(sorted(keys)).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 def note_shown(op: OpenOperation, rested: Rested) -> bool:
-    """Tell a question which buttons are on the screen; return whether these are others than its own."""
+    """Set which buttons a question has on the screen; return whether the question's own keys differ."""
     wait = op.takes
     if not (isinstance(wait, Wait) and wait.keys and rested.keys):
         return False
@@ -288,10 +290,10 @@ def note_shown(op: OpenOperation, rested: Rested) -> bool:
 
 @reading("what is stored of where it stands")
 def read_rests(row: ConversationRow, records: Sequence[Record]) -> Mapping[Id, Rested]:
-    """Return the operations in which a conversation stood, by their ids.
+    """Return the operations at which a conversation waited, by their ids.
 
     Raises:
-        UnreadableRecordError: the row doesn't say that.
+        UnreadableRecordError: this program can't read the row's entry.
     """
     position, told = cast("tuple[int, list[tuple[Id, str, Any, str]]]", json.loads(row.rests or "[0,[]]"))
     if not told or position != row.position:
@@ -307,12 +309,12 @@ def read_rests(row: ConversationRow, records: Sequence[Record]) -> Mapping[Id, R
 
 @final
 class Changed:
-    """One conversation's journal, as it is compared with other code than its own.
+    """Comparison of one conversation's journal with changed code.
 
     Attributes:
-        judge: what was found.
-        rests: where the conversation stood.
-        again: a question on the screen has other buttons now.
+        judge: the comparer, with its findings.
+        rests: the operations at which the conversation waited.
+        again: Whether a question on the screen has other buttons now.
         took: the event that the newest wait has taken.
     """
 
@@ -326,17 +328,17 @@ class Changed:
         self._sent: dict[Id, Operation[object]] = {}
 
     def prepare(self, records: Sequence[Record]) -> None:
-        """Match the sources of the builds that made these records: of a large deploy that takes seconds."""
+        """Match the sources of the builds that made these records; takes seconds for a large deploy."""
         for record in records:
             if record[0] != START and (sites := sites_of(record)):
                 self.judge.prepare(sites[-1], time_of(record))
 
     def sends(self, id: Id, operation: Operation[object]) -> None:
-        """Note what an operation hands to the outbox."""
+        """Remember the request of an operation, until its record is compared."""
         self._sent[id] = operation
 
     def parting(self, record: Record, op: OpenOperation) -> str | None:
-        """Return how a record parts from the operation that takes it now, in words; None if it fits."""
+        """Compare a record with the operation that takes it now; return their difference, or None."""
         recorded = Told(record[2], record[3], record[4], sites_of(record))
         sent = self._sent.pop(op.id, None)
         print_of = None if sent is None or not hasattr(sent, "content") else prints_of(sent)
@@ -344,12 +346,12 @@ class Changed:
         return None if found is None else str(found)
 
     def standing(self, operations: Sequence[OpenOperation]) -> str | None:
-        """Return how those in which it stood part from the present ones, in words; None if all fit."""
+        """Compare the stored waiting operations with the present ones; return a difference, or None."""
         now = {op.id: op for op in operations}
         for id, rested in self.rests.items():
             recorded = Told(id, rested.kind, "", rested.sites)
             if (op := now.get(id)) is None and self._row.unfinished and rested.kind == "within":
-                continue  # what was recorded last has ended this wait, and no record says so
+                continue  # the last stored outcome has ended this wait, and no record mentions it
             at, op = self._row.updated_at, op or next(iter(operations), None)
             found = self.judge.compare_standing(at, recorded, None if op is None else told_of(op))
             if found is not None:
@@ -359,6 +361,6 @@ class Changed:
 
 
 def told_of(op: OpenOperation) -> Told:
-    """Return an operation as it begins now."""
+    """Return an operation, as it begins now, in the form that is compared."""
     sites = op.sites
     return Told(op.id, op.kind, op.print, sites if isinstance(sites, list) else [sites] if sites else [])

@@ -1,12 +1,13 @@
-"""Chats come back from the store, and catch up with what waits for them there.
+"""Load chats from the store, and deliver the events that wait for them.
 
-A conversation is replayed until it stands where it stood, then it is live. A chat's events wait until all its
-conversations are there, so that each goes to whom it would have gone to. A chat that is behind reads on in
-the inbox, a page each, in turn: a chat that is flooded delays no other.
+A conversation is replayed up to its journal's end; from then on it is live. A chat's events wait until all
+its conversations are loaded, so each event gets the receiver it would have had without a restart. A chat that
+is behind reads its events from the inbox page by page. Chats take turns, so a flooded chat delays no other.
 
-What can't be replayed with this code is *parked*: it keeps its place and its journal, an operator is told,
-the user hears one line; an interrupt still ends it, and every start tries it anew: what killed the program
-time and again, with other code only, or after a while (`care`).
+A conversation that can't be replayed with this code is *parked*. It keeps its position in the chat and its
+journal; an operator gets an alarm, and the user one message. An interrupt still ends it. Every start tries it
+again. But a conversation that crashed the process repeatedly is only tried with other code, or after a while
+(`care`).
 """
 
 from __future__ import annotations
@@ -47,23 +48,23 @@ log: Final = logging.getLogger("triobot.conversations")
 
 PAGE: Final = 256
 TOGETHER: Final = 16
-"""Chats that come back at a time: of a store on a server each one waits for several answers."""
+"""Chats that are loaded at the same time. On a database server, each load waits for several replies."""
 HOLDS_UP: Final = 1.0
-"""Seconds for which as many hold up the others: their code may wait for what never comes."""
+"""Seconds for which a full set of loading chats delays others. Author's code may keep a load from ending."""
 PROMPT: Final = 1.0
-"""Seconds after which a conversation is taken for busy, if nothing of its journal is left."""
+"""Seconds after which a load stops waiting for a conversation that was replayed but is still busy."""
 HANGS: Final = 60.0
-"""Seconds after which it is parked, if something is: what it waits for has come before, and doesn't now."""
+"""Seconds without a further replayed record after which the conversation is parked: its code hangs."""
 
 
 async def revive(life: ChatLife, waiting: Sequence[Delivery]) -> None:
-    """Bring back whatever is stored of a chat's conversations.
+    """Revive a chat's stored conversations.
 
     Args:
-        waiting: what waits for the chat.
+        waiting: the chat's waiting events.
     """
     store, table, care, code = life.services.store, life.shared.table, life.shared.care, life.services.code
-    # Whose mailbox holds what waits comes last: then it is known what the others have of that.
+    # The conversation whose mailbox shows the waiting events is last: by then the others' shares are known.
     found = await await_store(partial(store.conversations, life.chat_id))
     rows = sorted(found, key=lambda row: row.kind != "aside")
     if any(row.parked_because is not None for row in rows):
@@ -107,13 +108,13 @@ async def revive(life: ChatLife, waiting: Sequence[Delivery]) -> None:
             await _heal(store, life, conversation)
             if conversation.beside:
                 healed.append(conversation)
-    # Whether a message was typed for an aside is known once all live conversations are there.
+    # Whether a message was typed for an aside is known once all live conversations are loaded.
     for conversation in healed:
         life.heals(conversation, await _waiting(store, life.chat_id))
 
 
 async def _is_to_end(store: Store, row: ConversationRow) -> bool:
-    """Return whether an operator wants this parked conversation to end, without running its code."""
+    """Whether an operator has ordered to end this parked conversation without running its code."""
     orders = [waiting.event for waiting in await _waiting(store, row.chat_id)]
     return any(
         isinstance(order, Order) and order.end and order.conversation == row.id
@@ -122,7 +123,7 @@ async def _is_to_end(store: Store, row: ConversationRow) -> bool:
 
 
 async def _heal(store: Store, life: ChatLife, conversation: Conversation) -> None:
-    """Unpark it; let go what was typed meanwhile, and answers no question that its user has seen."""
+    """Unpark a conversation; drop events that came meanwhile and don't answer a question on the screen."""
     assert conversation.stored is not None
     life.parked_no_more(conversation)
     if not conversation.beside:
@@ -134,7 +135,6 @@ async def _heal(store: Store, life: ChatLife, conversation: Conversation) -> Non
 
 
 async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
-    """Read what waits in a chat's inbox."""
     waiting, after = list[Delivery](), 0
     while rows := await await_store(partial(store.pending, chat_id, after=after, limit=PAGE)):
         after = rows[-1].seq
@@ -145,7 +145,7 @@ async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
 
 
 async def _follow(conversation: Conversation, stored: Stored) -> None:
-    """Let an interrupt that was ending it begin with its end, as it would have without the restart."""
+    """If an interrupt was ending the conversation, let the interrupt's route start at its end."""
     life, seq = conversation.life, stored.interrupted_by
     if seq is None:
         return
@@ -156,9 +156,9 @@ async def _follow(conversation: Conversation, stored: Stored) -> None:
 
 
 async def _stand(conversation: Conversation) -> None:
-    """Wait until it stands where it stood, as long as it may: nobody gets an event of its chat meanwhile.
+    """Wait until the conversation's replay ends, within a time limit; its chat gets no events meanwhile.
 
-    Its code awaits what isn't the chat's once more, which may last, or come no more.
+    The replayed code repeats waits that are not operations. Such a wait may take long, or never end.
     """
     settled = conversation.settled
     assert settled is not None
@@ -167,22 +167,22 @@ async def _stand(conversation: Conversation) -> None:
         with trio.move_on_after(seconds):
             await settled.wait()
         if not conversation.begun:
-            await settled.wait()  # it hasn't begun: the store is slow
+            await settled.wait()  # the conversation has not begun: the store is slow
         if settled.is_set():
             return
         if not conversation.replaying:
             return
         if given == conversation.run.cursor:
-            break  # in a whole minute; a machine that is slow would have come further
+            break  # no record in a whole minute: even a slow machine replays one
         seconds, given = HANGS, conversation.run.cursor
-    # A replay that doesn't come to its end: whoever has the turn waits, and not for the chat.
+    # The replay doesn't end: the branch with the turn waits for something outside of the chat.
     conversation.give_up("it went on here, and now waits for something that isn't the chat's")
     with trio.move_on_after(PROMPT):
         await settled.wait()
 
 
 def _end_politely(life: ChatLife, row: ConversationRow) -> None:
-    """End, with a word, what wasn't meant to survive the process, or couldn't be written down."""
+    """End a conversation that isn't durable, or whose beginning couldn't be recorded, and tell its user."""
     said = life.kept.texts.restarted if row.kind != "aside" and is_chat(life.chat_id) else ""
     told = life.shared.tidying.tell(life.chat_id, row.id, said) if said else ()
     life.work.commits.add([EndConversation(row.lease, row.id, life.services.clock.now()), *told])
@@ -193,14 +193,14 @@ def _end_politely(life: ChatLife, row: ConversationRow) -> None:
 def _park(
     life: ChatLife, journal: Journal, route: Route | None, because: str, *, error: str | None = None
 ) -> None:
-    """Keep its place, without running it."""
+    """Put a conversation into its chat as parked, without running its code."""
     park(_place_parked(life, journal, route), because, error=error)
 
 
 def _place_parked(life: ChatLife, journal: Journal, route: Route | None) -> Conversation:
     row = journal.row
     route = route or _unknown(row)
-    # Stands for what it began with, which nothing looks at any more; a room is no chat that anybody joins.
+    # Placeholder for the first event, which nothing reads any more. Nobody joins a room, so it gets a signal.
     begun = Join(life.chat_id, None) if is_chat(life.chat_id) else cast("Event", Signal(life.chat_id, None))
     delivery = Delivery(row.id, begun, row.started_at)
     begin = Revived(_readable(journal))
@@ -211,7 +211,7 @@ def _place_parked(life: ChatLife, journal: Journal, route: Route | None) -> Conv
 
 
 def _readable(journal: Journal) -> Stored:
-    """Decode what is stored of a conversation; of a journal that this program can't read only the row."""
+    """Decode a stored conversation; if this program can't read the journal, only the row."""
     try:
         return read_stored(journal)
     except UnreadableRecordError:
@@ -219,7 +219,7 @@ def _readable(journal: Journal) -> Stored:
 
 
 def park(conversation: Conversation, because: str, *, error: str | None = None) -> None:
-    """Write down that a conversation can't go on, and tell whom it concerns, once."""
+    """Store that a conversation is parked. Alert an operator, and tell the user once."""
     life, stored = conversation.life, conversation.stored
     life.work.count("parked")
     log.error(
@@ -236,7 +236,7 @@ def park(conversation: Conversation, because: str, *, error: str | None = None) 
     if stored is not None:
         row, now = stored.row, conversation.services.clock.now()
         if (row.parked_because, row.error) == (because, error):
-            return  # it was before, and since then
+            return  # stored before, and unchanged
         writes.append(ParkConversation(row.lease, row.id, now, because, error))
     elif conversation.writer is None or not conversation.writer.park(because, error):
         return
@@ -250,8 +250,7 @@ def _unknown(row: ConversationRow) -> Route:
     async def nothing(_: object) -> None:
         raise AssertionError("a parked conversation doesn't run")
 
-    def never(_: Event, __: Setting) -> None:
-        """Return None: no event starts it."""
+    def never(_: Event, __: Setting) -> None: ...
 
     return Route(RouteKind(row.kind), nothing, Filter(never, "nothing"), row.route)
 
@@ -261,11 +260,10 @@ def _unknown(row: ConversationRow) -> Route:
 
 @final
 class CatchingUp:
-    """Brings chats to where the dispatcher's cursor is.
+    """Reader of the inbox for chats that are behind the dispatcher's cursor.
 
     Args:
-        known: returns an event as this bot knows it: a call with its route's present name; None if there is
-            no such route.
+        known: returns the event with a call's present route name; None if the bot has no such route.
         until_not_too_busy: waits while too many conversations are at work.
     """
 
@@ -292,13 +290,13 @@ class CatchingUp:
         self._stall.set()
 
     async def keep_up(self) -> None:
-        """Read on for whoever has room again, until cancelled."""
+        """Read on for chats that have room again, until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 await self._stall.wait()
                 self._stall = trio.Event()
                 while self._stalled:
-                    # A page each, in turn: a chat that is flooded delays no other.
+                    # A page for each chat in turn: a flooded chat delays no other.
                     life = next(iter(self._stalled))
                     del self._stalled[life]
                     await self._until_not_too_busy()
@@ -308,7 +306,7 @@ class CatchingUp:
                         await self._come_back_beside(life, nursery)
 
     async def _come_back_beside(self, life: ChatLife, nursery: trio.Nursery) -> None:
-        """Bring a chat back beside others; if there are many, wait for one, but not for long."""
+        """Load a chat in another task; if many chats are being loaded, wait a short time for one of them."""
         self._coming.add(life)
         self._back = trio.Event()
         nursery.start_soon(self._come_back, life)
@@ -325,10 +323,10 @@ class CatchingUp:
             return
         for row in rows:
             if row.seq > latest:
-                break  # the cursor comes to it by itself
+                break  # the cursor reaches the row by itself
             delivery = self._delivery(row, says=row.seq not in life.mailbox.passed)
             if delivery is not None and not life.deliver(delivery):
-                return  # until there is room
+                return  # stop until the chat has room
             life.mailbox.cursor = row.seq
         else:
             if len(rows) == PAGE:
@@ -345,11 +343,11 @@ class CatchingUp:
         return await await_store(read)
 
     async def _come_back(self, life: ChatLife) -> None:
-        """Bring a chat back from the store; then look at what came for it."""
+        """Load a chat from the store, then deliver its waiting events."""
         try:
-            # What the last ones of this chat left behind must be there to be read.
+            # The last writes of this chat's earlier conversations must be stored before they are read.
             await self._work.commits.wait_for()
-            await await_store(life.kept.load)  # filters may ask for it
+            await await_store(life.kept.load)  # filters may read the data
             rows = await self._pending(life, life.mailbox.cursor)
             await revive(life, [found for row in rows if (found := self._delivery(row)) is not None])
             life.mailbox.shows_no_more()
@@ -364,7 +362,7 @@ class CatchingUp:
             self._back.set()
 
     async def _look_at_those_that_waited(self, life: ChatLife) -> None:
-        """Deliver what waited, as if it came now; once there is no room, only those jump ahead that can."""
+        """Deliver waiting events in order; once the mailbox is full, only events that may jump ahead."""
         mailbox, seen, room = life.mailbox, life.mailbox.cursor, True
         while not self._work.stopping and seen < mailbox.latest:
             latest = mailbox.latest
@@ -385,30 +383,30 @@ class CatchingUp:
                 mailbox.cursor = seen
 
     def _delivery(self, row: InboxRow, *, says: bool = False) -> Delivery | None:
-        """Return the event of a row; None for the ledger's, and for one that can't be read.
+        """Return a row's event; None for the ledger's events, and for unreadable rows.
 
         Args:
-            says: deal with the latter.
+            says: whether to handle an unreadable row.
         """
         event = self._known(stored_event(row))
         if event is None and says:
             unreadable(self._shared, row)
-        # The ledger has a payment's row, since that was routed, and consumes it.
+        # The ledger got a payment's row when it was routed, and consumes it.
         ledgers = self._services.payments is not None and event is not None and is_payment(event)
         return None if event is None or ledgers else Delivery(row.seq, event, row.at, row.group)
 
 
 def unreadable(shared: Shared, row: InboxRow) -> None:
-    """Deal with such a row."""
+    """Handle an unreadable row: consume it, or leave it for another version and raise an alarm."""
     work = shared.work
     call = stored_call(row) if row.content_type == CALL else None
     if isinstance(call, Call) and isinstance(call.value, Tick):
-        # The bot has the job no more; whoever declares it again begins anew.
+        # The bot has no such job any more; a job declared again starts anew.
         work.count("tick_of_gone_job")
         work.commits.consumed([row.seq])
         return
     if row.content_type in (SIGNAL, ROOM_SIGNAL, CALL):
-        # It is what another version of the bot understands: it waits in the inbox for that.
+        # Another version of the bot can read the row: it waits in the inbox for that version.
         work.count("unknown_signal")
         what = "a call" if row.content_type == CALL else "a signal"
         try:

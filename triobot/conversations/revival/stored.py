@@ -1,7 +1,7 @@
-"""How a conversation begins, and what is left of it in the store: what it was started with, and its journal.
+"""Beginnings and journals of conversations, as the store has them.
 
-The beginning is its first record. That may be durable in the row of the event that began it; then the row
-stands for the conversation until that is written down by itself.
+A conversation's beginning is its first record. That record may be stored in the row of the event that began
+the conversation. Then the row stands for the conversation until the conversation's own rows are stored.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ log: Final = logging.getLogger("triobot.conversations")
 
 _PAGE: Final = 256
 _PLACES: Final = 9
-"""In the text that a row holds of a beginning: the first record, the route's kind and version, and whose."""
+"""Length of a row's stored beginning: the first record, the route's kind and version, and the owner."""
 
 Opening: TypeAlias = tuple[Start, Delivery]
-"""What a conversation was started with: how, and by which event."""
+"""Opening of a conversation: the start, and the event that caused it."""
 
 
 # --- the beginning
@@ -70,13 +70,13 @@ Opening: TypeAlias = tuple[Start, Delivery]
 @final
 @frozen
 class StartedWith:
-    """What a conversation is started with.
+    """Input of a starting conversation.
 
     Attributes:
-        at: when the event arrived.
-        value: as what its route's filter took the event.
-        args: what its function gets besides the chat.
-        interrupted: the name of what it ended.
+        at: the event's time of arrival.
+        value: the value that the route's filter made of the event.
+        args: arguments of the route's function, besides the chat.
+        interrupted: name of the route that an interrupt ended.
     """
 
     event: Event
@@ -92,16 +92,22 @@ _SEED_BYTES: Final = 16
 def open_run(
     route: Route, opening: StartedWith, *, now: int, jumped: int, untold: bool = False
 ) -> tuple[Record, object, bool]:
-    """Return the first record, the value as the code sees it, and whether the record holds all that.
+    """Make a conversation's first record.
 
-    What can't be recorded lives as long as the process; its record only says that it was there.
+    An input that can't be recorded lasts as long as the process. Then the record says only that there was
+    one.
 
     Args:
-        jumped: by how much the time of day has jumped in all, as the clock that says `now` knows.
-        untold: leave out what it was started with if that is the event alone, a request's: `tell` puts it in.
+        now: wall milliseconds.
+        jumped: total jumps of the time of day, in milliseconds, as known to the clock of `now`.
+        untold: omit the input if it is just a platform's event; `tell` adds it later.
+
+    Returns:
+        The record, the value as the code gets it, and whether the conversation can be revived from the
+            record.
     """
     value, seed = opening.value, os.urandom(_SEED_BYTES).hex()
-    # The wire's own events are the same when they come back, and there is no need to say them twice.
+    # Events of the platform are equal after decoding, so the value need not be recorded besides the event.
     same = value is opening.event and type(value).__module__ == Join.__module__
     if untold and same and not opening.args:
         return begun(route.name, time=now, seed=seed, codec=CODEC, jumped=jumped), value, route.durable
@@ -119,17 +125,17 @@ def open_run(
 
 
 def tell(first: Record, event: Event, at: int) -> None:
-    """Put into a first record what it was started with, if `open_run` left that out."""
+    """Add the input to a first record, if `open_run` omitted it."""
     if not first[3]:
         first[3] = [CODEC.node_of(told) for told in (event, at, None)]
 
 
 @reading("its beginning")
 def read_opening(start: Record) -> StartedWith | None:
-    """Read a first record; None if it doesn't hold what the conversation was started with.
+    """Decode the input of a conversation from its first record; None if the record has no input.
 
     Raises:
-        UnreadableRecordError: this program can't read it.
+        UnreadableRecordError: this program can't decode the input.
     """
     if not start[3]:
         return None
@@ -143,9 +149,9 @@ def read_opening(start: Record) -> StartedWith | None:
 
 
 async def write_out(store: Store) -> int:
-    """Write down what began in an earlier run and was under way at its end; return the newest row's number.
+    """Store the conversations that an earlier run began in event rows; return the newest row's number.
 
-    A row that can't be read stays, as that of an event which waits.
+    An unreadable beginning stays in its row, and the row counts as a waiting event.
     """
     newest = 0
     while rows := await store.backlog(after=newest, limit=_PAGE):
@@ -165,7 +171,7 @@ async def write_out(store: Store) -> int:
 
 
 def begun_journal(row: InboxRow, lease: Lease) -> Journal | None:
-    """Return the journal of the conversation that this row stands for; None if it stands for none."""
+    """Return the journal of the conversation that a row stands for; None for any other row."""
     if row.begun is None:
         return None
     try:
@@ -186,7 +192,7 @@ def begun_row(
     version: int,
     owner: SenderId | None,
 ) -> ConversationRow:
-    """Return the row of a conversation of which nothing is known but its first record."""
+    """Return the row of a conversation with only a first record."""
     return ConversationRow(
         id=ConversationId(seq),
         lease=lease,
@@ -216,7 +222,7 @@ def _read(row: InboxRow) -> tuple[Record, RunKind, int, SenderId | None]:
         raise UnreadableRecordError("this is no beginning of a conversation")
     if first[5] != FORMAT:
         raise UnreadableRecordError(f"it has format {first[5]!r}; this program reads {FORMAT}")
-    if not first[3]:  # the event's own bytes are in the row
+    if not first[3]:  # the row's body has the event
         event = stored_event(row)
         if event is None:
             raise UnreadableRecordError("its event can't be read")
@@ -228,17 +234,17 @@ def _read(row: InboxRow) -> tuple[Record, RunKind, int, SenderId | None]:
 
 
 def _interrupt(stored: Stored) -> int | None:
-    """Return the row of the interrupt in a journal, if there is one."""
+    """Return the inbox row of the interrupt in a journal, if there is one."""
     return next((record[2] for record in stored.records if record[0] == INTERRUPTED), None)
 
 
 @final
 @frozen
 class Stored:
-    """What a conversation is revived from.
+    """Stored state from which a conversation is revived.
 
     Attributes:
-        interrupted_by: the row of the interrupt that was ending it.
+        interrupted_by: inbox row of an interrupt that was ending the conversation.
     """
 
     row: ConversationRow
@@ -246,9 +252,9 @@ class Stored:
     interrupted_by: int | None = attrs.field(default=attrs.Factory(_interrupt, takes_self=True))
 
     def may_want(self, event: Press[object] | Submission) -> bool:
-        """Return whether it may wait for this press or form: that of a message of its own, not answered yet.
+        """Whether the conversation may wait for this press or form: of its own message, and not answered yet.
 
-        For a conversation whose code can't be asked. In doubt it may: what is kept in vain expires later.
+        For a conversation whose code doesn't run. True in doubt: an event kept in vain expires later.
         """
         if self.row.unfinished or not self.records:
             return True
@@ -260,25 +266,25 @@ class Stored:
             sent = next((one[2] for one in done if _made(one, event.message_id)), None)
         if sent is None:
             return False
-        # A board has many taps. Where it has ended, what is kept in vain expires later, too.
+        # A board takes many taps. Taps kept for an ended board expire later, too.
         lasts = isinstance(event, Press) and (token is None or token.startswith(BOARD))
         return lasts or not _answered(sent, done)
 
 
 def place_of(id: Id) -> tuple[str, int]:
-    """Return the branch of an operation, and its number there."""
+    """Return an operation's branch, and its number in the branch."""
     branch, dot, n = str(id).rpartition(".")
     return branch + dot, int(n)
 
 
 def _drawn_for(seed: str, token: str, done: Sequence[Record]) -> Id | None:
-    """Return the question of this token: the operation after the one that drew it."""
+    """Return the id of the question with this token: the operation after the one that drew the token."""
     last: dict[str, int] = {"": 0}
     for record in done:
         branch, n = place_of(record[2])
         last[branch] = max(last.get(branch, 0), n)
     for branch, n in last.items():
-        # It may be the very last, whose sending is not in the journal yet.
+        # The question may be the very last operation, with no record of its send yet.
         for by in range(1, n + 3):
             if question_token(drawn(seed, id_in(branch, by), TOKEN_BYTES), token[0]) == token:
                 return id_in(branch, by + 1)
@@ -286,7 +292,7 @@ def _drawn_for(seed: str, token: str, done: Sequence[Record]) -> Id | None:
 
 
 def _made(record: Record, message_id: MessageId) -> bool:
-    """Return whether an operation sent this message."""
+    """Whether an operation sent this message."""
     if record[0] != DONE or not record[3].startswith("send "):
         return False
     try:
@@ -297,7 +303,7 @@ def _made(record: Record, message_id: MessageId) -> bool:
 
 
 def _answered(question: Id, done: Sequence[Record]) -> bool:
-    """Return whether a question is over: its branch has received what fits, or does something else now."""
+    """Whether a question is over: its branch has received an answer, or has begun another operation."""
     branch, asked = place_of(question)
     for record in done:
         where, n = place_of(record[2])
@@ -318,7 +324,7 @@ def _answered(question: Id, done: Sequence[Record]) -> bool:
 
 
 def why_unfit(row: ConversationRow, table: Table) -> str | None:
-    """Say why a conversation can't be revived with this code, by its row; None if its journal decides."""
+    """Return why the row can't be revived with this code; None if its journal decides."""
     route = table.named(row.route)
     if route is None:
         return f"the bot has no route {row.route!r}; if it has a new name, give it formerly=({row.route!r},)"
@@ -328,11 +334,11 @@ def why_unfit(row: ConversationRow, table: Table) -> str | None:
 
 
 def fitting(stored: Stored, table: Table) -> tuple[Route, Opening]:
-    """Return the route of a stored conversation, and what it was started with.
+    """Return a stored conversation's route and opening.
 
     Raises:
-        NondeterminismError: it would be parked.
-        UnreadableRecordError: this program can't read it.
+        NondeterminismError: the conversation would be parked.
+        UnreadableRecordError: this program can't decode the beginning.
     """
     route = table.named(stored.row.route)
     because = why_unfit(stored.row, table)
@@ -345,7 +351,7 @@ def fitting(stored: Stored, table: Table) -> tuple[Route, Opening]:
 
 
 def survives(stored: Stored, table: Table) -> bool:
-    """Return whether a conversation goes on after a start, or is parked; else it ends then, with a word."""
+    """Whether a restart revives or parks the conversation; otherwise the restart ends it, with a message."""
     route = table.named(stored.row.route)
     if route is None or why_unfit(stored.row, table) is not None:
         return True
@@ -353,10 +359,10 @@ def survives(stored: Stored, table: Table) -> bool:
 
 
 def read_journal(journal: Journal) -> list[Record]:
-    """Return the records of a stored conversation, with those that were kept beside them.
+    """Return a journal's records, followed by results that were stored beside them.
 
     Raises:
-        UnreadableRecordError: another version of the program wrote them.
+        UnreadableRecordError: another version of the program wrote the records.
     """
     records = [decode_record(line) for line in journal.records]
     done = {record[2] for record in records if record[0] in OUTCOMES}
@@ -369,20 +375,20 @@ def read_journal(journal: Journal) -> list[Record]:
 
 @reading("its journal")
 def read_stored(journal: Journal) -> Stored:
-    """Read a journal.
+    """Decode a journal.
 
     Raises:
-        UnreadableRecordError: this program can't.
+        UnreadableRecordError: this program can't decode the journal.
     """
     return Stored(journal.row, read_journal(journal))
 
 
 @reading("its beginning")
 def opening_of(stored: Stored, route: Route) -> Opening | None:
-    """Return what it was started with; None if that could not be recorded.
+    """Return a conversation's opening; None if it could not be recorded.
 
     Raises:
-        UnreadableRecordError: this program can't read it.
+        UnreadableRecordError: this program can't decode the opening.
     """
     if not stored.records:
         return None
@@ -392,7 +398,7 @@ def opening_of(stored: Stored, route: Route) -> Opening | None:
         return None
     call = asked_of(told.event)
     row = stored.row
-    if row.run > 1:  # it goes on in the place of another function
+    if row.run > 1:  # the conversation continues another function
         place = Place.LIVE if row.sender_id is None else Place.SENDER
         place = Place.BESIDE if row.kind in ("aside", "job") else place
         call = Call(row.chat_id, route.name, told.args, told.value, told.event.sender, row.key, place)
