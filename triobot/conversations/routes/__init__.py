@@ -1,5 +1,5 @@
-"""What the author declared, and where an event goes.
+"""Declared routes, and the routing of events.
 
-`router` is where authors declare, `declarations` what comes of it, `filters` what takes an event and as what;
-`routing` is the table that says who gets an event (pure).
+`router` has the decorators for authors. `declarations` has the routes and the table made of them. `filters`
+select events, and convert them. `routing` decides which route or conversation gets an event; it is pure.
 """

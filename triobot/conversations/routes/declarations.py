@@ -1,6 +1,6 @@
-"""What is declared: a route, and the table of all; and what makes no sense among them.
+"""Declared routes, the table of all routes, and checks for declarations that make no sense.
 
-Every mistake is found before the first event, and its error says what to do.
+Every mistake is found before the first event, and its error describes the correction.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from .schedules import Timetable
 
 
 class RouteKind(Enum):
-    """What starting a route does to the chat's live conversation."""
+    """Effect of a starting route on the chat's live conversation."""
 
     CONVERSATION = "conversation"
-    """Starts when there is none."""
+    """Starts if there is no live conversation."""
 
     INTERRUPT = "interrupt"
-    """Ends it, then is the live one."""
+    """Ends the live conversation, and becomes the live one."""
 
     ASIDE = "aside"
-    """Runs beside it and leaves it alone."""
+    """Runs beside the live conversation, which continues."""
 
     ROOM = "room"
-    """Runs in rooms of its own, in no chat."""
+    """Runs in rooms of its own, not in chats."""
 
     JOB = "job"
     """Runs by the clock, in the bot's own room."""
 
 
 class Per(Enum):
-    """Whose a conversation is."""
+    """Owner of a conversation: the chat, or a member."""
 
     CHAT = "chat"
     SENDER = "sender"
@@ -51,11 +51,11 @@ class Per(Enum):
 @final
 @guarded(eq=False)
 class Hook:
-    """What is around all routes of a router.
+    """Code around all routes of a router.
 
     Attributes:
-        name: under which its operations are numbered.
-        line: ``file:line`` of its declaration.
+        name: name under which the hook's operations are numbered.
+        line: ``file:line`` of the declaration.
     """
 
     function: Callable[..., Awaitable[None]] = attrs.field(repr=False)
@@ -64,25 +64,25 @@ class Hook:
 
     @property
     def told(self) -> str:
-        """Return how an error names it."""
+        """The hook's description in errors."""
         return f"{self.line}: @around {self.name}"
 
 
 @final
 @guarded(eq=False)
 class Route:
-    """One declared coroutine: its kind, what starts it, its name in logs and in the store.
+    """Declared coroutine function: kind, filter, and name in logs and in the store.
 
     Attributes:
-        bare: declared without a filter.
-        per: whose a conversation of it is.
-        version: of its code.
-        durable: its place is meant to survive the process.
-        formerly: names that it had before, oldest first.
-        function: the name that it would have by itself.
-        line: ``file:line`` of its declaration.
-        hooks: around its function, the outermost first.
-        job: when it runs, if that is by the clock.
+        bare: Whether the route was declared without a filter.
+        per: owner of the route's conversations.
+        version: version of the route's code.
+        durable: Whether the route's conversations survive the process.
+        formerly: former names, oldest first.
+        function: the name made of module and function.
+        line: ``file:line`` of the declaration.
+        hooks: hooks around the function, outermost first.
+        job: due times, if the route is a job.
     """
 
     kind: RouteKind
@@ -101,14 +101,14 @@ class Route:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return its name and those that it had before."""
+        """The present name, and all former names."""
         return (self.name, *self.formerly)
 
     def within(self, hooks: Sequence[Hook]) -> Route:
-        """Return it with these hooks around those that it has.
+        """Return the route with additional hooks around its own hooks.
 
         Raises:
-            ConfigError: two of them have the same name.
+            ConfigError: two of the hooks have the same name.
         """
         if not hooks:
             return self
@@ -117,14 +117,14 @@ class Route:
 
     @property
     def first_name(self) -> str:
-        """Return the oldest of its names, which stays when another is given."""
+        """The oldest name, which stays the same when the route is renamed."""
         return self.formerly[0] if self.formerly else self.name
 
 
 @final
 @guarded
 class Ignored:
-    """What is dropped before anything else sees it, and what the chat hears of it; nothing when empty."""
+    """Filter of events to drop before routing, and the text that answers a dropped event; empty for none."""
 
     filter: Filter[object]
     say: str = ""
@@ -133,11 +133,11 @@ class Ignored:
 @final
 @guarded
 class Table:
-    """All routes, by kind, in the order in which they are tried.
+    """All routes by kind, in the order in which they are tried.
 
     Attributes:
-        rooms: those that run in no chat, and are tried by the signals to their own rooms only.
-        of_room: it is that of a room, where a signal that nothing takes is dropped.
+        rooms: routes of rooms, tried only for signals to their own rooms.
+        of_room: Whether this is a room's table, which drops a signal that nothing takes.
     """
 
     ignored: Sequence[Ignored]
@@ -150,10 +150,10 @@ class Table:
 
     @classmethod
     def of(cls, routes: Sequence[Route], ignored: Sequence[Ignored], hooks: Sequence[Hook] = ()) -> Self:
-        """Put the routes in order, and the hooks that are around all of them around each.
+        """Sort the routes into a table, with the hooks `hooks` around each of them.
 
         Raises:
-            ConfigError: declarations that contradict one another, or nothing at all.
+            ConfigError: declarations contradict one another, or there is no route.
         """
         if not routes:
             raise ConfigError("the bot has no route; declare one with @bot.conversation")
@@ -162,7 +162,8 @@ class Table:
         def those(kind: RouteKind) -> tuple[Route, ...]:
             return tuple(route for route in routes if route.kind is kind)
 
-        # Last of all the one that takes what anybody says, then those that only their router's filter limits.
+        # Last the route that takes any message or join; before it, routes that only their router's filter
+        # limits.
         conversations = sorted(
             those(RouteKind.CONVERSATION), key=lambda route: (route.bare, _takes_all(route))
         )
@@ -180,40 +181,41 @@ class Table:
 
     @property
     def routes(self) -> Sequence[Route]:
-        """Return all routes, in the order in which they are tried; rooms and jobs last."""
+        """All routes, in the order in which they are tried; rooms and jobs last."""
         return (*self.interrupts, *self.asides, *self.conversations, *self.rooms, *self.jobs)
 
     @property
     def routes_of_chats(self) -> Sequence[Route]:
-        """Return all routes that an event of a chat may begin."""
+        """Routes that an event of a chat may start."""
         return [one for one in self.routes if one.filter.name != "nothing" and one not in self.rooms]
 
     @cached_property
     def asks_kept(self) -> bool:
-        """Return whether a filter looks at what the chat keeps, which is to be read first then."""
+        """Whether a filter reads the chat's data, which must then be loaded first."""
         filters = (*(one.filter for one in self.ignored), *(route.filter for route in self.routes))
         return any(one.asks_kept for one in filters)
 
     @property
     def functions(self) -> Sequence[Callable[..., Awaitable[None]]]:
-        """Return all that a conversation may run: the routes' functions, and their hooks."""
+        """All functions that a conversation may run: the routes' functions and their hooks."""
         hooks = (hook.function for route in self.routes for hook in route.hooks)
         return [*(route.handler for route in self.routes), *dict.fromkeys(hooks)]
 
     @property
     def per_sender(self) -> bool:
-        """Return whether members of a group may have conversations of their own."""
+        """Whether members of a group may have conversations of their own."""
         return any(route.per is Per.SENDER for route in self.conversations)
 
     def in_room(self, name: str | None) -> Table:
-        """Return what may begin in a room of this name: its own route, or nothing; in the bot's, jobs."""
+        """Return a room's table: its own route, or none; the jobs in the bot's own room (None)."""
         own = tuple(route for route in self.rooms if name in route.names)
         return Table((), (), (), own, of_room=True, jobs=self.jobs if name is None else ())
 
     def named(self, name: str) -> Route | None:
-        """Return the route that has this name, or had it.
+        """Return the route with this present or former name.
 
-        A route that was given a name is also found by its function's: what was stored before goes on.
+        A route with a ``name=`` is also found by its function's name, so conversations stored before the
+        renaming continue.
         """
         routes = self.routes
         if found := next((one for one in routes if name == one.name or name in one.formerly), None):
@@ -233,13 +235,13 @@ class Table:
         """Return the route that this function was declared as.
 
         Args:
-            args: what it is to get besides the chat; None if it is not to be called.
-            who: names what it was given to, with the author's line.
-            room: it is to be a room's; otherwise it must not be.
-            by: whose run asks, which may go on as itself, whatever it is.
+            args: arguments for the function besides the chat; None if the function isn't going to be called.
+            who: description of the caller for errors, with the author's line.
+            room: whether the route must be a room's; otherwise the route must not be one.
+            by: route of the run that asks; any kind of route may continue as itself.
 
         Raises:
-            ConfigError: it is no route, or one of the other sort, or doesn't take these arguments.
+            ConfigError: the function is not a route, is of the other kind, or doesn't accept the arguments.
         """
         for route in self.routes:
             if route.handler is handler:
@@ -276,10 +278,10 @@ def route_name(handler: Callable[..., object]) -> str:
 
 
 def check_name(name: object, what: str) -> str:
-    """Check a route's name, and return it.
+    """Check a route's name, and return it. `what` is the name of the argument.
 
     Raises:
-        ConfigError: it can't be stored; `what` is the argument.
+        ConfigError: the name can't be stored.
     """
     try:
         if "\0" not in check_text(what, name):
@@ -293,22 +295,22 @@ _EXAMPLES: Final = {"name": '"order"', "formerly": '("pizza.order",)'}
 
 
 def check_names(formerly: object) -> tuple[str, ...]:
-    """Check the names that a route had before, and return them.
+    """Check a route's former names, and return them.
 
     Raises:
-        ConfigError: they are none.
+        ConfigError: `formerly` is not several names, or a name can't be stored.
     """
-    # A text is a sequence of texts, too.
+    # A single text is an iterable of texts, too.
     if isinstance(formerly, str) or not isinstance(formerly, Iterable):
         raise ConfigError(f"formerly= takes several names, as in formerly={_EXAMPLES['formerly']}")
     return tuple(check_name(name, "formerly") for name in cast("Iterable[object]", formerly))
 
 
 def per_of(per: object) -> Per:
-    """Return whose a conversation is, by its word.
+    """Return the owner of a conversation, by its word.
 
     Raises:
-        ConfigError: there is no such word.
+        ConfigError: `per` is another word.
     """
     try:
         return Per(per)
@@ -320,7 +322,7 @@ def check_version(version: object) -> int:
     """Check a route's version, and return it.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: `version` is not a whole number from 1.
     """
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise ConfigError("version= is a whole number from 1; raise it when stored places no longer fit")
@@ -328,13 +330,13 @@ def check_version(version: object) -> int:
 
 
 def check_arguments(handler: Callable[..., object], args: Sequence[object] | None, what: str) -> None:
-    """Refuse a function that can't be called with a chat and these arguments.
+    """Check that a function can be called with a chat and `args`.
 
     Args:
-        args: what it gets besides the chat; None if nobody knows yet.
+        args: arguments besides the chat; None if they are not known yet.
 
     Raises:
-        ConfigError: it can't be.
+        ConfigError: the function doesn't accept the arguments.
     """
     try:
         signature = inspect.signature(handler)
@@ -344,22 +346,22 @@ def check_arguments(handler: Callable[..., object], args: Sequence[object] | Non
             signature.bind(None, *args)
     except TypeError as error:
         raise ConfigError(f"{what}; {route_name(handler)}: {error}") from None
-    except ValueError:  # it has no signature to look at
+    except ValueError:  # the function has no signature to check
         pass
 
 
 def check_async(handler: Callable[..., object], who: str) -> None:
-    """Refuse a function that can't be awaited, before it is called for the first time.
+    """Check that a function is async, before its first call. `who` begins the error's text.
 
     Raises:
-        ConfigError: it can't be; `who` names what it was given to.
+        ConfigError: the function isn't async.
     """
     plain: object = handler
     while isinstance(plain, partial):
         plain = cast("partial[object]", plain).func
     if not inspect.isroutine(plain):
-        plain = type(plain).__call__  # an object that is called like a function
-    # What functools.wraps has wrapped may be a plain function around an async one.
+        plain = type(plain).__call__  # an object with a __call__ method
+    # functools.wraps may have put a plain function around an async one.
     last = inspect.unwrap(cast("Callable[..., object]", plain))
     if inspect.isroutine(plain) and not (
         inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(last)
@@ -371,10 +373,10 @@ def check_async(handler: Callable[..., object], who: str) -> None:
 
 
 def check_new(route: Route, others: Iterable[Route]) -> None:
-    """Refuse a route that the store, or a call, could not tell from one that was declared before.
+    """Check that the store and calls can distinguish a route from all earlier ones.
 
     Raises:
-        ConfigError: there is such a one; names both lines.
+        ConfigError: another route has the same function or name. The error has both lines.
     """
     for other in others:
         if other.handler is route.handler:
@@ -391,10 +393,10 @@ def check_new(route: Route, others: Iterable[Route]) -> None:
 
 
 def check_hooks(hooks: Iterable[Hook]) -> None:
-    """Refuse hooks around one route that its journal could not tell from one another.
+    """Check that a journal can distinguish the hooks around a route.
 
     Raises:
-        ConfigError: two have the same name; names both lines.
+        ConfigError: two hooks have the same name. The error has both lines.
     """
     by_name: dict[str, Hook] = {}
     for hook in hooks:
@@ -407,7 +409,6 @@ def check_hooks(hooks: Iterable[Hook]) -> None:
 
 
 def _takes_all(route: Route) -> bool:
-    """Return whether neither a filter nor a router limits what a route takes."""
     return route.bare and route.filter.same == starting().same
 
 
@@ -418,7 +419,7 @@ def _check_bare(conversations: Sequence[Route]) -> None:
 
 
 def _check_reachable(table: Table) -> None:
-    """Refuse a route that could never start, since those before it take all that its filter takes."""
+    """Check that each route can start: no route's events are all taken by earlier routes."""
     before: list[tuple[Same, str]] = [
         (one.filter.same, f"ignore({one.filter.name})")
         for one in table.ignored
@@ -443,7 +444,7 @@ def _check_reachable(table: Table) -> None:
 
 
 def _parts(same: Same | None) -> Iterator[Same | None]:
-    """Yield what is taken by one or another, each by itself."""
+    """Yield alternatives one by one: operands of ``|``, and words of `text` and `command`."""
     if same is not None and same.word == "|":
         for part in same.parts:
             yield from _parts(part)

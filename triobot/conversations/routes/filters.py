@@ -1,11 +1,11 @@
-"""Filters: which events a route or a wait takes, and as what.
+"""Filters: select the events for a route or a wait, and convert them.
 
-A `Filter[E]` looks at an event and answers with an `E`, or with None for "not mine". Join them with ``|``,
-``&`` and ``~``; ``a & b`` has the type of `a`. They run once, live, and may look at mutable state: who got
-an event is decided once.
+A `Filter[E]` returns an `E` for an event that it takes, and None for any other. Join filters with ``|``,
+``&`` and ``~``; ``a & b`` has the type of `a`. A filter runs once for each event, live, and never on replay.
+So a filter may read mutable state.
 
-A signal is taken by `signal` and by what is joined to it with ``&``, and by no other filter: ``~text()`` is
-about what people do.
+Only `signal`, and filters joined to it with ``&``, take signals. Other filters are for users' events, so
+``~text()`` doesn't take signals either.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ V = TypeVar("V", bound=Hashable, default=str)
 
 _TEXT: Final[frozenset[object]] = frozenset({str})
 REMEMBERED: Final = 10_000
-"""Senders that are remembered; the one that was silent for longest is forgotten first."""
+"""Number of senders that are remembered; the sender that was silent longest is forgotten first."""
 
 
 @final
 @frozen
 class Setting:
-    """What a filter may know besides the event.
+    """Context of an event, for filters.
 
     Attributes:
-        username: the bot's own name, which ``/command@name`` must carry to be for us.
-        group: the chat is a group.
-        seq: the event's place in the inbox: a filter that counts counts it once, however often it looks.
-        at: when the event arrived, in wall milliseconds; not when its turn came.
-        memory: what filters remember in this run of the bot, each under a key of its own; None for an event
-            that isn't stored yet, of which nothing is remembered.
-        kept: what the chat keeps, by key, as text; None if that hasn't been read.
-        asked: what authors' conditions have said of events.
+        username: name of the bot, which must follow the @ of a ``/command@name``.
+        group: Whether the chat is a group.
+        seq: number of the event in the inbox; a counting filter counts each number once.
+        at: event's time of arrival in wall milliseconds, which may be long before its turn.
+        memory: filters' memory in this run of the bot, by a key of each filter; None for an event that isn't
+            stored yet.
+        kept: the chat's data as text, by key; None if they are not loaded.
+        asked: results of authors' conditions for earlier looks at the event.
     """
 
     username: str | None = None
@@ -69,10 +69,10 @@ class Setting:
     asked: Verdicts = attrs.field(factory=Verdicts, eq=False, repr=False)
 
     def says(self, own: object, condition: Callable[[Any], object], value: object) -> bool:
-        """Return whether a condition of the author's says yes to what a filter makes of the event.
+        """Return a condition's result for `value`; each event calls the author's condition only once.
 
         Args:
-            own: tells the filter from others with the same condition.
+            own: identity of the filter, as several may have the same condition.
         """
         said, key = self.asked.said.setdefault(self.seq, {}), (self.asked.taker, own)
         if key not in said:
@@ -91,11 +91,11 @@ Look: TypeAlias = Callable[[Event, Setting], F | None]
 @final
 @guarded
 class Same:
-    """What filters that take the same have in common.
+    """Comparable description of a filter: equal descriptions take equal events.
 
     Attributes:
-        word: of the function that makes them, or of what joins them.
-        of: what that was given; nothing for all.
+        word: name of the function that made the filter, or the operator that joined filters.
+        of: the function's arguments, or the operands; empty for a filter that takes all of its kind.
     """
 
     word: str
@@ -103,21 +103,21 @@ class Same:
 
     @property
     def parts(self) -> frozenset[Same]:
-        """Return what was joined."""
+        """The operands, for an operator."""
         return cast("frozenset[Same]", self.of)
 
 
 @final
 @guarded(eq=False)
 class Filter(Generic[E_co]):
-    """Takes some events, each as an `E_co`; made by the functions of `triobot.filters`.
+    """Takes some events and converts each to an `E_co`; made by the functions of `triobot.filters`.
 
     Attributes:
-        name: for logs and errors.
-        signals: it looks at signals, too.
-        same: equal for filters that take the same; None for what can't be compared.
-        words: texts that it was made to wait for: what one writes to try the bot.
-        asks_kept: it looks at what the chat keeps.
+        name: name in logs and errors.
+        signals: Whether the filter also takes signals.
+        same: comparable description; None if the filter can't be compared.
+        words: texts that the filter waits for, as suggestions for trying the bot.
+        asks_kept: Whether the filter reads the chat's data.
 
     Examples:
         >>> from triobot.filters import command, join, text
@@ -133,18 +133,19 @@ class Filter(Generic[E_co]):
     asks_kept: bool = attrs.field(default=False, repr=False)
 
     def look(self, event: Event, setting: Setting) -> E_co | None:
-        """Return what this makes of an event, or None; only filters that name signals get to see one."""
+        """Return the event's value, or None if the filter doesn't take the event."""
         if type(event) in SIGNAL_TYPES and not self.signals:
             return None
         return self.see(event, setting)
 
     def where(self, condition: Callable[[E_co], bool]) -> Filter[E_co]:
-        """Take what this takes and `condition` says yes to; it is given what this makes of the event.
+        """Return a filter for events that this filter takes and `condition` accepts.
 
-        The condition must be quick and must not wait. It runs once, live, and may look at mutable state.
+        The condition gets the value that this filter makes of the event. It must be quick and must not wait.
+        It runs once for each event, live, and may read mutable state.
 
         Raises:
-            ConfigError: it is no function, or an async one.
+            ConfigError: `condition` is not a function, or is async.
 
         Examples:
             >>> from triobot.filters import text
@@ -169,7 +170,7 @@ class Filter(Generic[E_co]):
             taken = first(event, setting)
             return second(event, setting) if taken is None else taken
 
-        # Which of the two comes first makes no difference to who is asked after them.
+        # A description doesn't depend on the order of the operands.
         same = pair("|", self.same, other.same)
         words, asks = self.words | other.words, self.asks_kept or other.asks_kept
         return Filter(see, f"({self.name} | {other.name})", signals, same, words, asks)
@@ -201,12 +202,12 @@ class Filter(Generic[E_co]):
 
 
 def pair(word: str, first: Same | None, second: Same | None) -> Same | None:
-    """Return what two joined filters are the same as; None if one of them can't be compared."""
+    """Return the description of two joined filters; None if one of them can't be compared."""
     return None if first is None or second is None else Same(word, frozenset({first, second}))
 
 
 def covers(first: Same | None, second: Same | None) -> bool:
-    """Return whether a filter surely takes all that another one does; False also where that can't be told."""
+    """Whether the first filter takes all events that the second takes; False if that can't be determined."""
     if first is None or second is None:
         return False
     if first == second:
@@ -248,10 +249,10 @@ def _is_kind(narrow: object, wide: Iterable[object]) -> bool:
 
 
 def check_filter(taken: object, who: str) -> None:
-    """Refuse what is no filter.
+    """Check that `taken` is a filter. `who` begins the error's text.
 
     Raises:
-        ConfigError: it isn't; `who` names what it was given to.
+        ConfigError: `taken` is not a filter.
     """
     if not isinstance(taken, Filter):
         refuse_uncalled(taken, who)
@@ -264,10 +265,10 @@ def check_filter(taken: object, who: str) -> None:
 
 
 def refuse_uncalled(taken: object, who: str) -> None:
-    """Refuse one of our functions that make filters, where what it makes was meant.
+    """Reject a function of `triobot.filters` that was passed without being called.
 
     Raises:
-        ConfigError: it is one.
+        ConfigError: `taken` is such a function.
     """
     name = str(getattr(taken, "__name__", ""))
     if getattr(taken, "__module__", "") == __name__ and not isinstance(taken, type):
@@ -280,8 +281,8 @@ class Command:
     """A ``/command``, typed or tapped on a keyboard.
 
     Attributes:
-        name: without the slash, folded.
-        rest: what followed it, without outer blanks.
+        name: name without the slash, folded.
+        rest: text behind the name, without surrounding blanks.
     """
 
     chat_id: ChatId
@@ -290,12 +291,12 @@ class Command:
     sender: Sender | None = None
 
 
-# The second name is what records had before it had one that stays.
+# The second name is in records from before the class got a name that never changes.
 register(Command, name="triobot.Command", aliases=["triobot.conversations.filters.Command"])
 
 
 def as_command(event: Event, setting: Setting) -> Command | None:
-    """Read an event as a command for this bot, or None."""
+    """Return an event as a command for this bot, or None."""
     if not isinstance(event, Message) or not isinstance(event.content, str):
         return None
     if (typed := read_command(event.content)) is None:
@@ -313,7 +314,7 @@ def message(kind: type[Media]) -> Filter[Message[Image | Video | Audio | Voice |
 def message(
     kind: type[C] | type[Media] | None = None,
 ) -> Filter[Message[C]] | Filter[Message[Image | Video | Audio | Voice | File]]:
-    """Take messages; with `kind` only those whose content is of this class, such as `File` or `Media`."""
+    """Take messages; with `kind`, only messages with content of this class, such as `File` or `Media`."""
     if kind is None:
         return Filter(
             lambda event, _: event if isinstance(event, Message) else None, "message()", same=Same("message")
@@ -331,10 +332,10 @@ def message(
 
 
 def text(*words: str) -> Filter[Message[str]]:
-    """Take text messages: any, or those that are one of `words` once both are folded.
+    """Take text messages: any text, or only texts equal to one of `words`, when both are folded.
 
     Raises:
-        ConfigError: one of them is no text.
+        ConfigError: one of `words` is not a text.
     """
     _check_words(words, "text()", "a text, as in text('yes', 'no')")
     folded = {fold(word) for word in words}
@@ -350,10 +351,10 @@ def text(*words: str) -> Filter[Message[str]]:
 
 
 def command(*names: str) -> Filter[Command]:
-    """Take ``/name``, ``/name arguments`` and ``/name@this-bot``; any command without `names`.
+    """Take ``/name``, ``/name arguments`` and ``/name@this-bot``; without `names`, take any command.
 
     Raises:
-        ConfigError: one of them can't be a command's name.
+        ConfigError: one of `names` can't be a command's name.
     """
     _check_words(names, "command()", "a name without blanks, as in command('start', 'help')")
     for name in names:
@@ -389,14 +390,14 @@ def leave() -> Filter[Leave]:
 
 
 def by(*sender_ids: int) -> Filter[Event]:
-    """Take what these people sent.
+    """Take events of these senders.
 
     Args:
-        sender_ids: whole numbers, as in `Sender.id`; names are no ids, and nobody's id is known before they
-            have written.
+        sender_ids: whole numbers, as in `Sender.id`. Names are not ids. A user's id is unknown before the
+            user's first event.
 
     Raises:
-        ConfigError: one of them is something else, or there is none.
+        ConfigError: there is no id, or one of them is not a whole number.
     """
     wanted = check_ids(sender_ids, "by()", "a sender's id, such as chat.sender.id")
 
@@ -407,10 +408,10 @@ def by(*sender_ids: int) -> Filter[Event]:
 
 
 def in_chat(*chat_ids: int) -> Filter[Event]:
-    """Take what happens in these chats.
+    """Take events of these chats.
 
     Raises:
-        ConfigError: one of the ids is no whole number, or there is none.
+        ConfigError: there is no id, or one of them is not a whole number.
     """
     wanted = check_ids(chat_ids, "in_chat()", "a chat's id, such as chat.id")
 
@@ -421,10 +422,10 @@ def in_chat(*chat_ids: int) -> Filter[Event]:
 
 
 def check_ids(ids: Sequence[object], who: str, what: str) -> frozenset[int]:
-    """Check that these are whole numbers, at least one; `who` takes them, and `what` they are.
+    """Check that `ids` are whole numbers, at least one. `who` and `what` are for the error's text.
 
     Raises:
-        ConfigError: they are something else.
+        ConfigError: there is no id, or one of them is not a whole number.
     """
     numbers = frozenset(id for id in ids if isinstance(id, int) and not isinstance(id, bool))
     if not ids or len(numbers) < len(set(map(repr, ids))):
@@ -433,10 +434,10 @@ def check_ids(ids: Sequence[object], who: str, what: str) -> frozenset[int]:
 
 
 def when(condition: Callable[[Event], bool]) -> Filter[Event]:
-    """Take what `condition` says yes to. It must be quick and must not wait.
+    """Take events for which `condition` returns true. The condition must be quick and must not wait.
 
     Raises:
-        ConfigError: it is no function, or an async one.
+        ConfigError: `condition` is not a function, or is async.
     """
     _check_condition(condition, "when()", "an event")
     same = _same_condition("when", condition)
@@ -448,18 +449,18 @@ def when(condition: Callable[[Event], bool]) -> Filter[Event]:
 
 
 def kept(key: ReadKey[S], condition: Callable[[S], bool] | None = None) -> Filter[Event]:
-    """Take what happens in chats that keep something true under a key, or what `condition` says yes to.
+    """Take events of chats with a true value under a key, or with a value for which `condition` returns true.
 
-    It looks once, when the event comes, at what the chat's conversations see; who got the event is what is
-    recorded. What the chat keeps is read with the event, and only by bots of which a route asks. An empty
-    slot is its key's default, and without one takes nothing. What is kept of a person or of the bot a filter
-    can't ask: it can't wait.
+    The filter runs once, when the event arrives. It reads the data that the chat's conversations have; the
+    journal records who got the event. The data are loaded with the event, only in bots with a route that uses
+    `kept`. An empty slot has its key's default; without a default, the filter takes nothing. The filter can't
+    read data of a person or of the bot, because filters can't wait.
 
     Args:
-        condition: is given the value; as for `when`.
+        condition: function of the value, with the same rules as for `when`.
 
     Raises:
-        ConfigError: this is no key, or the condition is no function, or an async one.
+        ConfigError: `key` is not a key, or `condition` is not a function, or is async.
 
     Examples:
         >>> ADMIN = Key("admin", bool, default=False)
@@ -485,7 +486,7 @@ def _check_condition(condition: object, who: str, given: str) -> None:
     if not callable(condition):
         raise ConfigError(f"{who} takes a function of {given} that says yes or no")
     if inspect.iscoroutinefunction(condition):
-        # What it returns without being awaited would be a yes to everything.
+        # An async function would return a coroutine, which is true for every event.
         raise ConfigError(
             f"{who} takes a plain function: a filter can't wait; ask in the conversation instead"
         )
@@ -496,18 +497,18 @@ def _same_condition(word: str, condition: Callable[..., bool]) -> Same | None:
 
 
 def pressed(kind: type[V] | None = None) -> Filter[Press[V]]:
-    """Take presses of buttons whose key is of this class; `Press.value` is that key.
+    """Take presses of buttons with a key of this class; `Press.value` is the key.
 
-    For routes: buttons that `send` put there live as long as their message, also over restarts. The class's
-    name and its fields travel with the button: after a change of either, old buttons are nobody's. The
-    buttons of a question are that question's, and not taken.
+    For routes: buttons sent with `send` work as long as their message, also after restarts. A button contains
+    the class's name and fields; when one of these changes, old buttons are not taken any more. A question
+    takes its own buttons, so `pressed` doesn't get them.
 
     Args:
         kind: `str`, `int`, `bool`, `date`, `datetime`, `time`, `timedelta`, an Enum, or a frozen attrs class
-            or dataclass. None: any press of an inline button, with its data undecoded.
+            or dataclass. None: any press of an inline button, with undecoded data.
 
     Raises:
-        ConfigError: it is another class.
+        ConfigError: `kind` is another class.
 
     Examples:
         >>> @attrs.frozen
@@ -538,10 +539,10 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]]:
 
 
 def signal(kind: type[S]) -> Filter[S]:
-    """Take signals whose value is of this class, as that value; see `triobot.ChatRef.signal`.
+    """Take signals with a value of this class, and return the value; see `triobot.ChatRef.signal`.
 
     Raises:
-        ConfigError: this is no class.
+        ConfigError: `kind` is not a class.
     """
     if not isinstance(cast("object", kind), type):
         raise ConfigError(f"signal() takes the class of what is told, such as signal(Shipped), not {kind!r}")
@@ -555,12 +556,12 @@ def signal(kind: type[S]) -> Filter[S]:
 
 
 def starting() -> Filter[Message[Content] | Join]:
-    """Take what starts a conversation without a filter of its own: any message, any join."""
+    """Return the filter of conversations that were declared without one: any message, any join."""
     return message() | join()
 
 
 def nothing() -> Filter[Event]:
-    """Take nothing: only code starts what has this filter."""
+    """Return a filter that takes nothing, for routes that only code starts."""
     return Filter(lambda event, _: None, "nothing")
 
 
@@ -574,7 +575,7 @@ class _Counted:
 
 @final
 class Flood:
-    """Counts by sender: `per_minute` at once, and as many each minute after that."""
+    """Counter of events by sender: allows `per_minute` at once, and as many each minute after that."""
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
@@ -584,12 +585,13 @@ class Flood:
         return len(self._senders)
 
     def is_over(self, key: Hashable, seq: int, at: int) -> bool:
-        """Count this event, and return whether it is one too many.
+        """Count an event; return whether it exceeds the limit.
 
         Args:
-            key: who sent it.
-            seq: grows with each event; one that was let through is not counted again.
-            at: when it arrived, in milliseconds; a clock that is set back counts as standing still.
+            key: sender of the event.
+            seq: number of the event, larger than those before; an event that was counted and allowed stays
+                allowed.
+            at: time of arrival in milliseconds; a clock that was set back counts as stopped.
         """
         sender = self._senders.get(key)
         if sender is None:
@@ -609,14 +611,15 @@ class Flood:
 
 
 def flooding(*, per_minute: int) -> Filter[Event]:
-    """Take what somebody sends beyond `per_minute` events a minute; for `Router.ignore`.
+    """Take events that a sender sends beyond `per_minute` events a minute; for `Router.ignore`.
 
-    Each person counts alone, in each chat; what comes without a sender counts for its chat. After a burst of
-    `per_minute` as many a minute get through. Time is that of arrival: what waited while the bot was down is
-    no flood. Each run of the bot counts from the beginning; payments and signals don't count.
+    Each sender is counted alone, in each chat. Events without a sender are counted for their chat. After a
+    burst of `per_minute` events, as many a minute are allowed. The time is that of arrival, so events that
+    waited while the bot was down are no flood. Each run of the bot counts from zero. Payments and signals are
+    not counted.
 
     Raises:
-        ConfigError: `per_minute` is no whole number of at least 1.
+        ConfigError: `per_minute` is not a whole number of at least 1.
 
     Examples:
         >>> bot.ignore(flooding(per_minute=30))
@@ -629,7 +632,7 @@ def flooding(*, per_minute: int) -> Filter[Event]:
         if is_payment(event):
             return None
         if setting.memory is None:
-            raise TypeError("nothing is counted of an event that isn't stored yet")  # it is asked again then
+            raise TypeError("nothing is counted of an event that isn't stored yet")  # tried again when stored
         flood = cast("Flood", setting.memory.setdefault(own, Flood(per_minute)))
         key = (event.chat_id, None if event.sender is None else event.sender.id)
         return event if flood.is_over(key, setting.seq, setting.at) else None
@@ -638,5 +641,5 @@ def flooding(*, per_minute: int) -> Filter[Event]:
 
 
 def is_payment(event: Event) -> bool:
-    """Return whether this is a payment's callback: those never walk the routing table."""
+    """Whether this is a payment's callback. Such callbacks don't go through the routing table."""
     return isinstance(event, PayCallback | InvoiceCallback)

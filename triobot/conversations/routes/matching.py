@@ -1,4 +1,4 @@
-"""`matches`: texts that a pattern takes, with its groups as the fields of a class."""
+"""`matches`: take texts that match a pattern, and convert the pattern's groups to the fields of a class."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ T_co = TypeVar("T_co", covariant=True)
 @final
 @guarded
 class Match(Generic[T_co]):
-    """A text that a pattern took; see `triobot.filters.matches`.
+    """A text that matched a pattern; see `triobot.filters.matches`.
 
     Attributes:
-        content: the text as it came.
-        value: what the pattern's groups say.
+        content: the text as it arrived.
+        value: instance of the class, made of the pattern's groups.
     """
 
     chat_id: ChatId
@@ -81,7 +81,7 @@ def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
     def see(event: Event, setting: Setting) -> Match[T] | None:
         if not isinstance(event, Message) or not isinstance(event.content, str):
             return None
-        # As it was typed first: a pattern may have joiners in it, and what it takes stays as it is.
+        # First as typed: a pattern may contain joiners, and the groups keep theirs.
         for text in dict.fromkeys((bare(event.content), seen(event.content).strip())):
             if (found := compiled.fullmatch(text)) is None:
                 continue
@@ -96,7 +96,7 @@ def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
 
 
 def _readers(cls: type[object]) -> Mapping[str, Callable[[str], object]]:
-    """Return for each field of the class what reads its text."""
+    """Return a converter from text for each field of the class."""
     if not has_fields(cls):
         name = getattr(cls, "__name__", repr(cls))
         raise ConfigError(f"matches() takes a frozen attrs class or dataclass, and {name} is none")

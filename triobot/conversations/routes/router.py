@@ -1,4 +1,4 @@
-"""Routes: which coroutine an event starts. A `Router` collects them; a bot is one."""
+"""Routers: declare which coroutine function an event starts. A bot is a router, too."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ PerName: TypeAlias = Literal["chat", "sender"]
 MissedName: TypeAlias = Literal["once", "all", "skip"]
 
 
-# An aside's filter where none was given: None is a mistake, such as a filter that was not made.
+# Default filter of an aside. None is no default, because None would be a mistake, such as an unmade filter.
 _ONLY_BY_CODE: Final[Filter[Any]] = nothing()
 
 
@@ -71,7 +71,7 @@ _IN_NO_CHAT: Final = frozenset({RouteKind.ROOM, RouteKind.JOB})
 @final
 @guarded
 class _Options:
-    """What a declaration says besides its filter."""
+    """Options of a declaration, besides the filter."""
 
     per: Per = Per.CHAT
     version: int = 1
@@ -96,7 +96,7 @@ class _Options:
 
 @final
 class Declaration(Generic[E_co]):
-    """A decorator for a coroutine function that takes a `Chat` of the filter's type; gives it back."""
+    """Decorator for a coroutine function that takes a `Chat` of the filter's type; returns the function."""
 
     def __init__(
         self, router: Router, kind: RouteKind, taken: Filter[E_co], options: _Options | None = None
@@ -119,7 +119,7 @@ class Declaration(Generic[E_co]):
 
 @final
 class RoomDeclaration(Generic[E_co]):
-    """A decorator for a coroutine function that takes a `Room` of the filter's type; gives it back."""
+    """Decorator for a coroutine function that takes a `Room` of the filter's type; returns the function."""
 
     def __init__(self, router: Router, kind: RouteKind, taken: Filter[E_co], options: _Options) -> None:
         self._router, self._kind, self._filter, self._options = router, kind, taken, options
@@ -138,14 +138,14 @@ class RoomDeclaration(Generic[E_co]):
 
 
 class Router:
-    """Collects routes, in the order of the lines; a bot includes the routers of other modules.
+    """Collection of routes, in the order of the lines; a bot includes the routers of other modules.
 
-    A declaration holds no state of a run. Every function is declared once; what is declared in a way that
-    makes no sense is refused when it is read, or when the bot starts.
+    A router has no state of a run. Each function is declared once. Declarations that make no sense raise an
+    error when they are executed, or when the bot starts.
 
     Args:
-        when: a filter that all routes of this router share, besides their own, and its `ignore`, too; also
-            those of the routers that it includes.
+        when: filter that all routes of this router share, in addition to their own; also applied to `ignore`,
+            and to the routers that this router includes.
 
     Examples:
         >>> admin = Router(when=by(17))
@@ -189,21 +189,23 @@ class Router:
     ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
         """Declare a conversation: it starts when the chat has no live one.
 
-        Without a filter: on any message or join, and always tried last; behind the filter of its router, last
-        but for the one that has none at all.
+        A conversation without a filter starts with any message or join, and is tried last. If its router has
+        a filter, it is tried before the conversation without any filter.
 
         Args:
-            name: what it is called in the store and in logs, wherever its function goes; by default its
-                module and its function, so that moving or renaming these is another route.
-            formerly: names that it had before, oldest first, as ``triobot journal list`` shows them: what is
-                stored under one goes on here. Of its function's own name it knows by itself.
-            per: whose it is: with ``"sender"`` each member of a group has one of their own, which sees what
-                that member does and nothing of what others do.
-            version: of its code, from 1; a higher one says that what is stored of older ones doesn't fit.
-            durable: whether its place is meant to survive the process.
+            name: the route's name in the store and in logs, which stays when the function is moved. The
+                default is the function's module and name; with this default, a moved or renamed function is
+                another route.
+            formerly: former names, oldest first, as ``triobot journal list`` shows them. Conversations stored
+                under one of these names continue with this route. The function's own name needs no entry.
+            per: owner of the conversation. With ``"sender"``, each member of a group has a conversation of
+                their own, which only gets events of that member.
+            version: version of the code, from 1. A higher version says that conversations stored by older
+                ones don't fit.
+            durable: whether the conversation survives the process.
 
         Raises:
-            ConfigError: one of these is something else, or another route has this function or name.
+            ConfigError: an argument is invalid, or another route has the same function or name.
         """
         options = _Options.of(name, formerly, version, durable, per)
         if isinstance(taken, Filter):
@@ -226,7 +228,7 @@ class Router:
         version: int = 1,
         durable: bool = True,
     ) -> Declaration[E]:
-        """Declare an interrupt: it ends the live conversation, then is the live one.
+        """Declare an interrupt: it ends the live conversation, and becomes the live one.
 
         Args:
             name, formerly, version, durable: as for `conversation`.
@@ -258,10 +260,10 @@ class Router:
         version: int = 1,
         durable: bool = True,
     ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
-        """Declare an aside: it runs beside the live conversation and leaves it alone.
+        """Declare an aside: it runs beside the live conversation, which continues.
 
-        Without a filter only code starts it, with `Chat.start` or `ChatRef.start`; then its function may
-        take arguments besides the chat.
+        Without a filter, only code starts the aside, with `Chat.start` or `ChatRef.start`. Then its function
+        may take arguments besides the chat.
 
         Args:
             name, formerly, version, durable: as for `conversation`.
@@ -278,22 +280,23 @@ class Router:
     def room(
         self, taken: Filter[E], /, *, name: str | None = None, formerly: Sequence[str] = (), version: int = 1
     ) -> RoomDeclaration[E]:
-        """Declare a kind of room: code that decides, waits and keeps time for several chats, and is none.
+        """Declare a kind of room: code outside of any chat that coordinates several chats.
 
-        There are as many rooms of the kind as there are keys: `Room.to` and `Bot.to` name one. In each, the
-        function begins with the first signal that the filter takes, as `Room.event`, and runs once at a time;
-        when it has ended, the next such signal begins it anew. Signals that come meanwhile wait for its
-        `Room.receive`. What is left at its end and doesn't begin it is dropped and counted, as is what comes
-        while it doesn't run: so what was said to one match never reaches the next.
+        Such code decides, waits and keeps deadlines. A kind has one room for each key; `Room.to` and `Bot.to`
+        refer to a room. In each room, the function starts with the first signal that the filter takes, as
+        `Room.event`. Only one run is active at a time. After its end, the next such signal starts the
+        function anew. Signals that arrive during a run wait for `Room.receive`. Signals that are left at the
+        end, or arrive between runs, are dropped and counted if they don't start a run. So a signal to one
+        match never reaches the next match.
 
-        A room's data outlive its coroutine. It may last for years; like every conversation it survives the
-        process, and is parked where its code and its journal part: then its signals wait.
+        A room's data outlive its coroutine. The coroutine may run for years. Like every conversation it
+        survives the process, and is parked when its code and its journal don't fit; then its signals wait.
 
         Args:
-            taken: made of `triobot.filters.signal`; no chat's events come here, nor is the router's ``when``
-                asked.
-            name, formerly, version: as for `conversation`; which room a key stands for follows from the
-                oldest of its names, so that of a function without ``name=`` is its module and function.
+            taken: filter made with `triobot.filters.signal`. Events of chats never start a room, and the
+                router's ``when`` doesn't apply.
+            name, formerly, version: as for `conversation`. A key's room depends on the oldest name of the
+                route: without ``name=``, on the function's module and name.
 
         Raises:
             ConfigError: the filter takes no signals.
@@ -350,32 +353,33 @@ class Router:
         formerly: Sequence[str] = (),
         version: int = 1,
     ) -> RoomDeclaration[Tick]:
-        """Declare a job: it runs by the clock, in the bot's own room, as a conversation that survives.
+        """Declare a job: a conversation that starts by the clock, in the bot's own room.
 
-        Each due time begins one run at most, whatever dies; and there are never two runs of a job at once. A
-        run sends to chats, starts conversations there, takes steps; what it keeps is the bot's own
-        (`Room.data`). It asks nobody. One that fails is told by `Bot.on_error` and the alarm ``job_failed``,
-        and is not tried again: the next due time comes as ever.
+        A job's runs survive restarts. Each due time starts at most one run, even across crashes. A job never
+        has two runs at once. A run can send to chats, start conversations in chats and run steps; its data
+        are the bot's own (`Room.data`). A run can't ask users. A failed run is reported by `Bot.on_error` and
+        the alarm ``job_failed``, and is not repeated. The next due time is not affected.
 
-        A job is known by its name, over deploys. One that is new, or has another expression, zone or
-        interval, is due from now on; what is known of one that was taken away stays until
-        ``triobot jobs forget``.
+        A job is identified by its name across deploys. A job that is new, or has another expression, zone or
+        interval, is due from now on. The records of a removed job stay until ``triobot jobs forget``.
 
         Args:
-            when: a cron expression of five fields; or an interval of ten seconds at least: it is due at whole
-                multiples of that since the beginning of 1970 in UTC.
-            tz: the zone of the expression, `UTC` or a `ZoneInfo`. Where summer time leaves out 02:30, that is
-                at the end of the gap; where it comes twice, once, and ``*/30`` in both.
-            missed: what becomes of due times at which no run could begin, since no bot ran or the former run
-                still did. ``"once"``: one run for all of them, with the last one's time. ``"all"``: one
-                each, in order, for the newest 1,000. ``"skip"``: none, but one that is less than a minute
-                late. `Tick.missed` counts what was left out.
+            when: a cron expression of five fields; or an interval of at least ten seconds, which is due at
+                whole multiples since the beginning of 1970 in UTC.
+            tz: zone of the expression, `UTC` or a `ZoneInfo`. If summer time skips 02:30, a job of 02:30 runs
+                at the end of the gap. If 02:30 occurs twice, the job runs once, but ``*/30`` runs in both
+                hours.
+            missed: policy for due times at which no run could start, because no bot ran or the former run
+                still ran. ``"once"``: one run for all of them, with the last due time. ``"all"``: one run
+                each, in order, for the newest 1,000. ``"skip"``: no run, except for a due time less than a
+                minute ago. `Tick.missed` is the number of due times without a run.
             name, formerly, version: as for `conversation`.
 
         Raises:
-            ConfigError: the expression is none, or never due; there is no zone, or an interval is too short.
+            ConfigError: the expression is invalid or never due, `tz` is missing, or the interval is too
+                short.
 
-        Cancellation: as of every conversation: a stop of the program ends no run.
+        Cancellation: as for every conversation: a stop of the program ends no run.
 
         Examples:
             >>> @bot.every("0 9 * * SAT", tz=ZoneInfo("Asia/Tehran"))
@@ -390,35 +394,35 @@ class Router:
         return RoomDeclaration(self, RouteKind.JOB, _ONLY_BY_CODE, options)
 
     def around(self, hook: Around, /) -> Around:
-        """Declare what is around every conversation, interrupt, aside, room and job of this router.
+        """Declare a hook around every conversation, interrupt, aside, room and job of this router.
 
-        The hook is the outer part of each route's coroutine: ``await call()`` runs what is within, to its
-        end, over restarts. A hook that doesn't call declines: the route's function doesn't run, and the
-        conversation ends quietly. A bot's hooks are around those of the routers that it includes; those of
-        one router are around one another in the order of their lines, the first outermost.
+        The hook is the outer part of each route's coroutine. ``await call()`` runs the inner part to its end,
+        across restarts. A hook that doesn't call declines: the route's function doesn't run, and the
+        conversation ends without a message. A bot's hooks are outside of the hooks of included routers. The
+        hooks of one router are nested in the order of their lines, the first outermost.
 
-        It replays by the law of conversations: its operations are recorded, once for each conversation, and
-        all else runs again with each incarnation; see `Room.replaying`. Its operations are numbered under
-        its name, apart from the function's: a hook without operations may be added, removed and moved while
-        conversations wait. One with operations changes as any code does, by `Room.patched`; its module and
-        name are its identity.
+        A hook follows the rules of conversations. Its operations are recorded, once for each conversation;
+        all other code runs again with each incarnation, see `Room.replaying`. A hook's operations are
+        numbered under the hook's name, apart from the function's. So a hook without operations may be added,
+        removed and moved while conversations wait. A hook with operations changes like any code, by
+        `Room.patched`. Its module and name are its identity.
 
-        Errors and cancellations pass through it. Behind ``await call()`` it runs when the function has ended,
-        and again if the process dies before that is stored. What is paid for is settled by the normal end
-        of the function, whatever the hook does then. ``call`` a second time, or in a child, raises; that is
-        your program's fault.
+        Errors and cancellations pass through the hook. The code behind ``await call()`` runs when the
+        function has ended, and again if the process crashes before the hook's end is stored. The function's
+        normal end settles a payment, whatever the hook does then. A second ``call``, or one in a child task,
+        raises an error; that is an error of your program.
 
-        What is awaited inside a conversation, steps and filters have no hooks.
+        Code awaited inside a conversation, steps and filters have no hooks.
 
         Args:
-            hook: an async function of two arguments, which comes back unchanged: the room, which is a `Chat`
-                where people are, and `call`.
+            hook: an async function of two arguments, which is returned unchanged. The first is the room (a
+                `Chat` in chats), the second is `call`.
 
         Raises:
-            ConfigError: it is something else, or another hook around the same routes has its name.
+            ConfigError: `hook` is no such function, or another hook around the same routes has its name.
 
-        Cancellation: as in a handler: what ends the conversation is felt at the next operation, and code in
-            ``finally`` runs at each eviction, too.
+        Cancellation: as in a route's function: the conversation's end cancels the next operation. Code in
+        ``finally`` also runs at each eviction.
 
         Examples:
             >>> @bot.around
@@ -439,11 +443,11 @@ class Router:
         return hook
 
     def ignore(self, taken: Filter[object], /, *, say: str = "") -> None:
-        """Count and drop what this takes, before anything else sees it.
+        """Drop and count events that the filter takes, before any route is tried.
 
         Args:
-            say: what the chat hears of it, once a minute at most; a crash may lose that. A press is always
-                answered, with these words.
+            say: text that answers a dropped event, at most once a minute; a crash may lose the answer. A
+                press is always answered, with this text.
 
         Examples:
             >>> bot.ignore(flooding(per_minute=30), say="Slowly, please: I can't keep up.")
@@ -454,12 +458,13 @@ class Router:
         self._ignored.append(Ignored(self._behind(taken), say))
 
     def include(self, router: Router, /) -> None:
-        """Add another module's routes behind those declared so far, within the hooks that it has.
+        """Add another module's routes behind those declared so far, inside of that router's hooks.
 
-        What it declares later is not added.
+        Routes that the router declares later are not added.
 
         Raises:
-            ConfigError: this is no router, or the same one, or has a route of the same function or name.
+            ConfigError: `router` is not another `Router`, or has a route with a function or name that this
+                one has.
         """
         if not isinstance(cast("object", router), Router) or router is self:
             raise ConfigError("include() takes another Router")
@@ -493,7 +498,8 @@ class Router:
         )
         check_async(handler, f"{decorator} decorates")
         take_home(handler.__module__)
-        # The filter's type and the handler's fit by the decorator's signature; the table holds them all.
+        # The decorator's signature has checked the filter's type against the handler's; the table erases
+        # both.
         behind = taken if kind in _IN_NO_CHAT else self._behind(taken)
         route = Route(
             kind,
@@ -513,7 +519,7 @@ class Router:
         self._routes.append(route)
 
     def _behind(self, taken: Filter[E]) -> Filter[E]:
-        """Look at what all routes share first: a filter that counts counts only what is this router's."""
+        """Try the shared filter first: a counting filter must count only events of this router."""
         shared = self._when
         if shared is None:
             return taken
@@ -526,9 +532,9 @@ class Router:
 
 
 def table_of(router: Router) -> Table:
-    """Return the routes as the dispatcher reads them.
+    """Return the declared routes as a table for the dispatcher.
 
     Raises:
-        ConfigError: declarations that contradict one another, or nothing at all; says what to do.
+        ConfigError: declarations contradict one another, or there is no route.
     """
     return Table.of(router._routes, router._ignored, router._hooks)  # pyright: ignore[reportPrivateUsage]

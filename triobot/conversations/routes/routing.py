@@ -1,24 +1,24 @@
-"""Where an event goes: one table, tried from the top; the first row that takes the event has it.
+"""Routing: one table decides where an event goes; the first row that takes the event gets it.
 
-The table is `ROWS`. Rows that jump go ahead of what is queued. A block that opens looks at what is queued,
-too. "Live" is the conversation whose turn an event is: that of its sender, where there is one, else the
-chat's. A sender's conversation sees nothing of what others do.
+The table is `ROWS`. Rows with `jumps` take an event before the chat's queued events. A block that opens is
+also offered the queued events. "Live" means the live conversation of the event's sender, if there is one,
+else of the chat. A sender's conversation gets no events of other senders.
 
-A signal is never unasked: where an event would be dropped, or told to be unfit, it waits in the mailbox for a
-later wait, whether or not a conversation lives; asides look there for signals, too.
+A signal is never unexpected. Where another event would be dropped or answered with a hint, a signal waits in
+the mailbox for a later wait, with or without a live conversation. Asides get signals from the mailbox, too.
 
-Two things don't walk the table. Payments' callbacks go to the ledger. What
-code asks for goes where it says: a route that it starts to its place, as soon as that is free.
+Two kinds of events skip the table. A payment's callback goes to the ledger. A call goes to the place that it
+names: a route that it starts begins as soon as that place is free.
 
-A leave in a private chat ends whatever runs there before it walks the table, a member's leave that member's
-conversation.
+A leave in a private chat ends all conversations of the chat before it goes through the table. A member's
+leave ends that member's conversation.
 
-A wait is what a conversation at rest would take, and what becomes of the rest. It is open from before its
-question is sent. What it is given lies in the run's mailbox until the task parks; only then does a record
-take it. Until then it can be given back. A watch is what would end an open block.
+A wait has the filter of a waiting conversation, and its policy for other events. It opens before its question
+is sent. Events given to the wait are in the run's mailbox until the task waits; then a record takes one.
+Until then, the events can be given back. A watch has the filter that would end an open block.
 
-Pure: it looks and says; whoever asks acts. A route's or a block's filter that fails is told to
-`failed` and takes nothing; a wait's is that wait's business.
+Pure: functions return decisions, and callers act. A failing filter of a route or block is passed to `failed`,
+and takes nothing. A wait's failing filter raises its error in the wait's conversation.
 """
 
 from __future__ import annotations
@@ -45,32 +45,33 @@ from .declarations import Route, RouteKind, Table
 from .filters import Filter, Setting, as_command, is_payment
 
 UNHEARD: Final = "signal_dropped"
-"""As what a signal counts that has come to a room and begins nothing there."""
+"""Counter for signals to a room that start nothing there."""
 KIND: Final = "receive"
-"""As what a wait is recorded."""
+"""Kind of a wait's records."""
 
 
 class Otherwise(Enum):
-    """What to do with an event that doesn't fit the open wait."""
+    """Policy for an event that doesn't fit the open wait."""
 
     DROP = "drop"
-    """Count and forget it."""
+    """Drop and count the event."""
 
     KEEP = "keep"
-    """Leave it in the mailbox for a later wait."""
+    """Leave the event in the mailbox for a later wait."""
 
 
 OtherwisePolicy: TypeAlias = str | Otherwise
-"""A text to say, or one of `Otherwise`."""
+"""A text that is sent as a hint, or a member of `Otherwise`."""
 
 
 @final
 @frozen
 class PrivateHint:
-    """A text to say while the chat is a private one, and nothing once it is a group.
+    """Hint for events that don't fit, sent in private chats only.
 
-    A chat becomes a group while a question is open, so what it is can be asked only when an event comes. Then
-    the journal has the answer for every later run; asked at the question's beginning, it would differ.
+    A chat may become a group while a question is open, so the chat's kind is checked when an event arrives.
+    The decision is then in the journal for every later run. A check at the question's start could differ on
+    replay.
     """
 
     text: str = attrs.field(repr=False)
@@ -79,10 +80,10 @@ class PrivateHint:
 @final
 @frozen
 class Delivery:
-    """An event on its way to a conversation, with its place in the inbox and the time of its arrival.
+    """Event for a conversation, with its inbox row and its time of arrival.
 
     Attributes:
-        group: its chat was known as a group then.
+        group: Whether the chat was known as a group at that time.
     """
 
     seq: int
@@ -94,7 +95,7 @@ class Delivery:
 @final
 @frozen
 class Taken:
-    """The wait took this event, as this value."""
+    """Answer of a wait that takes the event, with the value that its filter made."""
 
     delivery: Delivery
     value: object = attrs.field(repr=False)
@@ -103,7 +104,7 @@ class Taken:
 @final
 @frozen
 class Unfit:
-    """A message came that doesn't fit; the conversation says so, in its own order."""
+    """Answer of a wait that the message doesn't fit; the conversation sends the hint, in its own order."""
 
     delivery: Delivery
 
@@ -111,7 +112,7 @@ class Unfit:
 @final
 @frozen
 class Broken:
-    """The wait's filter failed on this event; the error is raised in the conversation that waits."""
+    """Answer of a wait with a failing filter; the error is raised in the waiting conversation."""
 
     delivery: Delivery
     error: Exception = attrs.field(repr=False)
@@ -120,33 +121,33 @@ class Broken:
 Answer: TypeAlias = Taken | Unfit | Broken
 
 
-def _nothing(event: Event, setting: Setting) -> None:
-    """Take nothing."""
+def _nothing(event: Event, setting: Setting) -> None: ...
 
 
 @final
 @attrs.define(eq=False)
 class Wait:
-    """One open wait. It opens before its question is sent, so that a fast answer is not missed.
+    """An open wait. It opens before its question is sent, so that a fast answer is not missed.
 
     Attributes:
-        look: what it takes, and as what.
-        otherwise: what becomes of the rest.
-        question: it has buttons or a form of its own, which come before every other wait.
-        token: what its buttons carry; empty without buttons.
-        also: what a question takes besides its own buttons, as any wait does.
-        since: the time of the turn in which it opened, which a revival doesn't change: the newest goes first.
-        most: so many events it takes before it has to be opened again.
-        opened: its conversation's number, and one that grows with each opening in the chat; of those of one
-            time that of the youngest conversation goes first, and of these the last, after a restart, too.
-        owner: whose conversation waits; None when it is the chat's. It takes nothing of anybody else's.
-        keys: tells the keys of its buttons from others; `shown` those that are on the screen, which a deploy
-            may have changed.
-        rests: its task waits for nothing else.
-        around: the scopes around it then.
-        when_resting: called each time that it comes to rest.
-        ready: what it was given and has not taken, by row; with `most` of them a wait is closed. A payment's
-            news has row 0.
+        look: the wait's filter.
+        otherwise: policy for other events.
+        question: Whether the wait has buttons or a form of its own; such waits are tried before all others.
+        token: token of the wait's buttons; empty without buttons.
+        also: additional filter of a question, tried like the filter of a wait without buttons.
+        since: time of the turn that opened the wait, the same after a revival; newer waits are tried first.
+        most: number of events that the wait takes before it must be opened again.
+        opened: number of the conversation, and a number that grows with each opening in the chat. They order
+            waits with the same `since`, also after a restart: larger ones first.
+        owner: sender whose conversation waits; None for the chat's. The wait takes no events of other
+            senders.
+        keys: digest of the keys of the question's buttons.
+        shown: digest of the keys on the screen, which may be of an older build.
+        rests: Whether the task waits for this wait and nothing else.
+        around: scopes around the waiting task.
+        when_resting: called whenever the task begins to wait.
+        ready: unread events that the wait was given, by inbox row; the wait is closed while there are `most`
+            of them. A payment's news has row 0.
     """
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
@@ -167,41 +168,41 @@ class Wait:
 
     @property
     def hint(self) -> str:
-        """Return what is said of an event that doesn't fit."""
+        """Text of the hint for an event that doesn't fit."""
         return self.otherwise.text if isinstance(self.otherwise, PrivateHint) else str(self.otherwise)
 
     @property
     def open(self) -> bool:
-        """Whether it can still take an event."""
+        """Whether the wait can take another event."""
         return len(self.ready) < self.most
 
     @property
     def resting(self) -> bool:
-        """Whether its task waits for nothing else, and nothing has come, nor cut it short."""
+        """Whether the task waits for an event, has got none yet, and is not cancelled."""
         return self.rests and not self.ready and not is_cut(self.around)
 
     def give(self, answer: Answer) -> None:
-        """Give the wait this, which its run is brought next; see `Conversation.give`."""
+        """Give the wait an event, which its run gets next; see `Conversation.give`."""
         self.ready[answer.delivery.seq] = answer
 
     def let_go(self, seq: int) -> Answer | None:
-        """Return what the wait was given with this row, if it was, and forget it."""
+        """Remove and return the event with this inbox row, if the wait was given it."""
         return self.ready.pop(seq, None)
 
     def let_all_go(self) -> Sequence[Answer]:
-        """Return all that the wait was given, and forget it."""
+        """Remove and return all unread events."""
         given, self.ready = list(self.ready.values()), {}
         return given
 
     def hear_no_more(self) -> None:
-        """Take only what it is given from here on: its buttons are over, and what comes waits for others."""
+        """Take no more events from the chat: the buttons are over, and new events wait for other waits."""
         self.look, self.also, self.otherwise = _nothing, None, Otherwise.KEEP
         self.question, self.token = False, ""
 
     def __call__(self, delivery: Delivery) -> object:
-        """Return what is recorded of an event that it was given; `LEFT` for any other.
+        """Return the value to record for an event that the wait was given; `LEFT` for any other event.
 
-        So a wait is itself the filter that its operation has.
+        So the wait itself serves as the filter of its operation.
         """
         answer = self.ready.get(delivery.seq)
         if answer is None:
@@ -219,16 +220,15 @@ class Wait:
 @final
 @attrs.define(eq=False)
 class Watch:
-    """What would end an open block; asked before all waits, even while its conversation is busy.
+    """Filter that ends an open block; tried before all waits, even while the conversation is busy.
 
     Attributes:
-        look: what ends it, and as what.
-        name: the filter's, for the log.
-        since, opened: as a wait's.
-        owner: as a wait's.
-        scope: the block's own number.
-        cut: whether the block is on its way out, as its journal knows; after a restart, too.
-        taken: what is to end it; it takes one event only.
+        look: the filter.
+        name: name of the filter, for logs.
+        since, opened, owner: as for a wait.
+        scope: id of the block.
+        cut: whether the block is already ending, by the journal; the same after a restart.
+        taken: the event that ends the block; a watch takes only one.
     """
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
@@ -242,40 +242,40 @@ class Watch:
 
     @property
     def open(self) -> bool:
-        """Return whether an event can still end it."""
+        """Whether an event can still end the block."""
         return self.taken is None and not self.cut()
 
     def give(self, answer: Answer) -> None:
-        """End the block with this, which its run is brought next; see `Conversation.give`."""
+        """End the block with an event, which its run gets next; see `Conversation.give`."""
         self.taken = answer
 
     def __call__(self, delivery: Delivery) -> object:
-        """Return what is recorded of the event that is to end it; `LEFT` for any other."""
+        """Return the value to record for the event that ends the block; `LEFT` for any other event."""
         if type(self.taken) is not Taken or self.taken.delivery.seq != delivery.seq:
             return LEFT
         return (delivery.event, delivery.seq, delivery.at, (self.taken.value,))
 
 
 TOKEN_BYTES: Final = 5
-"""What the token of a question is drawn from."""
+"""Number of random bytes of a question's token."""
 QUESTION: Final = "q"
-"""In front of the token of a question that one tap answers."""
+"""First character of the token of a question that is answered by one tap."""
 BOARD: Final = "w"
-"""In front of the token of questions that one message asks in turn."""
+"""First character of the token of a board's questions."""
 _QUESTION: Final = re.compile(r"[qw][a-z2-7]{8}\.", re.ASCII)
 
 
 FilterFailed: TypeAlias = Callable[[str, Exception], None]
-"""Told the name of a filter, and the error that it raised."""
+"""Called with a filter's name and the error that the filter raised."""
 
 
 def question_token(drawn: bytes, front: str) -> str:
-    """Return the token of a question that has drawn these bytes."""
+    """Return the token for a question's random bytes."""
     return front + base64.b32encode(drawn).decode().lower()
 
 
 def token_of(event: Event) -> str | None:
-    """The token of the question whose button was pressed, or None."""
+    """Return the token of the question whose button was pressed, or None."""
     if isinstance(event, Press) and isinstance(event.value, str) and _QUESTION.match(event.value):
         return event.value[:9]
     return None
@@ -284,10 +284,10 @@ def token_of(event: Event) -> str | None:
 @final
 @frozen
 class Drop:
-    """Forget it, and count it under this word.
+    """Decision to drop the event, and to count it under the word `why`.
 
     Attributes:
-        say: what the chat hears of it, once a minute at most.
+        say: text that answers the event, at most once a minute.
     """
 
     why: str
@@ -297,11 +297,11 @@ class Drop:
 @final
 @frozen
 class Start:
-    """Start this route with this value.
+    """Decision to start the route, with the value that its filter made.
 
     Attributes:
-        call: what code asked for, if it did.
-        interrupted: the name of what it has ended; None where that isn't known yet.
+        call: the code's call; None for an event.
+        interrupted: name of the route that was ended; None if not known yet.
     """
 
     route: Route
@@ -311,14 +311,14 @@ class Start:
 
 
 def is_beside(start: Start) -> bool:
-    """Return whether it takes the place of an aside."""
+    """Whether the started conversation is an aside."""
     if start.call is not None and start.call.place is not Place.OWN:
         return start.call.place is Place.BESIDE
     return start.route.kind is RouteKind.ASIDE
 
 
 def interrupts(start: Start) -> bool:
-    """Return whether it ends the live conversation."""
+    """Whether the start ends the live conversation."""
     own = start.call is None or start.call.place is Place.OWN
     return own and start.route.kind is RouteKind.INTERRUPT
 
@@ -326,7 +326,7 @@ def interrupts(start: Start) -> bool:
 @final
 @frozen
 class Give:
-    """Wake this wait with this value. Only a payment's callback is given to a wait that isn't open."""
+    """Decision to wake the wait with the value. Only a payment's callback may go to a closed wait."""
 
     wait: Wait
     value: object = attrs.field(repr=False)
@@ -335,7 +335,7 @@ class Give:
 @final
 @frozen
 class End:
-    """End this block with this value."""
+    """Decision to end the block with the value."""
 
     watch: Watch
     value: object = attrs.field(repr=False)
@@ -344,7 +344,7 @@ class End:
 @final
 @frozen
 class Break:
-    """Wake this wait: its filter failed."""
+    """Decision to wake the wait, because its filter failed."""
 
     wait: Wait
     error: Exception = attrs.field(repr=False)
@@ -353,7 +353,7 @@ class Break:
 @final
 @frozen
 class Tell:
-    """Wake this wait: something came that doesn't fit."""
+    """Decision to wake the wait for its hint, because a message doesn't fit."""
 
     wait: Wait
 
@@ -361,13 +361,13 @@ class Tell:
 @final
 @frozen
 class Queue:
-    """Into the mailbox, for a later wait."""
+    """Decision to put the event into the mailbox, for a later wait."""
 
 
 @final
 @frozen
 class Expire:
-    """A press or a form of a question that is over."""
+    """Decision about a press or form of a question that is over."""
 
 
 Decision: TypeAlias = Drop | Start | End | Give | Break | Tell | Queue | Expire | Halt | Order
@@ -376,15 +376,15 @@ Decision: TypeAlias = Drop | Start | End | Give | Break | Tell | Queue | Expire 
 @final
 @frozen
 class Case:
-    """An event, and all that may take it.
+    """An event with everything that may take it.
 
     Attributes:
-        failed: told of filters that raise.
-        waits: the waits of all conversations of the chat, the sender's first, newest first.
-        live: those of the live conversation (asides don't count), or None if there is none.
-        watches: the open blocks that an event may end, of all conversations, in the order of waits.
-        kept: says of a press, a form or a message that nobody else takes whether a conversation that can't go
-            on just now may wait for it.
+        failed: called for filters that raise.
+        waits: the waits of all the chat's conversations: those of the sender first, newest first.
+        live: the waits of the live conversation (not of asides); None without a live conversation.
+        watches: the open blocks, of all conversations, that an event may end; in the order of waits.
+        kept: whether a parked conversation may be waiting for this press, form or message that nothing else
+            takes.
     """
 
     event: Event
@@ -398,15 +398,15 @@ class Case:
 
 
 def decide(case: Case, *, jumped: bool = False) -> Decision:
-    """Say where an event goes.
+    """Decide where an event goes.
 
     Args:
-        jumped: the first rows were tried when it came (`jump`): routes' filters run once.
+        jumped: `jump` has tried the first rows when the event arrived; routes' filters run only once.
     """
     if (asked := asked_of(case.event)) is not None:
         return _asked(asked, case)
     if is_payment(case.event):
-        # Not an author's filter: one that takes anything would swallow somebody's money.
+        # No author's filter gets the event: a filter that takes anything could swallow a payment.
         charges = (wait for wait in case.waits if wait.question)
         return _first(case.event, case.setting, charges) or Drop("payment_without_charge")
     rows = ROWS if case.waits or case.watches or case.live is not None else _AT_REST
@@ -414,7 +414,7 @@ def decide(case: Case, *, jumped: bool = False) -> Decision:
 
 
 def jump(case: Case) -> Drop | Start | End | Halt | Order | None:
-    """Say whether an event goes ahead of what waits in the chat, and where to: the table's first rows."""
+    """Decide whether an event goes ahead of the chat's waiting events, and where; None if it waits."""
     if (asked := asked_of(case.event)) is not None:
         decision = _asked(asked, case)
         if isinstance(decision, Start) and not (is_beside(decision) or interrupts(decision)):
@@ -431,7 +431,7 @@ def _walk(case: Case, rows: Iterable[Row]) -> Decision | None:
 
 
 def _asked(asked: Call | Halt | Order, case: Case) -> Start | Queue | Halt | Order:
-    """Where a call goes: to its place, once that is free. What stops a run, or orders something, is done."""
+    """Decide where a call goes: to its place, once that is free. Stops and orders go ahead at once."""
     if not isinstance(asked, Call):
         return asked
     route = case.table.named(asked.name)
@@ -453,7 +453,7 @@ def _ignored(case: Case) -> Decision | None:
 
 
 def end(case: Case) -> End | None:
-    """Say which open block an event ends: one that opens later is asked again."""
+    """Return the open block that an event ends, if any; a block that opens later is tried then."""
     for watch in case.watches:
         if not watch.open or not concerns(case.event, watch.owner):
             continue
@@ -491,7 +491,7 @@ def _live(case: Case) -> Decision | None:
 
 
 def begins(case: Case) -> Start | None:
-    """The conversation that an event would start if nothing went on in the chat."""
+    """Return the conversation that the event would start in a chat without a live conversation."""
     return None if type(case.event) is Leave else _started(case, case.table.conversations)
 
 
@@ -512,14 +512,14 @@ def _started(case: Case, routes: Iterable[Route]) -> Start | None:
 @final
 @frozen
 class Row:
-    """One row of the table.
+    """Row of the routing table.
 
     Attributes:
-        name: of who takes the event.
-        take: the decision, or None: the next row is asked.
-        jumps: it goes ahead of what is queued, and doesn't wait for its turn.
-        once: it is not asked again when the event's turn comes.
-        within: it asks conversations that are there.
+        name: name of the taker.
+        take: returns the decision, or None to try the next row.
+        jumps: Whether the row takes an event before the chat's queued events.
+        once: Whether the row is tried only when the event arrives, and not again at its turn.
+        within: Whether the row needs running conversations.
     """
 
     name: str
@@ -543,23 +543,23 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("parked aside", _parked_aside),
     Row("nobody", _nobody),
 )
-"""Who is asked, in this order."""
+"""The rows, in the order in which they are tried."""
 
 _AT_REST: Final = tuple(row for row in ROWS if not row.within)
 
 
 def afresh(case: Case) -> Start | None:
-    """The conversation that a command would start if nothing went on in the chat."""
+    """Return the conversation that a command would start in a chat without a live conversation."""
     return None if as_command(case.event, case.setting) is None else begins(case)
 
 
 def offer(event: Event, setting: Setting, wait: Wait) -> Give | Break | None:
-    """Say whether one wait takes an event."""
+    """Return the decision of a single wait about an event; None if the wait doesn't take the event."""
     return _first(event, setting, (wait,), also=True)
 
 
 def unfit(event: Event, setting: Setting, wait: Wait) -> Decision:
-    """Decide what becomes of an event that a wait doesn't take: only a message is worth a word."""
+    """Decide about an event that a wait doesn't take. Only a message is answered with a hint."""
     if wait.otherwise is Otherwise.KEEP or is_signal(event):
         return Queue()
     if isinstance(event, Press | Submission):
@@ -571,9 +571,9 @@ def unfit(event: Event, setting: Setting, wait: Wait) -> Decision:
 
 
 def concerns(event: Event, owner: SenderId | None) -> bool:
-    """Whether a conversation of this owner may see an event: nobody's business is that of others.
+    """Whether a conversation of this owner may get the event; a conversation gets no other sender's events.
 
-    Where the platform doesn't tell who pressed a button, the button itself does.
+    If the platform doesn't name the sender of a press, the button's data decide.
     """
     if owner is None or is_signal(event) or is_payment(event):
         return True
@@ -619,6 +619,6 @@ def _over(event: Event, waits: Iterable[Wait]) -> Drop | Expire:
 
 
 def _unasked(event: Event, setting: Setting, waits: Iterable[Wait]) -> Decision:
-    """What becomes of an event that the live conversation did not ask for."""
+    """Decide about an event that the live conversation doesn't wait for."""
     resting = next((wait for wait in waits if wait.resting), None)
     return Queue() if resting is None else unfit(event, setting, resting)

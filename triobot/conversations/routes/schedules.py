@@ -1,7 +1,7 @@
-"""When jobs are due: cron expressions in a zone, and intervals; and what becomes of due times that passed.
+"""Due times of jobs, by cron expressions in a zone or by intervals, and the policy for missed due times.
 
-Pure: what the time is comes in. Due times are wall milliseconds, and each follows from the one before it, so
-a clock that is set back makes none of them come twice.
+Pure: callers pass the time. Due times are wall milliseconds. Each due time is computed from the one before,
+so a clock that is set back repeats none.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from cronsim import CronSim
 
 SHORTEST: Final = timedelta(seconds=10)
-"""Of intervals: what is to happen more often is a loop in `Bot.background`."""
+"""Shortest interval. For shorter ones, use a loop in `Bot.background`."""
 NEWEST: Final = 1_000
-"""With ``missed="all"``: so many due times that passed are made up for."""
+"""With ``missed="all"``: number of missed due times that get a run, the newest ones."""
 LATE: Final = 60_000
-"""With ``missed="skip"``: milliseconds after a due time within which its run still begins."""
+"""With ``missed="skip"``: milliseconds after a due time during which its run may still start."""
 _FIELDS: Final = 5
 
 
 @final
 @guarded
 class Tick:
-    """What starts a run of a job.
+    """Event that starts a run of a job.
 
     Attributes:
-        due: when it was due, in the zone of its schedule; of an interval in UTC.
-        missed: how many due times were left out between the run before and this one.
+        due: due time, in the zone of the schedule; in UTC for an interval.
+        missed: number of due times without a run since the run before.
     """
 
     due: datetime
@@ -45,46 +45,45 @@ register(Tick, name="triobot.Tick")
 
 
 class Missed(Enum):
-    """What becomes of due times at which no run could begin: no bot ran, or the former run still did."""
+    """Policy for due times at which no run could start: no bot ran, or the former run still ran."""
 
     ONCE = "once"
-    """One run for all of them."""
+    """One run for all missed due times."""
 
     ALL = "all"
-    """One each, in their order."""
+    """One run for each missed due time, in order."""
 
     SKIP = "skip"
-    """None."""
+    """No run for missed due times."""
 
 
 @final
 @guarded
 class Cron:
-    """A cron expression of five fields in a zone."""
+    """Cron expression of five fields in a zone."""
 
     expression: str
     zone: tzinfo
 
     @property
     def spec(self) -> str:
-        """Return what tells it from another schedule."""
+        """Text that identifies the schedule."""
         return f"{' '.join(self.expression.split())} {self.zone}"
 
     @property
     def words(self) -> str:
-        """Return the schedule for people."""
+        """Description of the schedule for people."""
         return f"{self._from(0).explain()}, {self.zone}"
 
     def moment(self, due: int) -> datetime:
-        """Return a due time in the schedule's own zone."""
         return datetime.fromtimestamp(due / 1000, self.zone)
 
     def after(self, at: int) -> Iterator[int]:
-        """Yield the due times later than this, for ever."""
+        """Yield all due times after `at`, without end."""
         last = at
         for moment in self._from(at):
             due = round(moment.timestamp() * 1000)
-            # In an hour that comes twice the library begins with its first pass.
+            # In an hour that occurs twice, the library begins with the first occurrence.
             if due > last:
                 last = due
                 yield due
@@ -98,26 +97,25 @@ class Cron:
 @final
 @guarded
 class Interval:
-    """Whole multiples of a length of time, counted from the beginning of 1970 in UTC."""
+    """Schedule of whole multiples of an interval, counted from the beginning of 1970 in UTC."""
 
     length: timedelta
 
     @property
     def spec(self) -> str:
-        """Return what tells it from another schedule."""
+        """Text that identifies the schedule."""
         return f"every {self.length.total_seconds():g} s"
 
     @property
     def words(self) -> str:
-        """Return the schedule for people."""
+        """Description of the schedule for people."""
         return f"Every {self.length}"
 
     def moment(self, due: int) -> datetime:
-        """Return a due time in UTC."""
         return datetime.fromtimestamp(due / 1000, UTC)
 
     def after(self, at: int) -> Iterator[int]:
-        """Yield the due times later than this, for ever."""
+        """Yield all due times after `at`, without end."""
         length = self.length // timedelta(milliseconds=1)
         due = at // length * length
         while True:
@@ -131,17 +129,17 @@ Schedule: TypeAlias = Cron | Interval
 @final
 @guarded
 class Timetable:
-    """What the clock says of a route: when it is due, and what becomes of due times that passed."""
+    """A job's schedule, and its policy for missed due times."""
 
     schedule: Schedule
     missed: Missed
 
 
 def job_of(when: object, tz: object, missed: object) -> Timetable:
-    """Return a job by what its declaration says.
+    """Return the timetable for the arguments of `Router.every`.
 
     Raises:
-        ConfigError: one of these is something else, or nothing is ever due.
+        ConfigError: an argument is invalid, or the expression is never due.
     """
     try:
         policy = Missed(missed)
@@ -190,7 +188,7 @@ def _cron(expression: str, tz: object) -> Cron:
 
 
 def passed(schedule: Schedule, first: int, now: int) -> Iterator[int]:
-    """Yield the due times from the first on that have come by now, and then the next one."""
+    """Yield the due times from `first` up to `now`, then the next one after `now`."""
     yield first
     if first > now:
         return

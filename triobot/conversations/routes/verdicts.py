@@ -1,4 +1,4 @@
-"""Remembers what authors' conditions have said of an event, so that no condition is asked twice."""
+"""Results of authors' conditions for events, so that no condition is called twice for one event."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import attrs
 @final
 @attrs.define(eq=False)
 class Verdicts:
-    """What authors' conditions have said of events: a filter asks once of one, and each wait for itself.
+    """Results of authors' conditions. Routes share a filter's result; each wait or block has its own.
 
     Attributes:
-        said: by the event's row, until that is consumed.
-        taker: the wait or the block that asks now; None: a route does.
+        said: results by the event's inbox row, until the row is consumed.
+        taker: the wait or block whose filter runs now; None for a route.
     """
 
     said: dict[int, dict[object, object]] = attrs.field(factory=dict[int, dict[object, object]])
