@@ -1,6 +1,7 @@
-"""Changed code over old journals: which operation of the old source is which one of the present source.
+"""Comparison of changed code with old journals: which old operation is which present operation.
 
-`sites` says while code runs where an operation comes from. `sources` reads a source, `alignment` matches the
-operations of two builds, and `verdicts` compares at replay the recorded site with the present one. Nothing
-here runs an author's code, and all but `sites` is pure.
+`sites` finds, while code runs, the place in the source from which an operation comes. `sources` parses a
+source. `alignment` matches the operations of two builds. `reading` describes what decides an operation's
+value. `verdicts` compares the recorded site with the present one at replay. Nothing in this package runs an
+author's code. All modules but `sites` are pure.
 """

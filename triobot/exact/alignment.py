@@ -1,7 +1,7 @@
-"""Matches the points of two builds: which one of an old source is which one of the present source.
+"""Alignment: matches of the points of an old build with those of the present build.
 
-The order of points is not looked at. A journal has the order, and replay compares it. So a match only has to
-be one that nobody can doubt: what is equally like two others matches neither.
+The order of points is ignored, because the journal contains the order and replay compares it. So a match must
+only be beyond doubt: a point that resembles two others equally is matched with neither.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .sources import (
 )
 
 CLEARLY: Final = 0.25
-"""By so much a crossed pairing has to be more alike, before two reworded lines are taken for swapped ones."""
+"""Difference in likeness by which another pairing of reworded lines must be better to prevent a match."""
 
 Accepted: TypeAlias = tuple[str, str, str]
-"""What an author has said to be the same: the function's name, the old call, the present call."""
+"""An accepted change: the function's name, the old call, the present call."""
 
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound=Hashable)
@@ -36,18 +36,19 @@ _Key: TypeAlias = Callable[[Point], Hashable]
 
 @final
 class Alignment:
-    """The points of an old build, with those of the present one that they are.
+    """Matches of the points of an old build with those of the present one.
 
-    Functions whose text has not changed are matched by their places, and cost nothing.
+    Functions with unchanged text are matched by position, at no cost.
 
     Args:
-        old, new: the sources that have changed, by module.
-        formerly: old ``module.function`` names with the present ones, as routes say them.
-        accepted: what the author has said to be the same.
-        unchanged: returns the sources that are in both builds; these are read only where words need it.
+        old: changed sources of the old build, by module.
+        new: changed sources of the present build, by module.
+        formerly: present ``module.function`` names by old ones, from the routes.
+        accepted: changes that the author has accepted.
+        unchanged: returns the sources that both builds share; called only to compare texts.
 
     Attributes:
-        moved: functions of the old build with those of the present one.
+        moved: matched functions: the present one for each old one.
     """
 
     def __init__(
@@ -75,30 +76,30 @@ class Alignment:
         self._match_points(accepted)
 
     def to(self, point: Point) -> Point | None:
-        """Return the present point that an old one is; None if there is none, or nobody can tell."""
+        """Return the present point for an old one; None if there is none, or if the match is doubtful."""
         if point.function.source not in self.old:
             return point
         return _at_same_place(point, self._same) or self._to.get(point)
 
     def back(self, point: Point) -> Point | None:
-        """Return the old point that a present one was."""
+        """Return the old point for a present one, or None."""
         if point.function.source not in self.new:
             return point
         return _at_same_place(point, self._back_same) or self._back.get(point)
 
     def name_of(self, function: str) -> str:
-        """Return the present name of an old function, or of what a step calls."""
+        """Return the present name of an old function, or of a step's function."""
         path, dot, name = function.rpartition(".")
         return f"{path}{dot}{self._renamed.get(name, name)}"
 
     @cached_property
     def was_said(self) -> Mapping[str, set[Address]]:
-        """Return the literal texts of the old build, and where these stood."""
+        """Literal texts of the old build, with their positions."""
         return _texts_of([*self.old, *self._unchanged()])
 
     @cached_property
     def is_said(self) -> Mapping[str, set[Address]]:
-        """Return those of the present build."""
+        """Literal texts of the present build, with their positions."""
         return _texts_of([*self.new, *self._unchanged()])
 
     # --- functions
@@ -141,7 +142,7 @@ class Alignment:
             self._match(old.points, new.points, lambda p: p.op == "sleep" or None, ordered=True)
             for key in keys:
                 self._match(old.points, new.points, key)
-        self._match(self._olds, self._news, _saying)  # in another function now
+        self._match(self._olds, self._news, _saying)  # points moved to another function
         for old, new in self._pairs:
             self._match_reworded(old, new)
         for old, new in self._pairs:
@@ -152,7 +153,7 @@ class Alignment:
             self._to[p], self._back[q] = q, p
 
     def _call(self, point: Point) -> str:
-        """Return a call as it is written, with the present names of functions."""
+        """Return the text of a call, with the present names of functions."""
         return (
             re.sub(r"\w+", lambda word: self._now(point, word[0]), point.call)
             if self._renamed
@@ -165,7 +166,7 @@ class Alignment:
     def _match(
         self, olds: Sequence[Point], news: Sequence[Point], key: _Key, *, ordered: bool = False
     ) -> None:
-        """Match those that are alike where there is one on each side, or as many if they are `ordered`."""
+        """Match points with equal keys: single ones, or if `ordered`, as many as on the other side."""
         one = _groups(key, (p for p in olds if p not in self._to))
         other = _groups(key, (q for q in news if q not in self._back))
         for alike, found in one.items():
@@ -174,7 +175,7 @@ class Alignment:
             self._pair_all(zip(found, other[alike], strict=True))
 
     def _match_reworded(self, old: Function, new: Function) -> None:
-        """Match the same question in other words."""
+        """Match questions that only have other texts."""
         left = [p for p in old.points if p not in self._to and p.words]
         free = [q for q in new.points if q not in self._back and q.words]
         one, other = _groups(self._kind, left), _groups(self._kind, free)
@@ -192,13 +193,13 @@ class Alignment:
         return self._now(point, point.op), point.target
 
     def _words(self, points: Sequence[Point], matched: Mapping[Point, Point]) -> set[Hashable]:
-        """Return the words of all points that are not the same on both sides."""
+        """Return operation and texts of all points without a match that has the same texts."""
         return {
             (self._now(p, p.op), p.words) for p in points if p not in matched or matched[p].words != p.words
         }
 
     def _match_blocks(self, old: Function, new: Function) -> None:
-        """Match blocks around the same operations, however long these last."""
+        """Match blocks around the same operations, even if their arguments differ."""
         left = [p for p in old.points if p.op.startswith("with ") and p not in self._to]
         free = [q for q in new.points if q.op.startswith("with ") and q not in self._back]
         for p in reversed(left):
@@ -226,7 +227,7 @@ def _functions_of(sources: Iterable[Source]) -> Iterable[Function]:
 
 
 def _by_name(sources: Sequence[Source]) -> dict[str, Function]:
-    """Return the functions by module and name; of two that have one name neither."""
+    """Return the functions by module and name; functions that share a name are left out."""
     found = _groups(lambda one: f"{one.source.name}.{one.name}", _functions_of(sources))
     return {key: functions[0] for key, functions in found.items() if len(functions) == 1}
 
@@ -249,7 +250,7 @@ def _saying(point: Point) -> Hashable:
 
 
 def _is_crossed(p: Point, q: Point, pairs: Sequence[tuple[Point, Point]]) -> bool:
-    """Return whether one of the two is clearly more like another line that is to be reworded, too."""
+    """Whether one of the two points is clearly more like another reworded one."""
     others = [_likeness(p, other) for _, other in pairs if other is not q and other.op == q.op]
     others += [_likeness(other, q) for other, _ in pairs if other is not p and other.op == p.op]
     return max(others, default=0.0) > _likeness(p, q) + CLEARLY

@@ -1,7 +1,8 @@
-"""What decides which value a line asks for, and where that value goes.
+"""Reading: a description of the code that decides a line's value, and of the use of that value.
 
-That is the line's own statement, what the loops around it go over, what a helper is called with, and those
-statements of the function that share variables with these. A name stands for what its module says of it.
+The description covers the line's own statement, the iterables of the loops around it, the arguments of
+helpers, and the function's other statements that share variables with these. A name of a module is described
+by its definition.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .sources import (
 )
 
 ModuleOf: TypeAlias = Callable[[str], Source | None]
-"""Returns the source of the same build that has this name."""
+"""Returns the source of a module in the same build."""
 
 _Entry: TypeAlias = tuple[str, Sequence[Sequence[str]]]
 _LOOPS: Final = (ast.For, ast.AsyncFor)
@@ -37,13 +38,17 @@ _ASSIGNS: Final = (ast.Assign, ast.AugAssign, ast.AnnAssign)
 
 @final
 class _Scope(NamedTuple):
-    """Where something is read.
+    """Context in which a node is described.
 
     Attributes:
-        function: None outside of the function.
-        names: those by which one came here from another name.
-        is_loop: it is what a loop goes over; or it is within a list, or a place where values are kept;
-            or it is what a step calls, of which functions have their names alone; or an operation says it.
+        source: the source of the node.
+        function: function of the node; None outside of the point's function.
+        names: names that are being described, to stop at cycles.
+        is_loop: Whether the node is in a loop's iterable.
+        is_listed: Whether the node is in a list or dict.
+        is_place: Whether the node is in a subscript, where values are stored.
+        is_step: Whether the node is a step's function; functions are then described by their names.
+        is_said: Whether the node is an argument of the operation.
     """
 
     source: Source
@@ -58,20 +63,21 @@ class _Scope(NamedTuple):
 
 @final
 class Reading:
-    """What decides of a line's value.
+    """Description of the code that decides a line's value.
 
     Args:
-        module: of the line's build.
-        within: the helpers that the line calls, one by the other; of the operation itself none.
-        is_first: nobody called the line's function.
+        module: returns sources of the line's build.
+        within: helpers that the line calls, from outer to inner; empty for the operation itself.
+        is_first: whether no helper call leads to the line's function.
 
     Attributes:
-        entries: each statement as it is written, but for lists and the names of variables, and the lists.
-        loops: those that tell what loops go over.
-        texts: the literal ones in it; `said` are those that the operation has or names.
-        asked: how that is made which the operation says, whatever its texts are.
-        labels: the texts in dicts, by their keys.
-        collects: a loop around the line has another place for each value.
+        entries: description of each statement: its text without lists and variables' names; and the lists.
+        loops: the same for the iterables of loops.
+        texts: literal texts in the statements.
+        said: literal texts in the operation's arguments, or in values of names there.
+        asked: description of the arguments behind the first two, without their texts.
+        labels: texts in dicts, by their keys.
+        collects: Whether a loop around the line stores each value separately.
     """
 
     def __init__(self, point: Point, module: ModuleOf, within: Sequence[Function], *, is_first: bool) -> None:
@@ -96,7 +102,7 @@ class Reading:
             (self.loops if is_loop else self.entries).append(self._entry([type(one.node).__name__, *told]))
         kept, self.texts = self.texts, []
         parts = [part for one in point.expressions for part in ast.iter_child_nodes(one)]
-        # In front of the options stand the chat and the question.
+        # The options are behind the chat and the question.
         _, self.asked = ([*self._asked(ones, scope)] for ones in (parts[:2], parts[2:]))
         self.said, self.texts, self._numbers, self._lists = self.texts, kept, {}, []
         called = [one for head in point.heads if isinstance(head, ast.Call) for one in head.args[:1]]
@@ -108,22 +114,22 @@ class Reading:
         return shape, lists
 
     def goes_over_like(self, other: Reading) -> bool:
-        """Return whether loops go over the same, as far as both go; one that only counts may come or go."""
+        """Whether the loops of both readings have equal iterables; a range may be added or removed."""
         mine, its = self.loops, other.loops
         if len(mine) != len(its):
             mine, its = ([one for one in loops if not one[0].endswith(" range")] for loops in (mine, its))
         return _are_like(mine, its)
 
     def steps_like(self, other: Reading) -> bool:
-        """Return whether what a step calls is made alike; of a function the body may be another."""
+        """Whether the steps' functions are made alike; a function's body may differ."""
         return _is_like(self._step, other._step)
 
     def ends_like(self, other: Reading) -> bool:
-        """Return whether the value goes to the same place, whatever loops go over."""
+        """Whether the values are used alike, regardless of the loops' iterables."""
         return _are_like(self.entries, other.entries)
 
     def _asked(self, parts: Sequence[ast.AST], scope: _Scope) -> Iterator[str]:
-        """Yield what an operation says, and what its variables are made of, without the texts."""
+        """Yield descriptions, without texts, of arguments and the statements behind their variables."""
         names, made, grown = (
             {one.id for part in parts for one in names_in(part)},
             dict[ast.AST, Statement](),
@@ -164,7 +170,7 @@ class Reading:
                 self._lists.append([str(one) for one in numbers])
                 return ast.Name("range")
             case ast.Call(func=ast.Attribute(attr="update"), args=[key, _]):
-                return self._read(key, scope)  # whatever the function makes of the value
+                return self._read(key, scope)  # the function that makes the new value is not compared
             case ast.Call() if not (scope.is_loop or self._takes_value(node)):
                 return self._read(node, scope._replace(is_loop=True))
             case ast.Name(id=name):
@@ -198,22 +204,22 @@ class Reading:
         return quieted(node)
 
     def _takes_value(self, node: ast.AST) -> bool:
-        """Return whether a call is given the value that the line asks for."""
+        """Whether a call has the line's value among its arguments."""
         return any(one in self._calls or getattr(one, "id", "") in self._own for one in ast.walk(node))
 
     def _own_call(self, call: ast.Call, scope: _Scope) -> ast.AST:
-        """Read the call of the line itself: of a helper what it is called with, of an operation nothing."""
+        """Describe the call of the line itself: a helper's arguments, and nothing of an operation's."""
         if self._is_inner:
             return ast.Name("_")
         match call.func:
-            case ast.Attribute(value=ast.Call(args=others)):  # a method of what is made for it
+            case ast.Attribute(value=ast.Call(args=others)):  # a method of an object made for this call
                 pass
             case ast.Attribute(value=value):
                 others = [value]
             case func:
                 others = [func]
         told = [self._text(one, scope) for one in (*others, *call.args)]
-        # The operations within tell which function it is.
+        # A helper is identified by the operations in it, so its name is left out.
         self._lists.append([one for one in told if one not in ("_", callee_of(call))])
         return ast.Call(
             ast.Name("_"), [], [rewritten(one, partial(self._change, scope)) for one in call.keywords]
@@ -249,7 +255,7 @@ class Reading:
         return None
 
     def _named(self, name: str, scope: _Scope) -> ast.AST | None:
-        """Return what a name of a module stands for; None if nobody can tell, or if it is asked already."""
+        """Return the description of a module's name; None if unknown, or in a cycle."""
         source = scope.source
         if (source.name, name) in scope.names:
             return None
@@ -274,7 +280,7 @@ class Reading:
                     return ast.Name(f"{module}.{other}")
                 return self._named(other, scope._replace(source=source))
             case ast.Assign(targets=[ast.Name()], value=value) | ast.AnnAssign(value=ast.expr() as value):
-                # Two objects may be made alike.
+                # Calls with equal texts may make different objects, so the name is included.
                 told = self._read(value, scope)
                 return ast.Name(f"{name} {ast.unparse(told)}") if isinstance(value, ast.Call) else told
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
@@ -282,11 +288,11 @@ class Reading:
                 one = next((value for at, value in pairs if callee_of(at) == name), bound.value)
                 return self._bound(name, scope, ast.Assign([ast.Name(name)], one))
             case ast.AsyncFunctionDef() if any(isinstance(one, ast.Await) for one in ast.walk(bound)):
-                return ast.Name("_")  # the operations in it tell
+                return ast.Name("_")  # the operations in it are compared instead
             case ast.FunctionDef(name=name, body=body) | ast.AsyncFunctionDef(name=name, body=body):
                 many = len(self._lists)
                 inside = [self._text(one, scope) for one in body]
-                if scope.is_step or not scope.is_loop:  # only its texts may be said
+                if scope.is_step or not scope.is_loop:  # the body is read only for its texts
                     del self._lists[many:]
                     inside = [name]
                 return ast.Name("; ".join(inside))
@@ -312,7 +318,7 @@ def _is_like(mine: _Entry, its: _Entry) -> bool:
 def _connected(
     point: Point, within: Sequence[Function], *, is_first: bool
 ) -> tuple[Sequence[Statement], Statement, bool]:
-    """Return the statements that decide of a line's value, its own, and whether a loop collects values."""
+    """Return the statements that decide a line's value, its own one, and whether a loop collects values."""
     function = point.function
     outwards = [one for one in above(point) if isinstance(one, ast.stmt)]
     repeats = [one for one in outwards if isinstance(one, (*_LOOPS, ast.While))]
@@ -356,7 +362,7 @@ def _connected(
 
 
 def _reaches(function: Function, name: str, since: tuple[int, int], to: Statement) -> bool:
-    """Return whether a variable still has the value that it got there."""
+    """Whether a variable assigned at `since` may still have its value in the statement `to`."""
     ends = (
         begins(one.node)
         for one in function.statements

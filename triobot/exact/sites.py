@@ -1,9 +1,9 @@
-"""While code runs: the site of an operation, as a number.
+"""Sites: numbers for the places in the source from which operations come, found while the code runs.
 
-A site is the chain of an author's calls that led to the operation, from the outermost inwards. Each link is a
-range of text in a source. A source is named by its digest, and a site's number is made of what the site says:
-an unchanged module keeps its sites from one deploy to the next, and all processes number alike. A bytecode
-offset never leaves the process: only the range that it stands for.
+A site is the chain of the author's calls that led to the operation, from the outermost inwards. Each link is
+a range of a source's text. A source is named by its digest. A site's number is a digest of its links. So an
+unchanged module keeps its sites across deploys, and all processes compute the same numbers. Bytecode offsets
+stay in the process; they are translated into ranges.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 from .sources import Range, Source, digest_of
 
 UNKNOWN: Final = 0
-"""The number of no site."""
+"""Number of an unknown site."""
 SKIPPED, AUTHORS, BORDER = 0, 1, 2
-"""What a frame is: between the author's and the runtime's, the author's, or where the chain ends."""
+"""Kinds of frames: neither the author's nor the runtime's, the author's, and the end of the chain."""
 
 _COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _NO_PLACE: Final[Range] = (None, None, None, None)
 
 _Stacks: TypeAlias = (
-    "dict[int, Any]"  # by frame, the innermost outside: those around it; of the last one the site
+    "dict[int, Any]"  # by code and offset, from the innermost frame outwards; the outermost maps to the site
 )
 
 
 @final
 class SiteLink(NamedTuple):
-    """One call of a chain.
+    """Link of a chain: one call.
 
     Attributes:
-        digest: of the source; `CHILD` for the border between a child and the line that starts the child;
-            with `CODE` in front the digest of the code itself, where there is no source that fits.
-        function: as ``__qualname__`` has it.
-        place: in the source; with code alone its line counts from the function's.
+        digest: digest of the source. Code without a fitting source has `CODE`, followed by a digest of the
+            code. A border between a child task and the line that started the task has `CHILD`.
+        function: the ``__qualname__``.
+        place: range in the source; for code without a source, the line counts from the function's first.
     """
 
     digest: str
@@ -56,7 +56,7 @@ _BORDER_LINK: Final = SiteLink(CHILD, "", _NO_PLACE)
 
 @final
 class KnownSite(NamedTuple):
-    """A site as a store keeps it: the last link, and the number of the site before; 0 for none."""
+    """Site as stored: the last link, and the number of the site that precedes it (0 for none)."""
 
     number: int
     before: int
@@ -65,20 +65,20 @@ class KnownSite(NamedTuple):
 
 @final
 class Sites:
-    """The sites of one store.
+    """Sites of one store.
 
     Args:
-        kind_of: returns what frames of this code are.
+        kind_of: returns the kind of frames with the given code.
 
     Attributes:
-        unkept: sites that came up and were not kept yet; whoever keeps these empties the list.
-        present: the sources that run, by digest: each a module's name and text.
+        unkept: new sites that are not stored yet; the caller that stores them empties the list.
+        present: running sources by digest: module name and text.
     """
 
     def __init__(self, kind_of: Callable[[CodeType], int]) -> None:
         self._kind_of = kind_of
         self._kinds: dict[int, int] = {}
-        # Keeps the codes alive, for their ids are in the keys.
+        # Keeps the code objects alive, because their ids are used as keys.
         self._codes: dict[int, CodeType] = {}
         # By the site at which the task was started.
         self._seen: dict[int, _Stacks] = {}
@@ -90,14 +90,14 @@ class Sites:
         self.present: dict[str, tuple[str, str]] = {}
 
     def read(self, modules: Iterable[tuple[str, str]]) -> None:
-        """Read the sources of these modules, by name and file, before a deploy replaces the files."""
+        """Read the sources of modules, given by name and file, before a deploy replaces the files."""
         for name, file in modules:
             digest, text = read_file(file)
             if text:
                 self._add_source(name, file, digest, text)
 
     def know(self, sites: Iterable[KnownSite]) -> None:
-        """Add sites that a store has."""
+        """Add sites from the store."""
         for one in sites:
             self._links.setdefault(one.number, (one.before, one.link))
 
@@ -107,15 +107,15 @@ class Sites:
         """Return the site at which the caller's operation begins.
 
         Args:
-            root: the site at which the task was started; for a child.
-            inner: so many frames are surely not an author's. Each frame that is looked at becomes an object,
-                for as long as it runs.
-            entry: the coroutine behind which no frame is looked at, for the same reason.
+            root: for a child task, the site that started it.
+            inner: number of innermost frames to skip, which are never an author's. Each inspected frame
+                becomes an object that lives as long as the frame runs.
+            entry: coroutine of the outermost frame to inspect, for the same reason.
         """
         first = frame = sys._getframe(inner)  # pyright: ignore[reportPrivateUsage]
         try:
             last, node = entry.cr_frame, self._seen[root]
-            # The bytecode is within the code object, so that no other one has this sum.
+            # An offset is smaller than its code object in memory, so no other code's id gives the same sum.
             while frame is not last:
                 node = node[id(frame.f_code) + frame.f_lasti]
                 frame = cast("FrameType", frame.f_back)
@@ -133,7 +133,7 @@ class Sites:
     # --- once for each site
 
     def of_frames(self, frames: Iterable[FrameType], root: int, last: FrameType | None = None) -> int:
-        """Return the site of a task, by its frames from the innermost outwards, up to the `last`."""
+        """Return the site of a task by its frames, from the innermost outwards to `last`."""
         chain: list[tuple[CodeType, int]] = []
         stack: list[int] = []
         own = is_over = False
@@ -150,7 +150,8 @@ class Sites:
         chain.reverse()
         inside = [*(code.co_name in _COMPREHENSIONS for code, _ in chain[1:]), False]
         for (code, offset), is_around_comprehension in zip(chain, inside[: len(chain)], strict=True):
-            # Of a comprehension only the inside counts: since Python 3.12 it has no frame of its own.
+            # Only the frame inside of a comprehension counts: since Python 3.12, a comprehension has no own
+            # frame.
             if not is_around_comprehension:
                 number = self._add(number, self._link(code, offset))
         if own:
@@ -183,13 +184,13 @@ class Sites:
         return SiteLink(CODE + shape_of(code), code.co_qualname, (line, *place[1:]))
 
     def has_source(self, code: CodeType) -> bool:
-        """Return whether the source is at hand that runs as this code."""
+        """Whether the source of this code is available."""
         return bool(self._source_of(code))
 
     def _source_of(self, code: CodeType) -> str:
-        """Return the digest of the source that runs as this code; "" if none is at hand.
+        """Return the digest of the source of this code; "" if there is none.
 
-        A file may be replaced after its import: so the text is compiled again, and has to give the same code.
+        A file may have been replaced after its import. So its text is compiled, and must give the same code.
         """
         file = code.co_filename
         for digest in self._files.get(file, ()):
@@ -208,7 +209,7 @@ class Sites:
     # --- reading
 
     def chain(self, site: int) -> Sequence[SiteLink]:
-        """Return the links of a site, the outermost first; none of a site that is not known."""
+        """Return the links of a site, the outermost first; empty for an unknown site."""
         found: list[SiteLink] = []
         while (known := self._links.get(site)) is not None:
             site, link = known
@@ -223,23 +224,24 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def shape_of(code: CodeType) -> str:
-    """Return what tells this code from other code, wherever it is written; that within does not count."""
+    """Return a digest of a function's code, without nested code and independent of its position."""
     consts = [const for const in code.co_consts if not isinstance(const, CodeType)]
     shown = repr((code.co_code, code.co_names, consts))
     return blake2b(shown.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def _numbered(before: int, link: SiteLink) -> int:
-    # Of ten thousand sites two have one number in one case of twenty thousand; a journal holds many numbers.
+    # Among ten thousand sites, the chance of two equal numbers is 1 in 20,000. Short numbers keep journals
+    # small.
     told = f"{before} {link.digest} {link.function} {link.place}".encode("utf-8", "replace")
     return 1 + int.from_bytes(blake2b(told, digest_size=5).digest(), "big")
 
 
 def read_file(file: str) -> tuple[str, str]:
-    """Return the digest of a file, and its text, as these are now; "" without a text."""
+    """Return the digest and text of a file's present content; "" for both if there is none."""
     try:
         found = Path(file).stat()
-    except OSError:  # of a text that is in no file, such as a notebook's
+    except OSError:  # the text is in no file, such as a notebook's
         return _digested("".join(linecache.getlines(file)))
     return _read_as(file, found.st_mtime_ns, found.st_size)
 
@@ -284,7 +286,7 @@ def _codes_in(text: str) -> Mapping[tuple[str, int], Sequence[CodeType]]:
 
 
 def read_source(name: str, text: str) -> Source | None:
-    """Read a source; None for a text that is no Python, or that this Python can't read."""
+    """Parse a source; return None for a text that this Python can't parse."""
     try:
         return Source(name, text)
     except (SyntaxError, ValueError, RecursionError):
@@ -292,7 +294,7 @@ def read_source(name: str, text: str) -> Source | None:
 
 
 def file_of(name: str) -> str:
-    """Return the file of a module, and import nothing; "" if there is none."""
+    """Return the file of a module without importing the module; "" if there is none."""
     places, path = None, ""
     for end in (*(n for n, letter in enumerate(name) if letter == "."), len(name)):
         spec = PathFinder.find_spec(name[:end], places)
@@ -303,9 +305,9 @@ def file_of(name: str) -> str:
 
 
 def loaded_modules() -> Iterator[tuple[str, str]]:
-    """Yield the name and file of each module that is loaded, and that has a source."""
+    """Yield name and file of each loaded module with a source."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and file.endswith(".py"):
-            # What is run as a program is a module of that name elsewhere.
+            # The program's own module, `__main__`, has its file's name where another program imports it.
             yield Path(file).stem if name == "__main__" else name, file

@@ -1,7 +1,7 @@
-"""A source of an author's: its functions, and the points in them from which operations come.
+"""Parsed sources of an author's modules: functions, and the points from which operations come.
 
-A point is described by what a reader goes by: the call, its words, the variable that takes its value, and how
-that variable is read. No description has a line number in it, for lines move.
+A point is described by what a reader would recognize: the call, its literal texts, the variable that gets its
+value, and the way in which that variable is used. No description contains a line number, because lines move.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias, TypeVar, cast, final
 
 CALLS_ANOTHER: Final = frozenset({"step", "start", "stop"})
-"""Operations whose first argument is a function, and whose constants are values rather than words."""
+"""Operations with a function as first argument. Their constants are values, not texts for users."""
 SAYS: Final = frozenset({"ask", "choose", "fill", "send", "edit"})
-"""Operations whose record has a fingerprint of their words, wherever these come from."""
+"""Operations with a fingerprint of their texts in the record, wherever the texts come from."""
 
 QUIET: Final = SAYS | {"sleep"}
-"""Operations whose arguments decide nothing of any value."""
+"""Operations with arguments that decide no value."""
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _AWAITS: Final = (ast.Await, ast.YieldFrom)
@@ -37,14 +37,14 @@ _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Node: TypeAlias = "ast.expr | ast.With | ast.AsyncWith | ast.AsyncFor"
 
 Range: TypeAlias = "tuple[int | None, int | None, int | None, int | None]"
-"""Line, column, last line, column behind the end, as `code.co_positions` has them, in another order."""
+"""Line, column, last line, column behind the end: the values of `code.co_positions`, in another order."""
 
 Address: TypeAlias = tuple[str, str, int, int]
-"""Where a literal text stands: in which module, under which name, at which place of how many."""
+"""Position of a literal text: module, names set by the statement, index in the statement, total there."""
 
 
 def digest_of(text: str) -> str:
-    """Return the name of a source: the digest of its text."""
+    """Return the digest of a source's text, which serves as its name."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
@@ -54,12 +54,13 @@ _AnyNode = TypeVar("_AnyNode", bound=ast.AST)
 
 @final
 class Statement(NamedTuple):
-    """A statement of a function's; of a block what stands at its head.
+    """Statement of a function; for a compound statement, only its head.
 
     Attributes:
-        parts: what it is made of.
-        sets, reads: the names that it gives a value, and those that it reads.
-        touches: the names of what it may change in place.
+        parts: nodes of the statement, without the statements within.
+        sets: names to which the statement assigns a value.
+        reads: names that the statement reads.
+        touches: names with a value that the statement may change in place.
     """
 
     node: ast.stmt
@@ -71,17 +72,17 @@ class Statement(NamedTuple):
 
 @final
 class Source:
-    """A module's text.
+    """Parsed text of a module.
 
     Attributes:
-        name: the module's.
-        functions: outer ones before those within.
+        name: name of the module.
+        functions: all functions, outer ones before inner ones.
     """
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.tree = ast.parse(text)
-        # As Python counts lines, to which a form feed is none.
+        # Count lines as Python does, for which a form feed ends no line.
         self.lines = io.StringIO(text, newline=None).read().split("\n")
         self.parents: dict[ast.AST, ast.AST] = {}
         self.functions: list[Function] = []
@@ -109,12 +110,12 @@ class Source:
 
     @cached_property
     def said(self) -> Counter[Hashable]:
-        """Count what its points say."""
+        """Number of points with equal descriptions, by description."""
         return Counter(point.told for function in self.functions for point in function.points)
 
     @cached_property
     def mentions(self) -> Counter[Hashable]:
-        """Count the names, twice what may be called again and again: a name not called at once, a text."""
+        """Number of mentions of each name. All but calls count twice, as they may lead to several calls."""
         nodes = [*ast.walk(self.tree)]
         called = {one.func for one in nodes if isinstance(one, ast.Call)}
         names = [one for one in nodes if isinstance(one, ast.Name | ast.Attribute)]
@@ -127,7 +128,7 @@ class Source:
 
     @cached_property
     def bound(self) -> Mapping[str, Sequence[_Bound]]:
-        """Return what the module says of each of its names: statements, or a name of another module."""
+        """Statements that bind each of the module's names, or for an import the other module and name."""
         found: defaultdict[str, list[_Bound]] = defaultdict(list)
         for node in ast.walk(self.tree):
             match node:
@@ -150,7 +151,7 @@ class Source:
 
     @cached_property
     def texts(self) -> dict[str, set[Address]]:
-        """Return the literal texts, and where these stand."""
+        """Positions of each literal text."""
         found: dict[str, set[Address]] = {}
         for statement in (one for one in ast.walk(self.tree) if isinstance(one, ast.stmt)):
             named = " ".join(sorted(_names_set_by(statement)))
@@ -161,20 +162,20 @@ class Source:
         return found
 
     def at(self, place: Range) -> Point | None:
-        """Return the point that this range belongs to, whichever version of Python told the range."""
+        """Return the point at this range. Versions of Python report different ranges for one point."""
         line = place[0]
         if line is None:
             return None
         inside = [one for one in self.functions if one.node.lineno <= line <= _end_of(one.node)[0]]
         sizes = {point: _fits(point.node, place) for function in inside for point in function.points}
         found = {point: size for point, size in sizes.items() if size is not None}
-        if place[1] is None and len(found) > 1:  # there are no columns, and two calls on the line
+        if place[1] is None and len(found) > 1:  # without columns, calls on one line look the same
             return None
         return min(found, key=found.__getitem__, default=None)
 
 
 def _fits(node: _Node, place: Range) -> tuple[int, int] | None:
-    """Return how far a range begins behind a node that it belongs to; None if it belongs to another."""
+    """Return by how much a range begins behind a node; None if it belongs to another node."""
     line, column, last, end = place
     if column is None or line is None:
         return (0, 0) if isinstance(node, _AWAITS) and node.lineno == line else None
@@ -191,12 +192,12 @@ def _fits(node: _Node, place: Range) -> tuple[int, int] | None:
 
 @final
 class Function:
-    """A function of a source.
+    """Function of a source.
 
     Attributes:
-        name: as ``__qualname__`` has it.
-        outer: the function around it.
-        nodes: of its points, those of functions within not included.
+        name: the ``__qualname__``.
+        outer: the enclosing function.
+        nodes: nodes of the points, without those of inner functions.
     """
 
     def __init__(self, source: Source, name: str, node: _Function, outer: Function | None) -> None:
@@ -208,30 +209,30 @@ class Function:
 
     @property
     def short(self) -> str:
-        """Return the name without that of the function or class around."""
+        """Name without those of the enclosing functions and classes."""
         return self.name.rpartition(".")[2]
 
     @cached_property
     def text(self) -> str:
-        """Return the text, in whole lines."""
+        """Text of the function, in whole lines."""
         return "\n".join(self.source.lines[self.node.lineno - 1 : _end_of(self.node)[0]])
 
     @cached_property
     def points(self) -> list[Point]:
-        """Return the points, in the order of the text."""
+        """Points, in the order of the text."""
         nodes = sorted(cast("list[_Node]", self.nodes), key=begins)
         return [Point(self, node) for node in nodes]
 
     @cached_property
     def receivers(self) -> frozenset[str]:
-        """Return the first arguments, of functions around too: the names by which the chat goes."""
+        """First arguments of the function and its enclosing functions: the names of the chat."""
         names = [one.arg for one in (*self.node.args.posonlyargs, *self.node.args.args)]
         first = names[names[:1] == ["self"] :][:1]
         return frozenset(first) if self.outer is None else self.outer.receivers.union(first)
 
     @cached_property
     def statements(self) -> Sequence[Statement]:
-        """Return its statements, in the order of the text."""
+        """Statements, in the order of the text."""
         found = [one for one in ast.walk(self.node) if isinstance(one, ast.stmt) and one is not self.node]
         if isinstance(self.node, ast.Lambda):
             found = [ast.copy_location(ast.Expr(self.node.body), self.node)]
@@ -240,7 +241,7 @@ class Function:
 
     @cached_property
     def shape(self) -> str:
-        """Return all but the name and the names of variables; empty for a lambda."""
+        """Text of the body with numbers in place of variables' names; empty for a lambda."""
         if isinstance(self.node, ast.Lambda):
             return ""
 
@@ -257,7 +258,7 @@ class Function:
         return ast.unparse(rewritten(ast.Module(self.node.body[is_told:] or [ast.Pass()], []), change))
 
     def renames(self, other: Function) -> bool:
-        """Return whether no variable has a name by which another one goes in the other function."""
+        """Whether no variable here has the name of a different variable in the other function."""
         return all(other.numbers.get(name, number) == number for name, number in self.numbers.items())
 
     def knows(self, name: str) -> bool:
@@ -269,7 +270,7 @@ class Function:
 
     @cached_property
     def numbers(self) -> dict[str, str]:
-        """Return numbers for the names of its arguments and variables."""
+        """Numbered replacements of the names of arguments and variables."""
         if not isinstance(self.node, _NAMED):
             return {}
         sets = {name for one in self.statements for name in one.sets}
@@ -282,14 +283,15 @@ class Function:
 
 @final
 class Point:
-    """A place from which an operation may come: what is awaited, entered or called.
+    """Place from which an operation may come: an await, a block or a call.
 
     Attributes:
-        op: the method's or the function's name; of a block with "with " in front.
-        call: what is written, without the receiver.
-        words: the literal texts in it.
-        calls: what a step calls, as it is written; `key` is what is read or kept.
-        heads: the calls that it is made of.
+        op: name of the method or function; for a block, with "with " in front.
+        call: text of the call, without the receiver.
+        words: literal texts in the call.
+        calls: text of the function that a step calls.
+        key: text of the key that is read or set, or of the class of a form.
+        heads: the calls of which the point consists.
     """
 
     def __init__(self, function: Function, node: _Node) -> None:
@@ -314,27 +316,27 @@ class Point:
 
     @cached_property
     def told(self) -> Hashable:
-        """Return the operation, its words and what it calls: equal ones are told apart by nothing here."""
+        """Operation, literal texts and called function; nothing distinguishes points with equal ones."""
         return self.op, self.words, self.calls
 
     @property
     def is_repeated(self) -> bool:
-        """Return whether a loop is around it."""
+        """Whether the point is in a loop."""
         return any(isinstance(one, _LOOPS) for one in above(self) if one is not self.node)
 
     @property
     def line(self) -> int:
-        """Return the number of the line, from 1."""
+        """Line number, from 1."""
         return self.node.lineno
 
     @property
     def text(self) -> str:
-        """Return the line as it is written."""
+        """Line of the source, without indentation."""
         return self.function.source.lines[self.node.lineno - 1].strip()
 
     @cached_property
     def target(self) -> str:
-        """Return what becomes of the value: its statement, without the operation."""
+        """Statement of the point with a blank in place of the operation: the use of its value."""
         statement = next((one for one in above(self) if isinstance(one, ast.stmt)), None)
 
         def change(node: ast.AST) -> ast.AST | None:
@@ -345,16 +347,19 @@ class Point:
 
     @cached_property
     def handed(self) -> tuple[str, Sequence[str]]:
-        """Return what a step gets, and what a variable that a step calls was made of; and the names in it."""
+        """Text of a step with blanks for variables' names, and those names.
+
+        The text consists of the step's arguments and of the statements that made the step's function.
+        """
         made = (part for one in self.function.statements if self.calls in one.sets for part in one.parts)
         told = ast.Tuple([*getattr(self.heads[0], "args", ())[1:], *cast("Iterator[ast.expr]", made)])
         return ast.unparse(rewritten(told, _nameless)), [one.id for one in names_in(told)]
 
     def hands_other(self, other: Point, *, is_told: bool) -> bool:
-        """Return whether a step gets other variables; one may have another name, if that name is new.
+        """Whether two steps get different variables. A variable that was renamed is no difference.
 
         Args:
-            is_told: a record tells the plain values, however these are written.
+            is_told: the records contain the plain values, so their notation doesn't matter.
         """
         (mine, names), (its, others) = self.handed, other.handed
         if mine != its:
@@ -364,13 +369,13 @@ class Point:
 
     @property
     def is_computed(self) -> bool:
-        """Return whether what it says may be written anywhere."""
+        """Whether the operation's text may come from any place in the source."""
         call = self.expressions[0]
         return not self.words or any(isinstance(one, ast.Call) for one in ast.walk(call) if one is not call)
 
 
 def has_letters(words: Sequence[str]) -> bool:
-    """Return whether these texts say anything."""
+    """Whether the texts contain a letter."""
     return any(letter.isalpha() for word in words for letter in word)
 
 
@@ -378,7 +383,7 @@ def has_letters(words: Sequence[str]) -> bool:
 
 
 def callee_of(call: ast.AST) -> str:
-    """Return the name of what is called."""
+    """Return the name of the called function."""
     called = call.func if isinstance(call, ast.Call) else call
     if isinstance(called, ast.Attribute):
         return called.attr
@@ -394,7 +399,7 @@ def _is_point(node: ast.AST, parent: ast.AST) -> bool:
 
 
 def _heads_of(node: ast.AST) -> Sequence[ast.expr] | None:
-    """Return what a block is made of, or what a loop goes over; None for an expression."""
+    """Return the context expressions of a block, or the iterables of an async loop; None for other nodes."""
     match node:
         case ast.With(items=items) | ast.AsyncWith(items=items):
             return [item.context_expr for item in items]
@@ -415,12 +420,12 @@ def _end_of(node: ast.expr | ast.stmt) -> tuple[int, int]:
 
 
 def is_within(one: Point, block: Point) -> bool:
-    """Return whether a point is inside of a block."""
+    """Whether a point is inside of a block."""
     return begins(block.node) < begins(one.node) < _end_of(block.node)
 
 
 def _unreceived(call: ast.expr, function: Function) -> ast.expr:
-    """Return a call without what its method belongs to, if that is only another name of what was given."""
+    """Return a call without its receiver, if the receiver is a name of the chat."""
     match call:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if name in function.receivers:
             method = ast.Attribute(ast.Name("_", ast.Load()), attr, ast.Load())
@@ -430,7 +435,7 @@ def _unreceived(call: ast.expr, function: Function) -> ast.expr:
 
 
 def words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
-    """Yield the literal texts, as they are written; the keys of a dict are values."""
+    """Yield the literal texts in the nodes; of a dict, the texts in values but not in keys."""
     for node in nodes:
         match node:
             case ast.JoinedStr(values=values):
@@ -445,7 +450,7 @@ def words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
 
 
 def _names_set_by(statement: ast.stmt) -> set[str]:
-    """Return the names to which a statement gives a value, or of whose value it may change something."""
+    """Return the names that a statement assigns; for an expression, all names, whose values may change."""
     if name := getattr(statement, "name", ""):
         return {name}
     target = statement if isinstance(statement, ast.Expr) else getattr(statement, "target", None)
@@ -471,7 +476,7 @@ def _nameless(node: ast.AST) -> ast.AST | None:
 
 
 def rewritten(node: _AnyNode, change: Callable[[ast.AST], ast.AST | None]) -> _AnyNode:
-    """Return a copy with other nodes in place of those for which `change` returns one."""
+    """Return a copy of `node` in which nodes are replaced by the results of `change` that are not None."""
 
     def each(value: object) -> object:
         if isinstance(value, list):
@@ -487,13 +492,13 @@ def rewritten(node: _AnyNode, change: Callable[[ast.AST], ast.AST | None]) -> _A
 
 
 def quieted(node: ast.AST) -> ast.AST | None:
-    """Return an operation without its arguments, if these decide nothing of any value."""
+    """Return only the name of an operation, if its arguments decide no value; None for other nodes."""
     name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
     return ast.Name(name, ast.Load()) if name in QUIET else None
 
 
 def above(point: Point) -> Iterator[ast.AST]:
-    """Yield what is around a point in its function, from the point itself outwards."""
+    """Yield the nodes around a point in its function, from the point itself outwards."""
     one: ast.AST | None = point.node
     while one is not None and one is not point.function.node:
         yield one
@@ -501,7 +506,7 @@ def above(point: Point) -> Iterator[ast.AST]:
 
 
 def parts_of(statement: ast.stmt) -> Sequence[ast.AST]:
-    """Return what a statement is made of, without the statements within."""
+    """Return the nodes of a statement, without the statements within."""
     match statement:
         case ast.AnnAssign(value=None) | ast.While(test=ast.Constant()):
             return []
@@ -535,7 +540,7 @@ def _statement(node: ast.stmt, others: set[str], receivers: frozenset[str]) -> S
                 case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
                     touches.add(_owner_of(one))
                 case ast.Call(func=func, args=args) if callee_of(one) not in _READS:
-                    # A nursery is no list of its children.
+                    # start_soon doesn't change its nursery, as append changes a list.
                     owner = [func] if isinstance(func, ast.Attribute) and func.attr != "start_soon" else []
                     touches.update(map(_owner_of, [*args, *owner]))
                 case _:
@@ -547,7 +552,7 @@ def _statement(node: ast.stmt, others: set[str], receivers: frozenset[str]) -> S
 
 
 def _owner_of(node: ast.AST) -> str:
-    """Return the name to whose value an expression belongs; empty if it is a value of its own."""
+    """Return the name of the variable that an expression belongs to; empty if there is none."""
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""

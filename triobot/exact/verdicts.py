@@ -1,7 +1,7 @@
-"""Replay under another build: whether each operation is the one that was recorded.
+"""Replay with another build: whether each operation is the recorded one.
 
-The recorded site is compared with the site that asks now. At a line that matched, what is said may be other
-words; then the sources must say why.
+The recorded site is compared with the site of the present operation. When the sites match but the texts
+differ, the sources must explain the difference.
 """
 
 from __future__ import annotations
@@ -39,22 +39,24 @@ OVER: Final = "it is over where somebody waited"
 NO_OPTION: Final = "{} was chosen, and is no option any more"
 
 _ACCEPTABLE: Final = frozenset({REPLACED, REMOVED, REORDERED, ANOTHER_FUNCTION, OTHER_ARGUMENTS})
-"""Reasons that end where an author says that two lines are the same operation."""
+"""Reasons that don't count if an author accepts the two lines as the same operation."""
 
 _K = TypeVar("_K")
 _Part: TypeAlias = "Point | SiteLink"
 PrintOf: TypeAlias = Callable[[str], str]
-"""Returns the fingerprint that the present operation would have with this text."""
+"""Returns the fingerprint that the present operation would have with the given text."""
 
 
 @final
 @guarded
 class SourceLine:
-    """A line of an author's, as people read it.
+    """Line of an author's source, for people.
 
     Attributes:
-        call: what is written there, without the receiver; `function` is around it.
-        words: the literal texts in it.
+        text: the whole line.
+        function: enclosing function.
+        call: text of the call, without the receiver.
+        words: literal texts in the call.
     """
 
     file: str
@@ -74,11 +76,12 @@ NOWHERE: Final = SourceLine("", 0, "")
 @final
 @guarded
 class Parting:
-    """A recorded operation, and what the code does in its place.
+    """Difference between a recorded operation and the present one.
 
     Attributes:
-        because: why these are not the same.
-        was, now: the two lines.
+        because: the reason for which they are not the same.
+        was: the recorded line.
+        now: the present line.
     """
 
     because: str
@@ -87,7 +90,7 @@ class Parting:
 
     @property
     def code(self) -> str:
-        """Return what `triobot journal accept` knows these two lines by; empty if one of them is no call."""
+        """Code of the two lines for `triobot journal accept`; empty if the lines can't be accepted."""
         told = f"{self.was.function} {self.was.call} {self.now.call}"
         is_reworded = self.because == OTHER_VALUES and self.was.call != self.now.call
         if not (self.was.call and self.now.call and (is_reworded or self.because in _ACCEPTABLE)):
@@ -102,12 +105,12 @@ class Parting:
 @final
 @guarded
 class Build:
-    """The sources that ran together.
+    """Sources that ran together.
 
     Attributes:
-        number: in the order of deploys.
-        since: when it began to run, in wall milliseconds.
-        digests: of its sources.
+        number: number in the order of deploys.
+        since: start of the first run, in wall milliseconds.
+        digests: digests of the sources.
     """
 
     number: int
@@ -117,14 +120,14 @@ class Build:
 
 @final
 class Comparison:
-    """All that is known of old builds and of the present one; for many conversations.
+    """Sources and sites of the old builds and the present one, with results for all conversations.
 
     Args:
-        sites: of the store, and of the code that runs.
-        builds: the old ones, in their order.
-        source_of: reads an old source by its digest; None if it is not there.
-        formerly: old ``module.function`` names with the present ones.
-        accepted: what an author has said to be the same.
+        sites: sites of the store and of the running code.
+        builds: the old builds, in order.
+        source_of: returns an old source by its digest, or None.
+        formerly: present ``module.function`` names by old ones.
+        accepted: changes that an author has accepted.
     """
 
     def __init__(
@@ -148,7 +151,7 @@ class Comparison:
         self._found: dict[tuple[int, int], dict[str, None]] = {}
 
     def source(self, digest: str) -> Source | None:
-        """Return a source, old or present."""
+        """Return an old or present source by its digest."""
         if digest not in self._sources:
             present = self.sites.present.get(digest)
             read = None if present is None else read_source(*present)
@@ -156,12 +159,12 @@ class Comparison:
         return self._sources[digest]
 
     def alignment(self, build: int) -> Alignment:
-        """Return how an old build's points are matched with the present ones."""
+        """Return the matches of an old build's points with the present ones."""
         if len(self.sites.present) != self._present:  # a module was imported since
             self._present = len(self.sites.present)
             self._alignments, self._differences, self._readings = {}, {}, {}
         if build not in self._alignments:
-            from .alignment import Alignment  # a bot whose code is the journals' has no use for it
+            from .alignment import Alignment  # a bot with unchanged code never needs it
 
             digests = next((one.digests for one in self._builds if one.number == build), frozenset[str]())
             same = digests & self.sites.present.keys()
@@ -175,14 +178,14 @@ class Comparison:
         return {one.name: one for one in map(self.source, sorted(digests)) if one is not None}
 
     def build_of(self, site: int, at: int) -> int:
-        """Return the build of a site that was recorded then: the newest of that time that has its sources."""
+        """Return the build that recorded a site: the newest one by `at` that has the site's sources."""
         digests = {link.digest for link in self.sites.chain(site) if link.digest and link.digest[0] != CODE}
         having = [one for one in self._builds if digests <= one.digests]
         then = [one.number for one in having if one.since <= at]
         return then[-1] if then else having[0].number if having else -1
 
     def needed(self, sites: Iterable[int]) -> set[str]:
-        """Return the digests of all old sources by which these sites are matched."""
+        """Return the digests of all old sources that the matching of these sites needs."""
         found = {link.digest for site in sites for link in self.sites.chain(site)}
         return {
             digest
@@ -193,14 +196,14 @@ class Comparison:
         }
 
     def is_accepted(self, old: int, new: int) -> bool:
-        """Return whether an author has said that the lines of two sites are the same."""
+        """Whether an author has accepted the lines of two sites as the same operation."""
         was, now = self.line_of(old), self.line_of(new)
         return (was.function, was.call, now.call) in self._accepted
 
     # --- chains
 
     def parts(self, site: int) -> list[_Part]:
-        """Return the links of a site as places in their sources; a link without a source stays as it is."""
+        """Return the points of a site; for a link without a source, the link itself."""
         return [self._part(link) for link in self.sites.chain(site)]
 
     def _part(self, link: SiteLink) -> _Part:
@@ -208,11 +211,11 @@ class Comparison:
         return (source.at(link.place) if source is not None else None) or link
 
     def points(self, site: int) -> list[Point]:
-        """Return those of a site's parts that have a source."""
+        """Return the points of a site, without links that have no source."""
         return [part for part in self.parts(site) if isinstance(part, Point)]
 
     def around(self, site: int) -> Sequence[object]:
-        """Return the calls of helpers that led to a site, and the loops around it."""
+        """Return the calls of helpers that led to a site, and the for-loops around its innermost point."""
         *calls, inner = self.points(site)
         return *calls, *(one for one in above(inner) if isinstance(one, ast.For | ast.AsyncFor))
 
@@ -233,7 +236,7 @@ class Comparison:
         return SourceLine(f"{source.name}.py", part.line, part.text, *own)
 
     def difference(self, old: int, new: int, build: int) -> str | None:
-        """Return why two sites are not the same operation; None if they are."""
+        """Return the reason for which two sites are not the same operation; None if they are the same."""
         key = old, new, build
         if key not in self._differences:
             self._differences[key] = self._difference(old, new, build)
@@ -269,9 +272,9 @@ class Comparison:
         return None if all(ends) or (all(ends[:-1]) and self._is_told(old, new, build)) else OTHER_VALUES
 
     def readings(self, site: int, build: int = -1) -> Sequence[Reading]:
-        """Return what decides of a site's value, in an old build or else in the present one."""
+        """Return the readings of a site's points, in an old build or by default in the present one."""
         if (site, build) not in self._readings:
-            from .reading import Reading  # as with alignments
+            from .reading import Reading  # imported here, as for alignments
 
             chain, module = self.points(site), partial(self._module, build)
             functions = [one.function for one in chain]
@@ -282,14 +285,14 @@ class Comparison:
         return self._readings[site, build]
 
     def is_elsewhere(self, old: Reading, new: Reading) -> bool:
-        """Return whether a step calls what is made otherwise, or the same name of another module."""
+        """Whether a step's function is made in another way now, or its name belongs to another module."""
         was, is_now = ({*one.point.function.source.bound.get(one.point.calls, ())} for one in (old, new))
         left = [one for one in was - is_now if is_now and isinstance(one, tuple)]
         still = any(name in getattr(self._module(-1, module), "bound", ()) for module, name in left)
         return still or (old.point.calls == new.point.calls and not old.steps_like(new))
 
     def _is_told(self, old: int, new: int, build: int) -> bool:
-        """Return whether the words are said once, before and now, so that these tell which line it is."""
+        """Whether the texts are unchanged and unique in both builds, so that they identify the line."""
         readings = self.readings(old, build), self.readings(new)
         olds, news = ([one.point for one in ones] for ones in readings)
         return (
@@ -311,11 +314,14 @@ class Comparison:
     def said(
         self, site: int, print: str, texts: Iterable[str], print_of: PrintOf | None, build: int = -1
     ) -> str | None:
-        """Return the text that is said at a site, if that is one of a source's; it may be within another."""
+        """Return the text of an operation by its fingerprint; None if no source has the text.
+
+        The text may be a part of a template in the call.
+        """
         if print_of is None:
             return None
         chain = [one.point for one in self.readings(site, build)]
-        # What was found last, for another conversation, comes first.
+        # Texts found for other conversations are tried first, the last one first of all.
         found = self._found.setdefault((site, build), {})
         if not found:
             found |= {text: None for one in self.readings(site, build) for text in (*one.texts, *one.said)}
@@ -332,13 +338,13 @@ def _last(name: str) -> str:
 
 
 def _is_copy(one: Point, other: Point) -> bool:
-    """Return whether both are the same place of functions that are written alike."""
+    """Whether both points are at the same index in functions with the same text."""
     mine, its = one.function, other.function
     return mine.text == its.text and mine.points.index(one) == its.points.index(other)
 
 
 def _is_once(chain: Sequence[Point], sources: Sequence[Source]) -> bool:
-    """Return whether words are said once in sources, by helpers of which each is called once."""
+    """Whether a point's texts occur once in the sources, and each helper in its chain is called once."""
     names = [one.function.short for one in chain[1:]]
     return sum(source.said[chain[-1].told] for source in sources) == 1 and all(
         sum(source.mentions[name] for source in sources) <= 1 and name[:2] != "__" for name in names
@@ -347,12 +353,12 @@ def _is_once(chain: Sequence[Point], sources: Sequence[Source]) -> bool:
 
 @final
 class Told(NamedTuple):
-    """An operation, as a record tells it, or as it begins now.
+    """Operation, as recorded or as it begins now.
 
     Attributes:
-        print: the fingerprint of what is asked for.
-        sites: of what took numbers since the branch's last record, the operation's own last; none where an
-            earlier version recorded it.
+        print: fingerprint of the arguments.
+        sites: sites of the numbers taken since the branch's last record, the operation's own site last; empty
+            in a record of an earlier version.
     """
 
     id: int | str
@@ -363,12 +369,12 @@ class Told(NamedTuple):
 
 @final
 class Judge:
-    """Compares one conversation's journal with what its code does now.
+    """Comparison of one conversation's journal with the present code.
 
     Attributes:
-        reworded: the recorded line and the present one of all that says other words.
-        parted: where the two part.
-        unsited: how many records an earlier version made, which knew no sites.
+        reworded: pairs of recorded and present lines with different texts.
+        parted: the difference that ended the replay.
+        unsited: number of records without sites, from an earlier version.
     """
 
     def __init__(self, comparison: Comparison) -> None:
@@ -380,11 +386,11 @@ class Judge:
         self.unsited = 0
 
     def prepare(self, site: int, at: int) -> None:
-        """Match the sources of the build that recorded this site then."""
+        """Match the sources of the build that recorded `site` at time `at`."""
         self._comparison.alignment(self._comparison.build_of(site, at))
 
     def compare(self, at: int, recorded: Told, now: Told, print_of: PrintOf | None = None) -> Parting | None:
-        """Compare a record with the operation that takes it now; return how they part, if they do.
+        """Compare a record with the operation that takes it now; return their difference, or None.
 
         Args:
             at: the record's time.
@@ -406,10 +412,14 @@ class Judge:
         return None if why is None else self._part(why, old, new)
 
     def compare_standing(self, at: int, recorded: Told, now: Told | None) -> Parting | None:
-        """Compare the operation in which a conversation stood with the present one; None for its end.
+        """Compare an operation at which a conversation waited with the present one.
 
         Args:
-            at: when it came to stand there.
+            at: time at which the conversation began to wait.
+            now: present operation; None if the conversation has ended now.
+
+        Returns:
+            The difference, or None.
         """
         if not recorded.sites or (now is not None and not now.sites):
             return None
@@ -426,7 +436,7 @@ class Judge:
 
     def _difference(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> str | None:
         difference, olds, news = self._comparison.difference, recorded.sites, now.sites
-        # Of what is recorded the own line tells more than what was drawn before.
+        # The operation's own site says more than the sites of numbers taken before.
         why = difference(olds[-1], news[-1], build)
         if why is None or why == UNKNOWN:
             if len(olds) != len(news):
@@ -436,7 +446,7 @@ class Judge:
         return None if why == OTHER_VALUES and self._words_tell(recorded, now, build, print_of) else why
 
     def _words_tell(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> bool:
-        """Return whether what is said, or was said last, tells which of a loop's values it is."""
+        """Whether the operation's text, or the last text, determines the same value of the loop."""
         of, old, new = self._comparison, recorded.sites[-1], now.sites[-1]
         if now.kind == "step":
             return recorded.print == now.print and " " in now.print
@@ -446,7 +456,7 @@ class Judge:
             was, is_now = (Counter(text for one in ones for text in one.texts) for ones in (olds, news))
             if recorded.print == now.print:
                 once = [text for text, many in was.items() if many == is_now[text] == 1]
-                if len(of.points(new)) > 1:  # other lines may call with the same words
+                if len(of.points(new)) > 1:  # other lines may use the same texts
                     said = of.alignment(build).was_said, of.alignment(build).is_said
                     once = [text for text in once if all(len(one.get(text, ())) < 2 for one in said)]
                 told = _text_with(now.print, once, of.points(new), print_of) is not None
@@ -470,7 +480,7 @@ class Judge:
         return OTHER_ARGUMENTS if others and was and is_now else None
 
     def _reword(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> str | None:
-        """Note other words at the same place; return why the sources don't explain these, if so."""
+        """Record changed texts at the same site; return the reason if the sources don't explain them."""
         old, new, of = recorded.sites[-1], now.sites[-1], self._comparison
         olds, news = of.readings(old, build), of.readings(new)
         before, after = (
@@ -494,10 +504,10 @@ class Judge:
     def _replaced(
         self, recorded: Told, now: Told, build: int, print_of: PrintOf | None, *, is_open: bool = False
     ) -> bool:
-        """Return whether the old words are gone, the new ones are new, and stand where the old ones stood.
+        """Whether the old text is gone from the sources, and a new text is in the same position.
 
         Args:
-            is_open: words that no source has are those of a template, and may be any.
+            is_open: result if a text is in no source: a template's text may be any.
         """
         old, new, of = recorded.sites[-1], now.sites[-1], self._comparison
         alignment = of.alignment(build)
@@ -513,7 +523,7 @@ class Judge:
         )
 
     def part(self, because: str) -> Parting:
-        """Note that code and journal part for another reason, at the lines that were compared last."""
+        """Record a difference for another reason, at the lines that were compared last."""
         return self._part(because, *self._last)
 
     def _part(self, because: str, old: int, new: int) -> Parting:
@@ -522,28 +532,29 @@ class Judge:
 
 
 def _crossed(before: Mapping[_K, str], after: Mapping[_K, str]) -> bool:
-    """Return whether a text has gone from one key to another one."""
+    """Whether a text has moved from one key to another."""
     gone = {text for key, text in before.items() if after.get(key) != text}
     return any(text in gone and before.get(key) != text for key, text in after.items())
 
 
 def _placed(readings: Sequence[Reading], keyed: Container[str]) -> dict[int, str]:
-    """Return by its place each text of which no key tells whether it is another one's now."""
+    """Return texts by index, without those that have a key."""
     texts = (text for one in readings for text in (*one.texts, *one.said))
     return dict(enumerate(text for text in texts if repr(text) not in keyed))
 
 
 def _text_with(print: str, texts: Iterable[str], chain: Sequence[Point], print_of: PrintOf) -> str | None:
-    """Return the text that is said: one of these, or one within another text of the calls."""
+    """Return the text with this fingerprint: one of `texts`, alone or within a template text of the calls."""
     words = (word for part in chain for word in part.words)
     around = dict.fromkeys(["{}", *(word for word in words if word.count("{}") == 1)])
     return next((one for one in texts for word in around if print_of(word.replace("{}", one)) == print), None)
 
 
 def differs(recorded: str, now: str) -> bool:
-    """Return whether two fingerprints tell that an operation has other arguments than before.
+    """Whether two fingerprints prove that an operation has other arguments than before.
 
-    A fingerprint is a name and a digest, or either alone; what one of the two doesn't say is not compared.
+    A fingerprint consists of a name and a digest, or of one of them. A part that one fingerprint lacks is not
+    compared.
     """
     if recorded == now:
         return False
