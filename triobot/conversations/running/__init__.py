@@ -1,5 +1,5 @@
-"""One coroutine of the author's while it runs.
+"""A route's coroutine while it runs.
 
-`branches` are its tasks, `lines` where in the author's code it is, `leash` what lets go of code that doesn't
-end, `failures` how it ends.
+`branches` tracks its tasks. `lines` finds its position in the author's code. `leash` abandons code that
+doesn't end. `failures` reports how it ends. `hooks` runs the hooks around it.
 """

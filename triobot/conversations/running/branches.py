@@ -1,7 +1,7 @@
-"""The tasks of a conversation, and what their operations are.
+"""Tasks of conversations, kinds of operations, and fingerprints of operations.
 
-A task that runs a conversation's code is one of its branches; which task is whose is known here, so that a
-door that is not for conversations can tell, and name the line.
+A task that runs a conversation's code is one of its branches. The tasks of all conversations are recorded
+here, so that functions that conversations must not call can raise an error with the author's line.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from .lines import calling_line
 _NO_FILE: Final = " -"
 _ANY: Final = "any text"
 _NO_MARKUP: Final = "'reply_keyboard': None, 'inline_keyboard': None, 'form': None"
-# What is nothing but its value. All else may be a handle on the world, which a step may well be given.
+# Types whose equal values are the same. Other types may be handles, which a step may get.
 _PLAIN: Final = frozenset({str, bytes, int, float, bool, Decimal, UUID, date, datetime, timedelta})
 
 
 class OperationKind(Enum):
-    """What an operation of a conversation is: it waits, it has an effect, or it shapes the code."""
+    """Kind of a conversation's operation: a wait, an effect, or a structure such as a scope."""
 
     RECEIVE = "receive"
     SLEEP = "sleep"
@@ -60,68 +60,73 @@ class OperationKind(Enum):
 
 
 ChargeStands: TypeAlias = Callable[[], tuple[Charge, bool]]
-"""Tells what a charge asks for, and whether it knows by now that it is paid."""
+"""Returns a charge, and whether the charge knows by now that it is paid."""
 
 
 class Onlooker:
-    """Looks on while a journal is run again, dry; what is not overridden goes unseen."""
+    """Listener for a dry run, without effect; subclasses override the methods that they need."""
 
     def looks(self, run: Run) -> None:
-        """Look: a turn is about to begin, or the journal ends here, and everything rests."""
+        """A turn is about to begin, or the journal ends here and all tasks wait."""
 
     def begins(self, id: Id, kind: OperationKind) -> None:
-        """Note that an operation begins, or a block."""
+        """An operation or a block begins."""
 
     def sends(self, id: Id, operation: Operation[object]) -> None:
-        """Note what an operation hands to the outbox."""
+        """An operation passes a request to the outbox."""
 
     def tidies(self, message_id: MessageId) -> None:
-        """Note that a question is over, and its message shows no buttons any more."""
+        """A question is over, so its message shows no buttons any more."""
 
     def charges(self, number: RefId, stands: ChargeStands | None) -> None:
-        """Note that a charge has opened this payment, and tells how it stands; with None that it is over."""
+        """A charge has opened the payment `number`; with None for `stands`, the charge has ended.
+
+        Args:
+            stands: returns the charge, and whether it is paid.
+        """
 
 
 code_tasks: Final[dict[trio.lowlevel.Task, int]] = {}
-"""Trio's tasks that run a conversation's code now, each with the conversation's number."""
+"""Trio tasks that run a conversation's code now, with the conversation's number."""
 step_tasks: Final[set[trio.lowlevel.Task]] = set()
-"""Those in which a step's body runs: that may do what the conversation's own code may not."""
+"""Tasks that run a step's body now, which may use functions that the conversation's own code may not."""
 
 
 def refuse_conversations(what: str, instead: str) -> None:
-    """Refuse a door that is not for a conversation's own code. A step's body may use it.
+    """Reject a call by a conversation's own code. The body of a step may call.
 
     Args:
-        what: the door.
-        instead: what a conversation uses in its place.
+        what: the called function, for the error's text.
+        instead: the function that a conversation must use.
 
     Raises:
         ForeignTaskError: the current task is a conversation's, and runs no step.
     """
     try:
         task = trio.lowlevel.current_task()
-    except RuntimeError:  # no task: somebody looks before or after the run
+    except RuntimeError:  # no task: called before or after the run
         return
     if task in code_tasks and task not in step_tasks:
         raise ForeignTaskError(f"{calling_line()}: {what} inside a conversation; use {instead}")
 
 
-# --- what tells a reworded operation from the recorded one, without its words
+# --- fingerprints: distinguish changed operations without storing their texts
 
 
 def fingerprint(operation: Operation[object]) -> str:
-    """Return a digest of what is sent, and whether a file of this machine is in it.
+    """Return a request's fingerprint: a digest and a mark, or for a local file only a digest.
 
-    Of such a file the folder doesn't count, since a bot that has moved sends the same. Journals of earlier
-    versions have it in their digest. So a digest without the folder stands in the second place, to which they
-    have nothing to compare; where no file is sent, a mark there tells the two kinds of sends apart.
+    A local file counts by name, without its folder, because a moved bot sends the same file. Earlier versions
+    put a digest with the folder into the fingerprint's first part. So a local file's digest is in the second
+    part, where their journals have nothing to compare. Other requests have the mark there, which
+    distinguishes the two kinds.
     """
     if (
         type(operation) is SendMessage
         and type(operation.content) is str
         and not (operation.reply_keyboard or operation.inline_keyboard or operation.form)
     ):
-        # Nothing but text: that is what most of all are.
+        # Only text: most requests are.
         text = f"{{'chat_id': {operation.chat_id!r}, 'content': {operation.content!r}, {_NO_MARKUP}}}"
         return _digest(text) + _NO_FILE
     value = cast("attrs.AttrsInstance", operation)
@@ -132,9 +137,9 @@ def fingerprint(operation: Operation[object]) -> str:
 
 
 def prints_of(operation: Any) -> Callable[[str], str]:
-    """Return what gives the fingerprint that an operation would have with another text as its content.
+    """Return a function from a text to the operation's fingerprint with this text as content.
 
-    A check tries all texts of a module: so no operation is made for each, and none before the first.
+    A check tries all texts of a module. So the operation's digest input is computed once, at the first call.
     """
 
     @cache
@@ -150,9 +155,9 @@ def _without_folder(instance: object, attribute: object, value: object) -> objec
 
 
 def fingerprint_of_call(fn: object, args: Sequence[object]) -> str:
-    """Return the name of what a step calls, and a digest of those arguments that are plain values.
+    """Return the name of a step's function, and a digest of those arguments that are plain values.
 
-    What a resource gives that isn't open can't be told, and is left out.
+    Values of resources that aren't open are unknown, and left out.
     """
     name = "" if isinstance(fn, Closed) else getattr(fn, "__qualname__", type(fn).__name__)
     plain = [(number, arg) for number, arg in enumerate(args) if type(arg) in _PLAIN]

@@ -1,7 +1,7 @@
-"""A conversation failed: what is logged, who is told, and what the user hears.
+"""Failed conversations: logs, alarms, and messages to users.
 
 An author's error ends its own conversation and nothing else. Logs name the conversation, the chat and the
-author's line; never the text of an error that may hold what a user wrote, unless tracebacks are wanted.
+author's line. They never contain an error's text that may quote a user, unless tracebacks are enabled.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _UNPAID: Final = {
     "expired": PaymentExpiredError,
     HANDED_OVER: PaymentHandedOverError,
 }
-# The author's mistakes: their texts say what is wrong, and never hold a value.
+# Errors by the author's mistakes: their texts describe the mistake, and contain no value.
 _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
 
-# What other frameworks call an event's fields, and what their senders take.
+# Names of fields and functions in other frameworks, with the names here.
 _FIELDS: Final = {
     **dict.fromkeys(("text", "caption", "message"), "content rest event"),
     **dict.fromkeys(("from_user", "user", "effective_user"), "sender"),
@@ -75,7 +75,7 @@ _UNEXPECTED: Final = re.compile(r"\b(?:Chat|ChatRef)\.\w+\(\) got an unexpected 
 
 
 class Ending(Enum):
-    """How a conversation ended."""
+    """Ending of a conversation."""
 
     NORMAL = "normal"
     FAILED = "failed"
@@ -86,7 +86,7 @@ class Ending(Enum):
 
 
 def parting(error: NondeterminismError, failure: Exception | None, line: str) -> str:
-    """How code and journal part, and where: where the code failed, if it did so instead of going on."""
+    """Describe how code and journal differ, and at which line; if the code failed there, with the error."""
     words = str(error)
     if failure is not None and line == "?":
         first = next(iter(leaves(failure)))
@@ -96,7 +96,7 @@ def parting(error: NondeterminismError, failure: Exception | None, line: str) ->
 
 
 def verdict(errors: Sequence[Exception], texts: Texts) -> tuple[str, str]:
-    """Return as what a failure counts, and what the user hears of it."""
+    """Return the kind of a failure, and the message to the user."""
     if (unpaid := _unpaid(errors)) is not None:
         said = {"declined": texts.declined, "expired": texts.expired, "handed_over": texts.handed_over}
         return unpaid, said[unpaid]
@@ -104,16 +104,16 @@ def verdict(errors: Sequence[Exception], texts: Texts) -> tuple[str, str]:
 
 
 def happened(failed: Exception, live: Exception) -> None:
-    """Remember what happened in a step, for a report of the error that the step raised."""
+    """Store a step's original error in the error that the step raised, for a report."""
     vars(failed)[_LIVE] = live
 
 
 def _with_causes(error: BaseException | None) -> None:
-    """Give an unhandled error of a step what happened there as its cause."""
+    """Set the stored original errors as causes of unhandled errors of steps."""
     for one in () if error is None else all_of(error):
         live = vars(one).pop(_LIVE, None)
         if live is not None and one.__cause__ is None:
-            object.__setattr__(one, "__cause__", live)  # its class may be frozen
+            object.__setattr__(one, "__cause__", live)  # the error's class may be frozen
 
 
 def report(
@@ -127,12 +127,12 @@ def report(
     gives: PaymentGoods | None,
     job: bool,
 ) -> None:
-    """Log the crash of a conversation, and tell an operator and the bot's author.
+    """Log a conversation's failure, raise an alarm, and call the author's error handler.
 
     Args:
-        place: what its chat or room is called.
-        gives: what becomes of the payment for which it is the aside.
-        job: it is a run of a job.
+        place: name of the chat or room.
+        gives: state of the payment for which the conversation is the aside; None if it is for none.
+        job: whether the conversation is a job's run.
     """
     errors = list(leaves(failure))
     then = "users are told to start again" if is_chat(chat_id) else "the next signal may begin it again"
@@ -145,7 +145,7 @@ def report(
     for error in errors:
         _with_causes(error)
         line = _line_of(error, failure)
-        # Some of our errors name the line themselves.
+        # Some of triobot's errors contain the line themselves.
         words = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
         failed = f"{kind_of(error)} at {line}{words}"
         who = f"{name} (reference {reference}) of {place}"
@@ -156,7 +156,7 @@ def report(
 
 
 def put_away(failure: Exception, name: str, place: str, tracebacks: bool) -> None:
-    """Log what cleanup raised when a conversation left memory; the conversation itself lives on."""
+    """Log errors of the cleanup when a conversation left memory. The conversation continues later."""
     errors = [f"{kind_of(error)} at {_line_of(error, failure)}" for error in leaves(failure)]
     log.warning(
         "conversation %s of %s: cleanup raised while it was put away; it lives on: %s",
@@ -168,16 +168,16 @@ def put_away(failure: Exception, name: str, place: str, tracebacks: bool) -> Non
 
 
 def _line_of(error: Exception, failure: Exception) -> str:
-    """Return where an error was raised; where its group was, if it was made without that."""
+    """Return the line that raised an error; for an error without traceback, the line of its group."""
     line = failing_line(error.__traceback__)
     return failing_line(failure.__traceback__) if line == "?" else line
 
 
 def _unpaid(errors: Sequence[Exception]) -> str | None:
-    """Return what became of the money, if that is all that the code left unhandled; None for a crash.
+    """Return the payment's outcome, if unpaid charges are the only errors; None for a crash.
 
-    A decline, or a button that nobody pressed, is how a sale may end. Whatever an operator has to know of it,
-    the ledger has told.
+    A sale may end with a decline, or without a press of the button. The ledger has told an operator all they
+    need to know.
     """
     for word, kind in _UNPAID.items():
         if all(isinstance(error, kind) for error in errors):
@@ -186,21 +186,21 @@ def _unpaid(errors: Sequence[Exception]) -> str | None:
 
 
 def lost_in_flight(operation: Operation[object]) -> DeliveryUnknownError:
-    """Return the error of a send that may have left before a crash, and must not be repeated by itself."""
+    """Return the error for a send that may have happened before a crash, and must not be repeated."""
     return DeliveryUnknownError(operation.path, "the program ended while it was in flight")
 
 
 def _words(error: Exception) -> str:
-    """Return what may be logged of an error's text."""
+    """Return the part of an error's text that may be logged."""
     if isinstance(error, _MISTAKES):
         return f": {text_of(error)}"
     if isinstance(error, OSError) and type(error.errno) is int and error.errno in errno.errorcode:
-        return f": {os.strerror(error.errno)}"  # without the file's name, which a user may have chosen
+        return f": {os.strerror(error.errno)}"  # without the file's name, which may be a user's text
     return _hint(error)
 
 
 def _hint(error: Exception) -> str:
-    """Return what to write where something is called otherwise here, or is asyncio's."""
+    """Return a hint for a name of another framework, or for asyncio's code; else an empty text."""
     text = text_of(error)
     if _ASYNCIOS.search(text) is not None and issubclass(type(error), RuntimeError | TypeError | StepError):
         return f": asyncio's code doesn't run on Trio as it is; {LIBRARIES} has the ways"
@@ -218,12 +218,12 @@ def _hint(error: Exception) -> str:
 def report_filter(
     services: Services, count: Callable[[str], None], chat_id: ChatId, name: str, error: Exception
 ) -> None:
-    """Count a filter that failed on an event, which then takes nothing, and tell the operator."""
+    """Count, log and report a filter's error on an event; the filter doesn't take the event."""
     count("filter_failed")
     line = failing_line(error.__traceback__)
     failed = f"{kind_of(error)} at {line}{_hint(error)}"
     shown = error if services.tracebacks else None
     log.error("filter %s failed on an event of %s: %s", name, told(chat_id), failed, exc_info=shown)
-    # By the line alone: a filter that a conversation makes may have another name each time.
+    # One alarm for each line: a conversation may make filters with changing names.
     services.raise_alarm(Alarm("filter_failed", line, f"a filter failed with {failed}; it took nothing"))
     services.on_failure(error, name, chat_id, "")

@@ -1,7 +1,7 @@
-"""Around a route's function: the hooks of its routers, the outermost first.
+"""Run a route's function inside of the hooks of its routers, the outermost first.
 
-A hook is the outer part of the route's coroutine and replays by the same law. Its operations are numbered
-under its own name: what comes, goes or moves around others, and has none, parks nobody.
+A hook is the outer part of the route's coroutine, and replays by the same rules. Its operations are numbered
+under the hook's own name. So adding, removing or moving a hook without operations parks no conversation.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..notices import Declined, Notify
 from ..routes.declarations import Hook, Route
 
 HERE: Final = __file__
-"""The frames of this file are between those of the author's hooks and function."""
+"""This file's name. Its frames are between those of the author's hooks and function."""
 
 
 def begin(route: Route, room: object, args: Sequence[object]) -> Awaitable[None]:
-    """Call a route's function.
+    """Call a route's function, and return its awaitable.
 
     Raises:
-        ConfigError: what it returns can't be awaited.
+        ConfigError: the function returned no awaitable.
     """
     awaitable: object = route.handler(room, *args)
     if type(awaitable) is not CoroutineType and not inspect.isawaitable(awaitable):
@@ -39,13 +39,14 @@ def begin(route: Route, room: object, args: Sequence[object]) -> Awaitable[None]
 @final
 @guarded
 class Hooked:
-    """A route's function within its hooks.
+    """A route's function inside of its hooks.
 
     Attributes:
-        room: what all of them get; `args` are the function's own.
-        check: refuses a task that may do nothing of the conversation's.
-        ended: told how the function ended, and whether it was cancelled, whatever the hooks make of that.
-        notice: told of a hook that declined without an operation.
+        room: first argument of the hooks and the function.
+        args: further arguments of the function.
+        check: raises an error in tasks that are not the conversation's.
+        ended: called with the function's error, and whether it was cancelled, before the hooks handle either.
+        notice: called for a hook that declined without an operation.
     """
 
     run: Run
@@ -57,7 +58,7 @@ class Hooked:
     notice: Notify | None = None
 
     async def call(self, depth: int = 0) -> None:
-        """Run the hook at this depth around those that are deeper, and around the function."""
+        """Run the hook at this depth, and inside it the deeper hooks and the function."""
         if depth == len(self.route.hooks):
             with self.run.part(""):
                 await self._handle()
@@ -83,7 +84,7 @@ class Hooked:
         with part:
             await hook.function(self.room, call)
             if asked and not called:
-                asked[0].close()  # it was not awaited, as we say
+                asked[0].close()  # closed, because it was never awaited
                 raise ConfigError(f"{hook.told}: call() is not awaited, so it does nothing: await it")
         if not asked and self.notice is not None and not part.numbered:
             self.notice(Declined(hook.line, hook.name, self.route.name))
@@ -101,27 +102,27 @@ class Hooked:
 
 
 BORDERS: Final = frozenset({Hooked.call.__code__, Hooked._handle.__code__})  # pyright: ignore[reportPrivateUsage]
-"""The code within which a hook, or a route's function, begins."""
+"""Code that begins a hook or a route's function."""
 
 
 class Runs(Protocol):
-    """What a hook that counts asks of the room that it gets."""
+    """Members of a room that the counting hook reads."""
 
     @property
     def route(self) -> str:
-        """Return the name of the route that runs there."""
+        """Name of the route that runs in the room."""
         ...
 
     @property
     def replaying(self) -> bool:
-        """Return whether what runs now may have run before."""
+        """Whether the code may have run here before."""
         ...
 
 
 def counting(begun: Counter[str]) -> Hook:
-    """Return a hook that counts by route what begins; what is brought back has been counted.
+    """Return a hook that counts starting conversations by route, without revived ones.
 
-    It is here because an author is shown no frames of this file.
+    The hook is in this file, because authors don't see this file's frames.
     """
 
     async def count(room: Runs, call: Callable[[], Awaitable[None]]) -> None:

@@ -1,8 +1,8 @@
-"""Code that can be left: a coroutine that is run until somebody has enough of it.
+"""Abandon a coroutine of a dry run that doesn't end.
 
-A dry run has to come to an end, whatever the author's code does: it may catch every cancellation, wait for
-ever behind a shield, or run in circles. Python can't end such a coroutine, but nobody has to go on with it.
-What was left is kept as it is: to collect it would run its `finally` blocks.
+A dry run must end, whatever the author's code does. The code may catch every cancellation, wait for ever
+behind a shield, or loop. Python can't end such a coroutine, but it need not be resumed. An abandoned
+coroutine is kept in memory, because garbage collection would run its `finally` blocks.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ T = TypeVar("T")
 
 
 class Left(BaseException):
-    """A coroutine was left where it is."""
+    """Raised by `Leash.run` when its coroutine was abandoned."""
 
 
 @final
 class Leash:
-    """Holds the tasks of one dry run. A ``breakpoint()`` in them does nothing: it was stopped at before.
+    """Time limit for the tasks of one dry run. It disables ``breakpoint()`` in them.
+
+    The live run has stopped at the breakpoints before.
 
     Args:
-        seconds: of real time that their code may take; looked at whenever one of them goes on.
+        seconds: real time that the tasks' code may use; checked whenever a task resumes.
 
     Attributes:
-        seconds: as they were given.
-        cut: none of them goes on any more.
-        line: where the first of them was then.
+        seconds: the given limit.
+        cut: Whether the tasks are abandoned.
+        line: line of the first abandoned task.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -50,7 +52,11 @@ class Leash:
     @steps_inner
     @coroutine
     def run(self, inner: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Await a coroutine; raises `Left` if it had to be left."""
+        """Await a coroutine.
+
+        Raises:
+            Left: the coroutine was abandoned.
+        """
         task, sent, error = trio.lowlevel.current_task(), None, None
         self._tasks.add(task)
         try:
@@ -67,12 +73,12 @@ class Leash:
                 sent = error = None
                 try:
                     sent = yield trap
-                except BaseException as raised:  # it is the inner coroutine's to catch
+                except BaseException as raised:  # the inner coroutine may catch it
                     error = raised
                 if self.cut or self._left < 0:
                     if not self.cut:
                         self.cut, self.line = True, waiting_line(awaiting_frames(inner))
-                    # For ever, not until the interpreter's end.
+                    # Never released: the coroutine outlives even the interpreter's shutdown.
                     ctypes.pythonapi.Py_IncRef(ctypes.py_object(inner))
                     raise Left
         finally:
@@ -80,7 +86,7 @@ class Leash:
             self._fewer.unpark_all()
 
     async def leave(self) -> None:
-        """Let no task go on, and return once all have ended; they were cancelled before."""
+        """Abandon all tasks, and return once they have ended. They must be cancelled before."""
         self.cut = True
         with trio.CancelScope(shield=True):
             while self._tasks:
@@ -89,12 +95,11 @@ class Leash:
                 await self._fewer.park()
 
 
-def _go_on(*_: object, **__: object) -> None:
-    """Stop at no breakpoint."""
+def _go_on(*_: object, **__: object) -> None: ...
 
 
 async def held(leash: Leash | None, work: Awaitable[object]) -> None:
-    """Await a child's code, on the leash of a dry run."""
+    """Await a child's code, within a dry run's time limit if there is one."""
     if leash is None:
         await work
     else:
@@ -102,17 +107,16 @@ async def held(leash: Leash | None, work: Awaitable[object]) -> None:
 
 
 async def awaited(work: Awaitable[object]) -> None:
-    """Await this, as a coroutine."""
     await work
 
 
 def line_in(task: trio.lowlevel.Task | None) -> str:
-    """Return ``file:line`` of an author's code where this task is, or for None the current one; or ``?``."""
+    """Return the author's ``file:line`` at which a task (None: the current one) is, or ``?``."""
     if task is None or task is trio.lowlevel.current_task():
         return calling_line()
     return waiting_line(frames_of(task))
 
 
 def parting_line(id: str, task: trio.lowlevel.Task | None) -> str:
-    """Return the line where code and journal part, as `line_in`; ``?`` for code that is over."""
+    """Return the author's line at which code and journal differ; ``?`` for code that has ended."""
     return line_above(sys._getframe(1)) if task is None and id == "0" else line_in(task)  # pyright: ignore[reportPrivateUsage]

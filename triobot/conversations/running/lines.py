@@ -1,4 +1,4 @@
-"""The author's line: where in the bot's own code something happened."""
+"""Lines of the author's code: where something happened."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ def _places(*names: str) -> tuple[str, ...]:
 
 
 _OURS: Final = str(Path(__file__).parents[2]) + os.sep
-# contextlib and Trio stand between us and an author's code.
+# contextlib and Trio have frames between triobot's and the author's.
 _BETWEEN: Final = (_OURS, *_places("stdlib", "platstdlib"))
 _TRIO: Final = trio.run.__code__.co_filename
 _TRIOS: Final = str(Path(trio.__file__).parent) + os.sep
 _LOOP: Final = "unrolled_run"
 _RUN: Final = "run"
 _LIBRARIES: Final = _places("purelib", "platlib")
-# Packages among the libraries that are authors': a bot, or its routes, may be installed.
+# Installed packages that are the author's: a bot, or its routes, may be installed.
 _HOMES: Final[set[str]] = set()
-# Such code runs inside of a line only if that line awaits it.
+# Code with these flags belongs to the calling line only if that line awaits it.
 _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
-# Generators that step a coroutine by hand: to Python, what they step isn't what they wait for.
+# Generators that resume a coroutine by hand: Python doesn't know that they wait for it.
 _STEPPING: Final[set[CodeType]] = set()
 
 LIBRARIES: Final = "the docs' page libraries"
 _RAISE: Final = opcode.opmap["RAISE_VARARGS"]
 
-# Letters of a variable that are shown.
+# Maximum number of characters of a shown variable.
 _LONGEST: Final = 10_000
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def take_home(module: str) -> None:
-    """Count the package of this module as an author's from now on: some of a bot's routes are in it."""
+    """Treat the package of a module as the author's from now on, because it has routes of the bot."""
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     for place in _LIBRARIES:
         if file.startswith(place) and not is_ours(file):
@@ -59,15 +59,15 @@ def take_home(module: str) -> None:
 
 
 def steps_inner(generator: F) -> F:
-    """Have `frames_of` look through a generator function that steps its argument `inner` by hand."""
+    """Make `frames_of` follow a generator function that resumes its argument `inner` by hand."""
     _STEPPING.add(generator.__code__)
     return generator
 
 
 def frames_of(task: trio.lowlevel.Task) -> list[tuple[FrameType, int]]:
-    """Return the frames in which a suspended task is, outermost first, whoever steps it; none at its end."""
+    """Return a suspended task's frames, outermost first; empty for an ended task."""
     if getattr(task.coro, "cr_frame", task) is None:
-        return []  # Trio before 0.32 fails at it
+        return []  # Trio before 0.32 raises here
     frames = list(task.iter_await_frames())
     while frames and frames[-1][0].f_code in _STEPPING:
         inner = frames.pop()[0].f_locals["inner"]
@@ -76,25 +76,25 @@ def frames_of(task: trio.lowlevel.Task) -> list[tuple[FrameType, int]]:
 
 
 def running_frames() -> list[tuple[FrameType, int]]:
-    """Return the frames of the current task, outermost first; the innermost is the caller's."""
+    """Return the current task's frames, outermost first; the innermost is the caller's."""
     frames = [(one, one.f_lineno) for one in _in_task(sys._getframe(1))]  # pyright: ignore[reportPrivateUsage]
     return frames[::-1]
 
 
 def awaiting_frames(suspended: object) -> list[tuple[FrameType, int]]:
-    """Return the frames in which a suspended coroutine is, outermost first."""
+    """Return a suspended coroutine's frames, outermost first."""
     task = cast("trio.lowlevel.Task", SimpleNamespace(coro=suspended))
     return list(trio.lowlevel.Task.iter_await_frames(task))
 
 
 def calling_line() -> str:
-    """Return ``file:line`` of the nearest caller in an author's code, else of what waits for the task."""
+    """Return ``file:line`` of the nearest author's caller, else of the nursery that awaits the task."""
     line = line_above(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
     return _waiting_line() if line == "?" else line
 
 
 def _waiting_line() -> str:
-    """Return where the nursery is held in which the current task was started, or ``?``."""
+    """Return the line that waits for the nursery of the current task, or ``?``."""
     try:
         task = trio.lowlevel.current_task()
     except RuntimeError:
@@ -108,12 +108,12 @@ def _waiting_line() -> str:
 
 
 def line_above(frame: FrameType | None) -> str:
-    """Return ``file:line`` of the nearest frame in an author's code, from this one outwards, or ``?``."""
+    """Return ``file:line`` of the author's nearest frame, from `frame` outwards, or ``?``."""
     return _authors_line([(one.f_code.co_filename, one.f_lineno) for one in _in_task(frame)])
 
 
 def working_line(frame: FrameType | None) -> str | None:
-    """Return ``file:line`` of an author's code at work in this frame; None if none is, or if it awaits."""
+    """Return ``file:line`` of author's code that runs in this frame; None if none runs, or if it awaits."""
     frames = list(_in_task(frame))
     files = [one.f_code.co_filename for one in frames]
     own = next((place for place, file in enumerate(files) if is_authors(file)), None)
@@ -127,14 +127,14 @@ def _is_awaited(frame: FrameType) -> bool:
 
 
 def _in_task(frame: FrameType | None) -> Iterator[FrameType]:
-    """Return this frame and its callers, as far as a task goes; nothing of a frame that is in no task."""
+    """Yield this frame and its callers within the task; nothing for a frame outside of tasks."""
     found: list[FrameType] = []
     while frame is not None:
         if frame.f_code.co_filename == _TRIO:
             if frame.f_code.co_name == _LOOP:
                 break
             if frame.f_code.co_name == _RUN:
-                # The loop waits for something to happen: what is outside of it is the line that runs all.
+                # The event loop is waiting: frames outside of it belong to the line that started the loop.
                 return iter(())
         found.append(frame)
         frame = frame.f_back
@@ -142,47 +142,48 @@ def _in_task(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def failing_line(found: TracebackType | None) -> str:
-    """Return ``file:line`` of the innermost frame in an author's code, or ``?``."""
+    """Return ``file:line`` of the author's innermost frame, or ``?``."""
     frames = [(one.tb_frame.f_code.co_filename, one.tb_lineno) for one in _entries(found)]
     return _authors_line(frames[::-1])
 
 
 def own_words(error: BaseException, *homes: str) -> str:
-    """Return what an author's code says by raising this; nothing where Python or a library says it.
+    """Return the text of an error that the author's code raised; empty for Python's and libraries' errors.
 
-    What a builtin raises has the frame of its caller for its innermost, too: there a call was at work, and no
-    ``raise``.
+    An error raised by a builtin also has its caller's frame as the innermost one. But the instruction there
+    is a call, not a ``raise``.
 
     Args:
-        homes: names of modules; the packages that they are in count as the author's.
+        homes: names of modules, with packages that count as the author's.
     """
     *_, innermost = _entries(error.__traceback__)
     code, module = innermost.tb_frame.f_code, str(innermost.tb_frame.f_globals.get("__name__"))
     own = is_authors(code.co_filename) or module.split(".")[0] in {home.split(".")[0] for home in homes}
     if not own or code.co_code[innermost.tb_lasti] != _RAISE:
         return ""
-    # A KeyError shows its words as a repr, and an error of an attrs validator more than words.
+    # A KeyError shows its text as a repr, and an attrs validator's error shows more than its text.
     plain = type(error).__str__ in (BaseException.__str__, KeyError.__str__)
     return str(error.args[0] if plain and error.args else error)
 
 
 def authors_traceback(found: TracebackType | None) -> TracebackType | None:
-    """Return a traceback with an author's frames alone; all of it where none is an author's."""
+    """Return a traceback with only the author's frames; the whole one if there are none."""
     return _traceback_of(found, is_authors) or found
 
 
 def leave_ours_out(error: BaseException) -> None:
-    """Take the runtime's frames out of an exception's traceback, and of those of its causes and its parts.
+    """Remove triobot's frames from the tracebacks of an exception, its causes and its parts.
 
-    What people wrote is in their variables, which an error tracker may send; an author's own frames are the
-    author's to look after. Where an unexpected exception began in the runtime, a note says so in their place.
+    The variables of these frames contain users' texts, which an error tracker may send. Authors are
+    responsible for their own frames. An unexpected exception that began in triobot gets a note with the
+    place.
     """
     for one in all_of(error):
         entries = list(_entries(one.__traceback__))
         if entries and is_ours(entries[-1].tb_frame.f_code.co_filename) and not isinstance(one, TriobotError):
             code, line = entries[-1].tb_frame.f_code, entries[-1].tb_lineno
             note(one, f"raised in triobot, at {code.co_filename.removeprefix(_OURS)}:{line}")
-        # By the method: a frozen class refuses to be assigned to.
+        # with_traceback, because frozen classes refuse assignment.
         one.with_traceback(_traceback_of(one.__traceback__, lambda file: not is_ours(file)))
 
 
@@ -193,7 +194,7 @@ def _entries(found: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _traceback_of(found: TracebackType | None, keep: Callable[[str], bool]) -> TracebackType | None:
-    """Return a traceback of the frames alone whose file is to be kept."""
+    """Return a traceback with only the frames of files that `keep` accepts."""
     kept = [one for one in _entries(found) if keep(one.tb_frame.f_code.co_filename)]
     shown: TracebackType | None = None
     for one in reversed(kept):
@@ -202,12 +203,12 @@ def _traceback_of(found: TracebackType | None, keep: Callable[[str], bool]) -> T
 
 
 def authors_words(error: BaseException, *, variables: bool = False) -> str:
-    """Write an exception as Python does, with an author's frames alone; a last line counts those left out.
+    """Format an exception like Python, with only the author's frames and a count of the others.
 
-    *Sensitive*: its text, and even more its frames' variables, may hold what people wrote.
+    *Sensitive*: the text, and even more the frames' variables, may contain users' texts.
 
     Args:
-        variables: show those of each frame, too.
+        variables: whether to show each frame's variables.
     """
     shown = traceback.TracebackException.from_exception(error)
     if variables:
@@ -218,7 +219,7 @@ def authors_words(error: BaseException, *, variables: bool = False) -> str:
 
 
 def _add_variables(shown: traceback.TracebackException, error: BaseException) -> None:
-    """Add those of an author's frames; the traceback module's own way fails where a ``__repr__`` does."""
+    """Add the variables of the author's frames. The traceback module can't, if a ``__repr__`` fails."""
     for summary, (frame, _) in zip(shown.stack, traceback.walk_tb(error.__traceback__), strict=False):
         if is_authors(summary.filename):
             summary.locals = {name: _words_of(value) for name, value in frame.f_locals.items()}
@@ -243,7 +244,7 @@ def _words_of(value: object) -> str:
 
 
 def _left_out(shown: traceback.TracebackException) -> int:
-    """Leave out of a traceback, and of those of its causes, the frames that are no author's; count them."""
+    """Remove frames that aren't the author's, also from the causes; return their number."""
     own = [frame for frame in shown.stack if is_authors(frame.filename)]
     left_out = len(shown.stack) - len(own) if own else 0
     if own:
@@ -255,7 +256,7 @@ def _left_out(shown: traceback.TracebackException) -> int:
 @final
 @guarded
 class Position:
-    """A frame of an author's code: where it stands, and what is written there."""
+    """Frame of the author's code: position and source line."""
 
     file: str
     line: int
@@ -264,7 +265,7 @@ class Position:
 
 
 def positions(frames: Iterable[tuple[FrameType, int]]) -> tuple[Position, ...]:
-    """Return a task's frames that are an author's, outermost first; a file may have changed since it ran."""
+    """Return the author's frames of a task, outermost first. Files may have changed since the start."""
     codes = [(frame.f_code, line) for frame, line in frames]
     own = [(code, line) for code, line in codes if is_authors(code.co_filename)]
     return tuple(
@@ -274,28 +275,28 @@ def positions(frames: Iterable[tuple[FrameType, int]]) -> tuple[Position, ...]:
 
 
 def waiting_line(frames: Sequence[tuple[FrameType, int]]) -> str:
-    """Return ``file:line`` of an author's code in which a suspended task waits, or ``?``.
+    """Return the author's ``file:line`` at which a suspended task waits, or ``?``.
 
     Args:
-        frames: the task's, outermost first.
+        frames: the task's frames, outermost first.
     """
     return _authors_line([(frame.f_code.co_filename, line) for frame, line in reversed(frames)])
 
 
 def is_ours(file: str) -> bool:
-    """Return whether a file of code is the runtime's."""
+    """Whether a code file is triobot's."""
     return file.startswith(_OURS)
 
 
 def is_between(file: str) -> bool:
-    """Return whether a file of code is between an author's line and the runtime, or the runtime's own."""
+    """Whether a code file is triobot's, or may have frames between triobot's and the author's."""
     if file.startswith((_OURS, _TRIOS, "<frozen")):
         return True
     return file.startswith(_BETWEEN) and not file.startswith(_LIBRARIES)
 
 
 def is_authors(file: str) -> bool:
-    """Return whether a file of code is a bot's own: neither ours, nor Python's, nor a library's."""
+    """Whether a code file is the author's: not triobot's, Python's or a library's."""
     return file.startswith(tuple(_HOMES)) or (_is_outside(file) and not file.startswith(_LIBRARIES))
 
 
@@ -304,9 +305,9 @@ def _is_outside(file: str) -> bool:
 
 
 def _authors_line(innermost_first: Sequence[tuple[str, int]]) -> str:
-    """Return the line of the innermost frame of an author's, or of the outermost one of a library, or ``?``.
+    """Return the line of the author's innermost frame, else of a library's outermost one, or ``?``.
 
-    Code that is installed, and isn't known yet as a bot's, begins at the outermost such frame.
+    An installed bot that isn't known yet as the author's begins at the outermost such frame.
     """
     own = [(file, line) for file, line in innermost_first if is_authors(file)]
     outside = [(file, line) for file, line in innermost_first if _is_outside(file)]
