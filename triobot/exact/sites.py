@@ -80,7 +80,7 @@ class Sites:
         self._kinds: dict[int, int] = {}
         # Keeps the code objects alive, because their ids are used as keys.
         self._codes: dict[int, CodeType] = {}
-        # By the site at which the task was started.
+        # Site numbers by frames (`_Stacks`), for each site at which a task was started.
         self._seen: dict[int, _Stacks] = {}
         self._found: dict[int, SiteLink] = {}
         self._links: dict[int, tuple[int, SiteLink]] = {}

@@ -7,8 +7,9 @@ A charge has these parts, in this order:
 * Wait for the ledger's notices.
 * Once the payment is paid, wait until the aside has given the goods (`.ending`).
 
-Each part is an operation of the journal. Its move of the payment is stored in the transaction that records
-its result. The ledger handles the platform's callbacks, and the aside gets the money; a charge gets neither.
+Each part is an operation of the journal. The transaction that records the operation's result also moves the
+payment to its new state. The ledger handles the platform's callbacks, and the aside gets the money; a charge
+gets neither.
 
 A user who pays in the last second must get the goods. So a timeout around the charge is delayed for a few
 seconds while the payment is verified. An interrupt, a leave and the program's stop are not delayed. Callbacks
@@ -113,8 +114,8 @@ async def hold(
         decided: whether the work's value decides the payment.
 
     Cancellation: a timeout of the author's code is delayed by up to `HELD`. If the work decides the payment
-    by then, the timeout doesn't cancel at all: the code's reaction belongs to the block. Otherwise the work
-    is cancelled; that is as *ambiguous* as the work itself.
+    by then, the timeout is dropped, because the code behind the payment belongs to the same block. Otherwise
+    the work is cancelled; that is as *ambiguous* as the work itself.
     """
     value = await conversation.effect(OperationKind.VERIFY, work, holds=True, inside=True)
     if decided(value):
@@ -149,7 +150,7 @@ Seen: TypeAlias = tuple[list[PaymentNotice], Captured | None]
 
 @final
 class RunningCharge:
-    """A charge while it lasts. Unless it is paid, its end gives the payment up.
+    """One charge while it lasts. If the charge ends unpaid, it tells the ledger to give up the payment.
 
     Attributes:
         id: the payment's number, once the payment is open.
@@ -224,7 +225,7 @@ class RunningCharge:
     # --- its payment, live
 
     async def _ticket_now(self) -> OpenTicket:
-        """Return the payment's handle; if need be, an effect's body reads it from the ledger."""
+        """Return the payment's handle. Without one, read it from the ledger; so call in an effect's body."""
         if self._ticket is None:
             self._hold(await payments_of(self._conversation.services).again(self.id, since=self._heard))
         if self._ticket is None:
@@ -433,7 +434,7 @@ class RunningCharge:
         conversation.behind = {**conversation.behind, **conversation.services.given.pop(captured.id, {})}
 
     async def _look(self, _: Id) -> Seen:
-        """Return the notices so far, up to one that ends the charge. A callback being verified is awaited."""
+        """Return the notices up to one that ends the charge. Wait if a callback is being verified."""
         ticket, found = await self._ticket_now(), list[PaymentNotice]()
         while ticket.has_news and not _ends(found):
             notice = await ticket.wait_notice()
@@ -617,7 +618,7 @@ def _asked(
 
 
 def check_money_words(currency: object, late: object) -> None:
-    """Check the currency, and the word that decides about late money.
+    """Check `currency`, and the policy `late` for money that arrives after the charge.
 
     Raises:
         LocalProtocolError: `currency` or `late` is none of the allowed words.

@@ -50,7 +50,7 @@ log: Final = logging.getLogger("triobot.conversations")
 
 MISPLACED: Final = ABOUT["goods_misplaced"]
 NOTED: Final = Gift("", frozenset())
-"""Gift of an action that cannot be compared with other actions, or that no listener asks for."""
+"""Placeholder for a gift without details: without a name, by a hook, or with nothing listening."""
 
 for _cls in (Captured, PaymentNotice):
     register(_cls, name=f"triobot.{_cls.__name__}")
@@ -207,7 +207,7 @@ async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bo
 
 def abandon(shared: Shared, chat_id: ChatId, conversation_id: str, key: str | None) -> None:
     """Give up the payments of a conversation that was ended without running its code."""
-    # Only an ended conversation gives up: one that survives until the next start still waits for its money.
+    # Not before the end is stored: a crash may restore the conversation, which then still waits.
     _tell(shared, conversation_id, lambda ledger: ledger.give_up(chat_id, conversation_id, key=key))
 
 
@@ -242,7 +242,7 @@ def _tell(shared: Shared, what: str, say: Callable[[Cashier], Awaitable[None]]) 
 
 @final
 class Giving:
-    """A payment's aside, as the ledger sees it.
+    """Giving of the goods for a payment, by the payment's aside.
 
     The aside's normal end settles the payment, in the transaction that stores the end. Any other end makes
     the ledger deliver the payment again.
@@ -251,7 +251,8 @@ class Giving:
         paid: the payment.
         ending: the effect of the conversation's end on the payment; None before the end.
         alone: Whether this was the first failure, and no charge waits that could tell the user.
-        owes: Whether this conversation's end decides the payment; not behind `continue_as`, which settled it.
+        owes: Whether this conversation's end decides the payment; False after `continue_as`, which has
+            settled the payment.
     """
 
     def __init__(self, shared: Shared, route: Route, chat_id: ChatId, paid: Captured, *, owes: bool) -> None:
@@ -288,7 +289,7 @@ class Giving:
             )
 
     def gives(self, what: str, args: Sequence[object]) -> None:
-        """Record an action that may be the giving of the goods."""
+        """Record an action that may give the goods."""
         if not what or self._services.notice is None:
             self._gave[what] = NOTED
         elif what not in self._gave:
@@ -308,7 +309,7 @@ class Giving:
 
     @property
     def becomes(self) -> PaymentGoods | None:
-        """What a failed end of the conversation makes of the payment; None if the payment is settled."""
+        """Next state of the payment if the conversation fails; None if the payment is settled."""
         return (self.ending or "handed_over") if self.owes else None
 
     def handled(self, error: BaseException | None, felt: bool) -> None:

@@ -132,7 +132,8 @@ class Broadcast:
         """Stop sending, for good. The stop is durable on return; requests in flight get two more seconds.
 
         Returns:
-            False if nothing was left to stop. A repeated call may also return False after its own first try.
+            False if nothing was left to stop. An earlier call that was cancelled may have stopped the
+                broadcast.
 
         Cancellation: *ambiguous*; the call may be repeated.
         """

@@ -40,13 +40,13 @@ class Place(Enum):
     """Position of the route's own kind."""
 
     LIVE = "live"
-    """Position of the chat's live conversation, which the route continues."""
+    """Position of the chat's live conversation, which the started run continues."""
 
     SENDER = "sender"
-    """Position of the sender's conversation, which the route continues."""
+    """Position of the sender's conversation, which the started run continues."""
 
     BESIDE = "beside"
-    """Position of an aside, which the route continues."""
+    """Position of an aside, beside the live conversation."""
 
 
 @final
@@ -173,7 +173,7 @@ def runs_behind(runs: bool, halt: Halt, asked: Iterable[object]) -> bool:
 
 
 def as_event(asked: Call | Halt | Order) -> Event:
-    """Cast a call to `Event`, as which it passes through the chat. The wire's own union has no calls."""
+    """Cast a call to `Event`, because chats pass calls on like events. The wire's own union has no calls."""
     return cast("Event", asked)
 
 
@@ -221,7 +221,7 @@ class PaymentArrived:
 
 
 SIGNAL_TYPES: Final[frozenset[type]] = frozenset({Signal, Call, Halt, Order, PaymentArrived})
-"""Types in the place of an event that are not events of the platform."""
+"""Types of inputs that are passed on like events, but don't come from the platform."""
 
 
 def is_signal(event: object) -> bool:

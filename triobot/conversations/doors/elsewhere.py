@@ -46,7 +46,7 @@ RETRY_STORE: Final = 5.0
 
 @final
 class Elsewhere:
-    """Store of signals, calls and orders in the inbox.
+    """Entry of signals, calls and orders into the inbox.
 
     Args:
         offer: passes an accepted event to its chat.
@@ -145,7 +145,7 @@ class Elsewhere:
         """Store a call that ends a route's runs; see `triobot.ChatRef.stop`. Arguments are as for `start`."""
         await trio.lowlevel.checkpoint_if_cancelled()
         halt = Halt(chat_id, name, key)
-        # Events that are in the inbox only may start a run for this call to stop.
+        # An event that is only in the inbox may start a run that this call must stop.
         if not (self._runs(halt) or self._is_behind(chat_id)):
             await trio.lowlevel.cancel_shielded_checkpoint()
             return False
@@ -219,8 +219,11 @@ async def put_in(
 ) -> InboxRow | None:
     """Store an inbox row from code, together with the writes `also`; None if its key was stored before.
 
+    Args:
+        what: name of the row's content in the error.
+
     Raises:
-        StoreFullError: there was no room for the `what`; nothing was stored.
+        StoreFullError: there was no room; nothing was stored.
     """
     accepted = await store.accept(arrival, quota=_QUOTA, also=also, on_commit=on_commit)
     if isinstance(accepted, OverQuota):

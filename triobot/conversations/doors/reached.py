@@ -1,4 +1,4 @@
-"""What another process tells a chat in JSON, as the values of the author's classes. Pure."""
+"""Decode signals and arguments that another process sends as JSON to the author's classes. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from ..routes.declarations import Route, Table, route_name
 
 
 def read_signal(table: Table, name: str, text: str) -> object:
-    """Return the signal of the class with this name whose fields are in this JSON.
+    """Decode a signal: return an instance of the class `name`, with the fields in the JSON `text`.
 
-    The class is named as in a module of the bot's functions, ``Shipped``, or with its own: ``shop.Shipped``.
+    `name` is the name of a class in a module of the bot's functions, such as ``Shipped``, or a name with a
+    module, such as ``shop.Shipped``.
 
     Raises:
-        ConfigError: there is no such class, or its fields are others.
+        ConfigError: there is no such class, or the fields don't fit.
     """
     module, _, cls = name.rpartition(".")
     modules = dict.fromkeys(function.__module__ for function in table.functions)
@@ -33,7 +34,7 @@ def read_signal(table: Table, name: str, text: str) -> object:
 
 
 def read_start(table: Table, name: str, text: str) -> tuple[Route, tuple[object, ...]]:
-    """Return the route of this name, and the arguments that are in this JSON.
+    """Return the route with this name, and the arguments in the JSON `text`.
 
     Raises:
         ConfigError: there is no such route, or its function doesn't take these arguments.
@@ -63,17 +64,17 @@ def _loaded(text: str) -> object:
 def _hints(of: object) -> dict[str, Any]:
     try:
         hints = get_type_hints(of, include_extras=True)
-    except NameError:  # a name that only type checkers see
+    except NameError:  # a name that is imported for type checkers only
         return {}
     hints.pop("return", None)
     return hints
 
 
 def _read(hint: Any, value: object, where: str) -> object:
-    """Return the value of this type that JSON has so.
+    """Convert a JSON value to the type `hint`.
 
     Raises:
-        ConfigError: it has none.
+        ConfigError: the value doesn't fit the type.
     """
     origin: Any = get_origin(hint)
     kind: Any = getattr(hint, "__supertype__", hint)

@@ -149,7 +149,7 @@ class Watched:
         elif not conversation.dead and conversation.run.settled:
             standing, set_by = standing_of(conversation.run), conversation.run.set_by()
         else:
-            return None  # the run will wait again
+            return None  # try again at the next wait
         stored = Stored(self._row(), tuple(self._records))
         return Checked(stored, standing, conversation.life.group, set_by, self._judged)
 

@@ -34,7 +34,7 @@ _PLACES: Final = {Where.HOLDS: "holds", Where.QUEUED: "queued", Where.RESTS: "re
 def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
     """Return the conversation that `task` belongs to, and the id of its open operation.
 
-    The search reads frames of the task and its parents, so conversations pay nothing until one is searched.
+    The search reads the frames of the task and its parents. So conversations need no index of their tasks.
     """
     tasks = [task]
     while (frame := getattr(tasks[-1].coro, "cr_frame", None)) is None or frame.f_code is not _RUN:
@@ -56,7 +56,7 @@ def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
 def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portrait:
     """Describe a chat or a room in memory.
 
-    * ``place``: a room's name and key, None for a chat. A room's number is too large for a web page.
+    * ``place``: a room's name and key, None for a chat. JavaScript can't represent a room's number.
     * ``behind``: whether more of the chat's events wait in the inbox.
     * ``loading``: whether the chat is being loaded from the store.
     * ``mailbox``: events that wait in memory: number in the inbox, time of arrival, kind.
@@ -144,7 +144,7 @@ def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> Portrait:
 
 
 def _block(conversation: Conversation, block: OpenBlock) -> Portrait:
-    """Describe an open block: its number, its deadline, and the filter of the event that would end it."""
+    """Describe an open block: number, deadline, and the filter of the event that would end the block."""
     until = next((watch.name for watch in conversation.watches if watch.scope == block.id), None)
     return {"id": str(block.id), "due": block.due, "until": until, "cancelled": block.ended}
 

@@ -100,7 +100,7 @@ def _until(due: int | None) -> str:
 
 
 def spot_of(task: trio.lowlevel.Task) -> Spot:
-    """Return where a suspended task waits."""
+    """Return the position in the author's code at which a suspended task waits."""
     frames = authors_frames(frames_of(task))
     held: dict[str, str] = {}
     for depth, (frame, _) in enumerate(frames):

@@ -146,7 +146,7 @@ async def answered(conversation: Conversation, wait: Wait, again: bool = False) 
         conversation.enter(OperationKind.RECEIVE)
         run = conversation.run
         if not (run.over or run.dying):
-            # On replay, too: other branches may have ended, while this branch waits beyond the journal's end.
+            # On replay, too: this branch may wait beyond the journal's end while others still replay.
             wait.rests, wait.around = True, run.current().around
             if wait.when_resting is not None:
                 conversation.when_live(
@@ -278,7 +278,7 @@ async def fill(
             if conversation.run.note(f"doubt {own}", partial(contains, repeated, own)):
                 # The form may be on the screen twice, and the first message's id is unknown.
                 shown = None
-            # Submissions during the send were matched by their field names alone.
+            # Submissions during the send were matched by their field names alone: match them again.
             look_again(conversation, wait)
             event = cast("Submission", await answered(conversation, wait))
             try:
@@ -322,7 +322,7 @@ def is_by(event: Event, by: int | None) -> bool:
     return by is None or (event.sender is not None and event.sender.id == by)
 
 
-# --- what authors hand over: errors name what they wrote
+# --- checks of authors' arguments
 
 
 def check_content(content: object, name: str = "content") -> None:
@@ -397,7 +397,7 @@ def check_otherwise(otherwise: object) -> None:
 
 
 def check_kind(kind: object) -> None:
-    """Check that `Chat.ask` can make a `kind` of an answer.
+    """Check that `Chat.ask` can convert an answer to `kind`.
 
     Raises:
         ConfigError: `kind` is neither a content class nor a plain function of a text.

@@ -54,7 +54,7 @@ _FIELDS: Final = "it has str, int, bool, Literal and Enum, and a default for wha
 @final
 @guarded
 class Field:
-    """Looks of a form's field, where the type isn't enough.
+    """Appearance of a form's field, where it doesn't follow from the type.
 
     Attributes:
         label: text beside the field; by default, the attribute's name.
@@ -72,7 +72,7 @@ class Field:
 
 
 class Unreadable(Exception):
-    """The submitted values don't fit. The error's text is for the user."""
+    """Error of a submission with unfit values. Its text is for the user."""
 
 
 @final

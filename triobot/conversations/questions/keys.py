@@ -1,7 +1,7 @@
 """Encoding of a button's key as text: by its value and its class's name, never by its position.
 
-So a deploy that reorders options can't turn "No" into "Yes". Button data may be years old, or forged. So a
-text is only decoded to a key that encodes to exactly the same text.
+So a deploy that reorders options can't turn "No" into "Yes". Button data may be years old, or forged. A text
+is only decoded if the decoded key encodes to exactly this text.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Progress messages: a message that shows the newest state of an ongoing action.
 
-Intermediate texts are not operations. A step may show one; nothing waits for its edit; and a newer text
-replaces a text that isn't sent yet. Their edits run beside the conversation, one at a time. The last text is
-an operation, like every edit. If the block is cancelled, the last text is stored and shown later, as for a
-question.
+Intermediate texts are not operations, so a step may show them. Nothing waits for the edit of an intermediate
+text, and a newer text replaces an unsent one. These edits run beside the conversation, one at a time. The
+last text is an operation, like every edit. If the block is cancelled, the last text is stored and shown
+later, as for a question.
 
 The last text is recorded in the turn that ends the block. A replay doesn't run an ended step again, so only
 the record can restore the text after a restart.
@@ -148,7 +148,7 @@ class Live:
         return self._keyboard is None and self._newest == self._shown
 
     def _catch_up(self) -> None:
-        """Start to show the newest text; after a restart in any case, because the shown text is unknown."""
+        """Start to show the newest text. After a restart, this may repeat an edit that was shown."""
         if self._closed or self._editor is not None or self._conversation.work.cut:
             return
         if self.sent.id is None:

@@ -177,7 +177,7 @@ class Tidying:
         also: Callable[[str, Sequence[Write]], bool],
         taken: EarlyEvent | None,
     ) -> None:
-        """Make a message show `text` without buttons. A turn that runs again does so only once.
+        """Make a message show `text` without buttons. If the turn runs again, a second call has no effect.
 
         Args:
             also: adds writes to a record of the turn; returns False if an earlier run or a replay has added
@@ -217,7 +217,7 @@ class Tidying:
         self._owed.pop(chat_id, None)
 
     def going(self, writes: Sequence[Write]) -> Sequence[Write]:
-        """Replace markers from `owe` and `owe_words` by the chat's owed texts; for writes to be stored."""
+        """Return the writes, with the chat's owed texts in place of markers from `owe` and `owe_words`."""
         return [self._going(write) if isinstance(write, PutData) else write for write in writes]
 
     def touch(self, chat_id: ChatId, message_id: MessageId, recorded: Callable[[], bool]) -> None:

@@ -1,14 +1,14 @@
-"""Crash tracking: count the process crashes while a conversation's code ran, and park it at the third.
+"""Crash tracking: count process crashes while a conversation's code ran; park it at the third crash.
 
 Code that kills the process (a crash in C, memory exhaustion, a loop without an ``await``) kills it again
-after each revival. So at each step of a conversation's tasks, its number is written to memory that outlives
-the process, without a commit. A number is also written while a thread works for a conversation. After a
-crash, the next start reads the suspects there. A conversation that only waits, as in a step of hours or for a
-verification, is not a suspect.
+after each revival. So at each step of a conversation's tasks, the conversation's number is written to memory
+that outlives the process, without a commit. The number is also written while a thread works for the
+conversation. After a crash, the next start reads the suspects from this memory. A conversation that only
+waits, as in a step of hours or for a verification, is not a suspect.
 
 A conversation's own task writes its number itself (`Care.drive`). Child tasks and threads are tracked by a
-Trio instrument, which slows each step of every task. So it is installed only while a conversation has
-children or a running step.
+Trio instrument, which slows each step of every task. So the instrument is installed only while a conversation
+has children or a running step.
 
 Filters run before there is a conversation. So crashes in filters are counted for the event, which is
 discarded at the third.
@@ -55,11 +55,11 @@ from ..workload import Workload
 T = TypeVar("T")
 log: Final = logging.getLogger("triobot.conversations")
 CRASHES: Final = 3
-"""Number of crashes, without a rest in between, after which a conversation is parked."""
+"""Number of crashes after which a conversation is parked, if it has never come to a wait in between."""
 DEATHS: Final = 5
 """Number of crashes in a row that make a crash loop without a suspect. Fewer may be kills by people."""
 LIVED: Final = 300.0
-"""Lifetime in seconds after which a process is no part of a crash loop."""
+"""Seconds after which a process is stable: a later crash is no part of a crash loop."""
 FIRST_RETRY: Final = 3_600_000
 """Milliseconds until a conversation parked by its crash count is tried again; doubles with each crash."""
 LAST_RETRY: Final = 7 * 24 * FIRST_RETRY
@@ -68,7 +68,7 @@ BETWEEN_RETRIES: Final = 60.0
 _REASONS: Final = 3
 _PAGE: Final = 256
 LIVED_AT: Final = "lived"
-"""Setting: start time of the last run that lived or was stopped, and the number of crashes since."""
+"""Setting: start time of the last stable or stopped run, and the number of crashes since."""
 ROUTING: Final = "routing"
 """Setting: the event that filters read when the process crashed, and its number of crashes."""
 EARLY: Final = "killed_early"
@@ -212,7 +212,7 @@ class Care(trio.abc.Instrument):
             trio.lowlevel.remove_instrument(self)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Write the task's conversation to the slot, if it has one: the step may crash the process."""
+        """Write the number of the task's conversation to the slot: the step may crash the process."""
         if not self._wide:  # then each conversation at work writes its number itself
             self._idle += 1
             if self._idle > _IDLE:
@@ -342,16 +342,16 @@ class Care(trio.abc.Instrument):
         """Whether this build must not run the conversation, which has crashed the process too often."""
         if row.in_hand < CRASHES or row.id in self._tried:
             return False
-        # Changed code gets a try. If it is no better, that costs one crash.
+        # Changed code gets a try. If the code still crashes the process, that costs one crash.
         return row.id in self._suspects or (row.parked_because is not None and row.error == current_build())
 
     def note_lived(self) -> None:
-        """Record that this process is no part of a crash loop: it has lived, or is to stop."""
+        """Record that a crash of this process is no part of a crash loop: it is stable, or being stopped."""
         if self._opening.unclean:
             self._work.commits.add([PutSetting(LIVED_AT, str(self._opening.at))])
 
     async def live_on(self) -> None:
-        """Retry conversations parked by their crash count, in turn, once the program has lived."""
+        """Retry conversations parked by their crash count, in turn, once the process is stable."""
         if self._opening.unclean:
             await trio.sleep(LIVED)
             self.note_lived()

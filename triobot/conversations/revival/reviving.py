@@ -50,7 +50,7 @@ PAGE: Final = 256
 TOGETHER: Final = 16
 """Chats that are loaded at the same time. On a database server, each load waits for several replies."""
 HOLDS_UP: Final = 1.0
-"""Seconds for which a full set of loading chats delays others. Author's code may keep a load from ending."""
+"""Seconds for which `TOGETHER` loading chats delay further ones. Author's code may never end a load."""
 PROMPT: Final = 1.0
 """Seconds after which a load stops waiting for a conversation that was replayed but is still busy."""
 HANGS: Final = 60.0
@@ -64,7 +64,7 @@ async def revive(life: ChatLife, waiting: Sequence[Delivery]) -> None:
         waiting: the chat's waiting events.
     """
     store, table, care, code = life.services.store, life.shared.table, life.shared.care, life.services.code
-    # The conversation whose mailbox shows the waiting events is last: by then the others' shares are known.
+    # Asides come first. The last conversation gets the waiting events without those for others.
     found = await await_store(partial(store.conversations, life.chat_id))
     rows = sorted(found, key=lambda row: row.kind != "aside")
     if any(row.parked_because is not None for row in rows):
@@ -145,7 +145,7 @@ async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
 
 
 async def _follow(conversation: Conversation, stored: Stored) -> None:
-    """If an interrupt was ending the conversation, let the interrupt's route start at its end."""
+    """If an interrupt was ending the conversation, start the interrupt's route after the end."""
     life, seq = conversation.life, stored.interrupted_by
     if seq is None:
         return

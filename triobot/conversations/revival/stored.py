@@ -94,8 +94,7 @@ def open_run(
 ) -> tuple[Record, object, bool]:
     """Make a conversation's first record.
 
-    An input that can't be recorded lasts as long as the process. Then the record says only that there was
-    one.
+    The record of an input that can't be recorded is empty; such an input is lost with the process.
 
     Args:
         now: wall milliseconds.
@@ -254,7 +253,8 @@ class Stored:
     def may_want(self, event: Press[object] | Submission) -> bool:
         """Whether the conversation may wait for this press or form: of its own message, and not answered yet.
 
-        For a conversation whose code doesn't run. True in doubt: an event kept in vain expires later.
+        This decides for a conversation whose code can't run. In doubt the result is True, because an event
+        that nothing takes expires later.
         """
         if self.row.unfinished or not self.records:
             return True
@@ -324,7 +324,7 @@ def _answered(question: Id, done: Sequence[Record]) -> bool:
 
 
 def why_unfit(row: ConversationRow, table: Table) -> str | None:
-    """Return why the row can't be revived with this code; None if its journal decides."""
+    """Return why a row can't be revived with this code; None if that depends on the journal."""
     route = table.named(row.route)
     if route is None:
         return f"the bot has no route {row.route!r}; if it has a new name, give it formerly=({row.route!r},)"

@@ -55,7 +55,7 @@ class Setting:
         memory: filters' memory in this run of the bot, by a key of each filter; None for an event that isn't
             stored yet.
         kept: the chat's data as text, by key; None if they are not loaded.
-        asked: results of authors' conditions for earlier looks at the event.
+        asked: cached results of authors' conditions.
     """
 
     username: str | None = None
@@ -501,7 +501,7 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]]:
 
     For routes: buttons sent with `send` work as long as their message, also after restarts. A button contains
     the class's name and fields; when one of these changes, old buttons are not taken any more. A question
-    takes its own buttons, so `pressed` doesn't get them.
+    takes presses of its own buttons, so `pressed` doesn't get those.
 
     Args:
         kind: `str`, `int`, `bool`, `date`, `datetime`, `time`, `timedelta`, an Enum, or a frozen attrs class

@@ -47,19 +47,21 @@ register(Match, name="triobot.Match")
 
 
 def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
-    r"""Take texts that match the whole pattern, but for blanks around them, with the groups as a value.
+    r"""Take texts that match the whole pattern, without blanks around, and convert the groups to a value.
 
-    Each named group is a field of the class, converted by the field's type: text, a whole number, a number
-    with a fraction, a `Decimal`, an Enum or a Literal by its value; and one of them or None for a group that
-    may be missing. A field with a default needs no group, and keeps its default where its group is missing.
-    ``\d`` and numbers take Persian digits. What a field's type or validator refuses isn't taken.
+    Each named group is a field of the class, and is converted to the field's type: text, a whole number, a
+    number with a fraction, a `Decimal`, or an Enum or a Literal by its value. A group that may be missing
+    needs a field with one of these types or None, or a field with a default. A field with a default needs no
+    group. ``\d`` and numbers accept Persian digits. A text is not taken if a field's type or validator
+    refuses its group.
 
     Args:
         pattern: a regular expression with named groups.
         cls: a frozen attrs class or dataclass.
 
     Raises:
-        ConfigError: the pattern can't be read, its groups aren't the fields, or a field is of another type.
+        ConfigError: the pattern is no regular expression, its groups are not the class's fields, or a field
+            has another type.
 
     Examples:
         >>> @attrs.frozen

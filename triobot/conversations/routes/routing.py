@@ -95,7 +95,7 @@ class Delivery:
 @final
 @frozen
 class Taken:
-    """Answer of a wait that takes the event, with the value that its filter made."""
+    """Answer for an event that a wait takes, with the value that the wait's filter made."""
 
     delivery: Delivery
     value: object = attrs.field(repr=False)
@@ -104,7 +104,7 @@ class Taken:
 @final
 @frozen
 class Unfit:
-    """Answer of a wait that the message doesn't fit; the conversation sends the hint, in its own order."""
+    """Answer for a message that doesn't fit a wait; the conversation sends the hint, in its own order."""
 
     delivery: Delivery
 
@@ -112,7 +112,7 @@ class Unfit:
 @final
 @frozen
 class Broken:
-    """Answer of a wait with a failing filter; the error is raised in the waiting conversation."""
+    """Answer for an event on which a wait's filter failed; the error is raised in the conversation."""
 
     delivery: Delivery
     error: Exception = attrs.field(repr=False)
@@ -137,8 +137,8 @@ class Wait:
         also: additional filter of a question, tried like the filter of a wait without buttons.
         since: time of the turn that opened the wait, the same after a revival; newer waits are tried first.
         most: number of events that the wait takes before it must be opened again.
-        opened: number of the conversation, and a number that grows with each opening in the chat. They order
-            waits with the same `since`, also after a restart: larger ones first.
+        opened: number of the conversation, and a number that grows with each opening in the chat. Among waits
+            with the same `since`, larger pairs are tried first, also after a restart.
         owner: sender whose conversation waits; None for the chat's. The wait takes no events of other
             senders.
         keys: digest of the keys of the question's buttons.

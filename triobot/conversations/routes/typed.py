@@ -1,7 +1,7 @@
 """Texts that users type: comparison, numbers and commands.
 
 Phones add invisible marks to copied text, and keyboards have different digits and letters. Users don't see
-such differences. So these functions ignore them. They are for comparing; conversations get the text
+such differences, so the functions here ignore them. The results are for comparing; conversations get the text
 unchanged.
 """
 
@@ -20,7 +20,7 @@ UNFIT: Final = (
     *(ValueError, ArithmeticError, LookupError, re.error),
     *(StopIteration, RecursionError, SyntaxError),
 )
-"""Errors that a parser raises for a text that doesn't fit, that it doesn't find, or that nests too deep."""
+"""Errors that a parser raises for an invalid text, an unknown name, or too deep nesting."""
 
 _DIGITS: Final = {ord(digit): str(unicodedata.digit(digit)) for digit in "۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩"}
 _FOLDED: Final = _DIGITS | {

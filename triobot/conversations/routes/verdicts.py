@@ -1,4 +1,4 @@
-"""Results of authors' conditions for events, so that no condition is called twice for one event."""
+"""Cache of authors' conditions: a filter calls its condition once for each event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Verdicts:
 
     Attributes:
         said: results by the event's inbox row, until the row is consumed.
-        taker: the wait or block whose filter runs now; None for a route.
+        taker: the wait or block that calls its filter now; None for a route.
     """
 
     said: dict[int, dict[object, object]] = attrs.field(factory=dict[int, dict[object, object]])

@@ -1,5 +1,6 @@
 """A route's coroutine while it runs.
 
-`branches` tracks its tasks. `lines` finds its position in the author's code. `leash` abandons code that
-doesn't end. `failures` reports how it ends. `hooks` runs the hooks around it.
+`branches` tracks the coroutine's tasks. `hooks` runs hooks around the route's function. `lines` finds
+positions in the author's code. `leash` abandons code that doesn't end. `failures` reports failed
+conversations.
 """

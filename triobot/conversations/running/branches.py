@@ -32,7 +32,7 @@ from .lines import calling_line
 _NO_FILE: Final = " -"
 _ANY: Final = "any text"
 _NO_MARKUP: Final = "'reply_keyboard': None, 'inline_keyboard': None, 'form': None"
-# Types whose equal values are the same. Other types may be handles, which a step may get.
+# Plain values: equal ones are the same. Other types may be handles, such as a connection for a step.
 _PLAIN: Final = frozenset({str, bytes, int, float, bool, Decimal, UUID, date, datetime, timedelta})
 
 
@@ -60,7 +60,7 @@ class OperationKind(Enum):
 
 
 ChargeStands: TypeAlias = Callable[[], tuple[Charge, bool]]
-"""Returns a charge, and whether the charge knows by now that it is paid."""
+"""Function that returns a charge, and whether the charge knows by now that it is paid."""
 
 
 class Onlooker:
@@ -93,7 +93,7 @@ step_tasks: Final[set[trio.lowlevel.Task]] = set()
 
 
 def refuse_conversations(what: str, instead: str) -> None:
-    """Reject a call by a conversation's own code. The body of a step may call.
+    """Raise an error if a conversation's own code calls the function `what`. A step's body may call it.
 
     Args:
         what: the called function, for the error's text.

@@ -48,7 +48,7 @@ _UNPAID: Final = {
     "expired": PaymentExpiredError,
     HANDED_OVER: PaymentHandedOverError,
 }
-# Errors by the author's mistakes: their texts describe the mistake, and contain no value.
+# Errors caused by the author's mistakes. Their texts contain no user's value.
 _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
 
 # Names of fields and functions in other frameworks, with the names here.
@@ -104,12 +104,12 @@ def verdict(errors: Sequence[Exception], texts: Texts) -> tuple[str, str]:
 
 
 def happened(failed: Exception, live: Exception) -> None:
-    """Store a step's original error in the error that the step raised, for a report."""
+    """Attach a step's original error to the error raised from the step, for `report`."""
     vars(failed)[_LIVE] = live
 
 
 def _with_causes(error: BaseException | None) -> None:
-    """Set the stored original errors as causes of unhandled errors of steps."""
+    """Set the attached original errors as causes of unhandled errors of steps."""
     for one in () if error is None else all_of(error):
         live = vars(one).pop(_LIVE, None)
         if live is not None and one.__cause__ is None:
@@ -174,10 +174,10 @@ def _line_of(error: Exception, failure: Exception) -> str:
 
 
 def _unpaid(errors: Sequence[Exception]) -> str | None:
-    """Return the payment's outcome, if unpaid charges are the only errors; None for a crash.
+    """Return the payment's outcome, if all errors come from unpaid charges; None for a crash.
 
-    A sale may end with a decline, or without a press of the button. The ledger has told an operator all they
-    need to know.
+    A sale may end with a decline, or without a press of the button. The ledger informs an operator where
+    necessary.
     """
     for word, kind in _UNPAID.items():
         if all(isinstance(error, kind) for error in errors):

@@ -120,7 +120,7 @@ class Runs(Protocol):
 
 
 def counting(begun: Counter[str]) -> Hook:
-    """Return a hook that counts starting conversations by route, without revived ones.
+    """Return a hook that counts conversations by route when they start; revivals aren't counted.
 
     The hook is in this file, because authors don't see this file's frames.
     """

@@ -38,7 +38,7 @@ _LIBRARIES: Final = _places("purelib", "platlib")
 _HOMES: Final[set[str]] = set()
 # Code with these flags belongs to the calling line only if that line awaits it.
 _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
-# Generators that resume a coroutine by hand: Python doesn't know that they wait for it.
+# Generators that resume a coroutine by hand, so that Python's await chain ends at the generator.
 _STEPPING: Final[set[CodeType]] = set()
 
 LIBRARIES: Final = "the docs' page libraries"
@@ -134,7 +134,7 @@ def _in_task(frame: FrameType | None) -> Iterator[FrameType]:
             if frame.f_code.co_name == _LOOP:
                 break
             if frame.f_code.co_name == _RUN:
-                # The event loop is waiting: frames outside of it belong to the line that started the loop.
+                # The event loop is idle: outer frames belong to the line that started the loop.
                 return iter(())
         found.append(frame)
         frame = frame.f_back
