@@ -1,7 +1,7 @@
 """Alignment: matches of the points of an old build with those of the present build.
 
-The order of points is ignored, because the journal contains the order and replay compares it. So a match must
-only be beyond doubt: a point that resembles two others equally is matched with neither.
+The order of points is ignored, because the journal contains the order and replay compares it. A match only
+has to be beyond doubt: a point that resembles two others equally is matched with neither.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .sources import (
 )
 
 CLEARLY: Final = 0.25
-"""Difference in likeness by which another pairing of reworded lines must be better to prevent a match."""
+"""A match of reworded lines is refused if another pairing is more alike by this much."""
 
 Accepted: TypeAlias = tuple[str, str, str]
 """An accepted change: the function's name, the old call, the present call."""
@@ -166,7 +166,7 @@ class Alignment:
     def _match(
         self, olds: Sequence[Point], news: Sequence[Point], key: _Key, *, ordered: bool = False
     ) -> None:
-        """Match points with equal keys: single ones, or if `ordered`, as many as on the other side."""
+        """Match points with equal keys: one on each side or, if `ordered`, equally many."""
         one = _groups(key, (p for p in olds if p not in self._to))
         other = _groups(key, (q for q in news if q not in self._back))
         for alike, found in one.items():
@@ -175,7 +175,7 @@ class Alignment:
             self._pair_all(zip(found, other[alike], strict=True))
 
     def _match_reworded(self, old: Function, new: Function) -> None:
-        """Match questions that only have other texts."""
+        """Match questions with other texts, but the same operation and use of the answer."""
         left = [p for p in old.points if p not in self._to and p.words]
         free = [q for q in new.points if q not in self._back and q.words]
         one, other = _groups(self._kind, left), _groups(self._kind, free)
@@ -193,7 +193,7 @@ class Alignment:
         return self._now(point, point.op), point.target
 
     def _words(self, points: Sequence[Point], matched: Mapping[Point, Point]) -> set[Hashable]:
-        """Return operation and texts of all points without a match that has the same texts."""
+        """Return operation and texts of all points, except those matched with a point of the same texts."""
         return {
             (self._now(p, p.op), p.words) for p in points if p not in matched or matched[p].words != p.words
         }
@@ -250,7 +250,7 @@ def _saying(point: Point) -> Hashable:
 
 
 def _is_crossed(p: Point, q: Point, pairs: Sequence[tuple[Point, Point]]) -> bool:
-    """Whether one of the two points is clearly more like another reworded one."""
+    """Whether another pair of reworded points is clearly more alike than `p` and `q`."""
     others = [_likeness(p, other) for _, other in pairs if other is not q and other.op == q.op]
     others += [_likeness(other, q) for other, _ in pairs if other is not p and other.op == p.op]
     return max(others, default=0.0) > _likeness(p, q) + CLEARLY

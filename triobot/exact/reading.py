@@ -1,8 +1,8 @@
 """Reading: a description of the code that decides a line's value, and of the use of that value.
 
-The description covers the line's own statement, the iterables of the loops around it, the arguments of
-helpers, and the function's other statements that share variables with these. A name of a module is described
-by its definition.
+The description covers the line's own statement, the iterables of the loops around the line, the arguments of
+helpers, and other statements of the function that share variables with those parts. A name that a module
+defines is described by the definition.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class Reading:
         return any(one in self._calls or getattr(one, "id", "") in self._own for one in ast.walk(node))
 
     def _own_call(self, call: ast.Call, scope: _Scope) -> ast.AST:
-        """Describe the call of the line itself: a helper's arguments, and nothing of an operation's."""
+        """Describe the call of the line itself: with a helper's arguments, but without an operation's."""
         if self._is_inner:
             return ast.Name("_")
         match call.func:

@@ -23,7 +23,7 @@ from .sources import Range, Source, digest_of
 UNKNOWN: Final = 0
 """Number of an unknown site."""
 SKIPPED, AUTHORS, BORDER = 0, 1, 2
-"""Kinds of frames: neither the author's nor the runtime's, the author's, and the end of the chain."""
+"""Kinds of frames: not the author's, the author's, and the border at which the chain ends."""
 
 _COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _NO_PLACE: Final[Range] = (None, None, None, None)

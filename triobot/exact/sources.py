@@ -128,7 +128,7 @@ class Source:
 
     @cached_property
     def bound(self) -> Mapping[str, Sequence[_Bound]]:
-        """Statements that bind each of the module's names, or for an import the other module and name."""
+        """Bindings of the module's names: statements, or for an import the other module and its name."""
         found: defaultdict[str, list[_Bound]] = defaultdict(list)
         for node in ast.walk(self.tree):
             match node:
@@ -175,7 +175,7 @@ class Source:
 
 
 def _fits(node: _Node, place: Range) -> tuple[int, int] | None:
-    """Return by how much a range begins behind a node; None if it belongs to another node."""
+    """Return by how much a range begins behind a node; None if the range is another node's."""
     line, column, last, end = place
     if column is None or line is None:
         return (0, 0) if isinstance(node, _AWAITS) and node.lineno == line else None
@@ -270,7 +270,7 @@ class Function:
 
     @cached_property
     def numbers(self) -> dict[str, str]:
-        """Numbered replacements of the names of arguments and variables."""
+        """Numbered names (v0, v1, ...) by the names of arguments and variables."""
         if not isinstance(self.node, _NAMED):
             return {}
         sets = {name for one in self.statements for name in one.sets}
@@ -316,7 +316,7 @@ class Point:
 
     @cached_property
     def told(self) -> Hashable:
-        """Operation, literal texts and called function; nothing distinguishes points with equal ones."""
+        """Operation, literal texts and called function, as one key for counting points."""
         return self.op, self.words, self.calls
 
     @property
@@ -450,7 +450,7 @@ def words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
 
 
 def _names_set_by(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement assigns; for an expression, all names, whose values may change."""
+    """Return the names that a statement assigns; for an expression, all names, as it may change any value."""
     if name := getattr(statement, "name", ""):
         return {name}
     target = statement if isinstance(statement, ast.Expr) else getattr(statement, "target", None)
@@ -540,7 +540,7 @@ def _statement(node: ast.stmt, others: set[str], receivers: frozenset[str]) -> S
                 case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
                     touches.add(_owner_of(one))
                 case ast.Call(func=func, args=args) if callee_of(one) not in _READS:
-                    # start_soon doesn't change its nursery, as append changes a list.
+                    # Unlike a list's append, a nursery's start_soon doesn't count as a change.
                     owner = [func] if isinstance(func, ast.Attribute) and func.attr != "start_soon" else []
                     touches.update(map(_owner_of, [*args, *owner]))
                 case _:

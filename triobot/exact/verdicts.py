@@ -79,7 +79,7 @@ class Parting:
     """Difference between a recorded operation and the present one.
 
     Attributes:
-        because: the reason for which they are not the same.
+        because: why the operations are not the same.
         was: the recorded line.
         now: the present line.
     """
@@ -236,7 +236,7 @@ class Comparison:
         return SourceLine(f"{source.name}.py", part.line, part.text, *own)
 
     def difference(self, old: int, new: int, build: int) -> str | None:
-        """Return the reason for which two sites are not the same operation; None if they are the same."""
+        """Return why two sites are not the same operation; None if they are the same."""
         key = old, new, build
         if key not in self._differences:
             self._differences[key] = self._difference(old, new, build)
@@ -357,8 +357,8 @@ class Told(NamedTuple):
 
     Attributes:
         print: fingerprint of the arguments.
-        sites: sites of the numbers taken since the branch's last record, the operation's own site last; empty
-            in a record of an earlier version.
+        sites: sites of the operation numbers that were taken since the branch's last record, the operation's
+            own site last; empty in a record of an earlier version.
     """
 
     id: int | str
@@ -436,7 +436,7 @@ class Judge:
 
     def _difference(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> str | None:
         difference, olds, news = self._comparison.difference, recorded.sites, now.sites
-        # The operation's own site says more than the sites of numbers taken before.
+        # Compare the own site first: it says more than the sites of numbers taken before.
         why = difference(olds[-1], news[-1], build)
         if why is None or why == UNKNOWN:
             if len(olds) != len(news):
@@ -446,7 +446,7 @@ class Judge:
         return None if why == OTHER_VALUES and self._words_tell(recorded, now, build, print_of) else why
 
     def _words_tell(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> bool:
-        """Whether the operation's text, or the last text, determines the same value of the loop."""
+        """Whether the text of this or of the last operation shows that the loops are at the same value."""
         of, old, new = self._comparison, recorded.sites[-1], now.sites[-1]
         if now.kind == "step":
             return recorded.print == now.print and " " in now.print
@@ -507,7 +507,7 @@ class Judge:
         """Whether the old text is gone from the sources, and a new text is in the same position.
 
         Args:
-            is_open: result if a text is in no source: a template's text may be any.
+            is_open: result for texts that are in no source, as a template may produce them.
         """
         old, new, of = recorded.sites[-1], now.sites[-1], self._comparison
         alignment = of.alignment(build)
