@@ -71,11 +71,11 @@ class Reading:
         is_first: whether no helper call leads to the line's function.
 
     Attributes:
-        entries: description of each statement: its text without lists and variables' names; and the lists.
-        loops: the same for the iterables of loops.
+        entries: a pair for each statement: its text without lists and names of variables, and the lists.
+        loops: such pairs for the iterables of loops.
         texts: literal texts in the statements.
-        said: literal texts in the operation's arguments, or in values of names there.
-        asked: description of the arguments behind the first two, without their texts.
+        said: literal texts in the operation's arguments, and in the definitions of names there.
+        asked: description of the third and later arguments, without texts.
         labels: texts in dicts, by their keys.
         collects: Whether a loop around the line stores each value separately.
     """
@@ -102,7 +102,7 @@ class Reading:
             (self.loops if is_loop else self.entries).append(self._entry([type(one.node).__name__, *told]))
         kept, self.texts = self.texts, []
         parts = [part for one in point.expressions for part in ast.iter_child_nodes(one)]
-        # The options are behind the chat and the question.
+        # The options come after the chat and the question.
         _, self.asked = ([*self._asked(ones, scope)] for ones in (parts[:2], parts[2:]))
         self.said, self.texts, self._numbers, self._lists = self.texts, kept, {}, []
         called = [one for head in point.heads if isinstance(head, ast.Call) for one in head.args[:1]]
@@ -129,7 +129,7 @@ class Reading:
         return _are_like(self.entries, other.entries)
 
     def _asked(self, parts: Sequence[ast.AST], scope: _Scope) -> Iterator[str]:
-        """Yield descriptions, without texts, of arguments and the statements behind their variables."""
+        """Yield descriptions of arguments and of the statements behind their variables, without texts."""
         names, made, grown = (
             {one.id for part in parts for one in names_in(part)},
             dict[ast.AST, Statement](),

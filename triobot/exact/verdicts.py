@@ -316,7 +316,7 @@ class Comparison:
     ) -> str | None:
         """Return the text of an operation by its fingerprint; None if no source has the text.
 
-        The text may be a part of a template in the call.
+        The fingerprint may be that of a template's text with the returned text in it.
         """
         if print_of is None:
             return None

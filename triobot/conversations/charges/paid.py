@@ -157,7 +157,7 @@ def refuse_without_aside(table: Table, chat_id: ChatId, item: object) -> None:
 
 
 def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
-    """Whether the event is the ledger's and not the chat's; pass such an event on to the ledger."""
+    """Pass a payment's callback on to the ledger; return whether the event is such a callback."""
     if services.payments is None or not isinstance(event, PayCallback | InvoiceCallback):
         return False
     services.payments.hint(seq, event)

@@ -186,7 +186,7 @@ SIGNAL: Final = "triobot/signal\n"
 ROOM_SIGNAL: Final = "triobot/room\n"
 """Content type of a signal to a room; the row's body has the room's name and key before the value."""
 SIGNALS: Final = 256
-"""Rows of a chat that may wait when a signal is stored: well below the limit for the platform's events."""
+"""Maximum number of a chat's waiting rows for which a signal is stored; the platform's events have more."""
 
 
 @final

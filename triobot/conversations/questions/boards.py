@@ -98,7 +98,7 @@ class Board:
         self._keys |= data
         wait.keys = wait.shown = digest_of_keys(str(one).partition(".")[2] for one in data)
         keyboard = keyboard_of(buttons, self._token)
-        # Before the edit: if the edit fails, buttons of an earlier question may be left for `tidy`.
+        # Set before the edit: if the edit fails, `tidy` must remove buttons of an earlier question.
         self._text = question
         asks = SendMessage(conversation.life.chat_id, question, inline_keyboard=keyboard)
         # A message without an id from the platform can't be edited: send the question as a new message.

@@ -264,7 +264,7 @@ def write_rests(position: int, operations: Sequence[OpenOperation], last: object
 
 
 def moved_rests(position: int, stored: Stored) -> str | None:
-    """Encode the waiting operations for another position, after records that don't change them."""
+    """Encode the stored waiting operations again, for a new position; the records since change nothing."""
     told = [attrs.astuple(one) for one in read_rests(stored.row, stored.records).values()]
     return json.dumps((position, told)) if told else None
 

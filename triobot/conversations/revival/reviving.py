@@ -200,7 +200,7 @@ def _park(
 def _place_parked(life: ChatLife, journal: Journal, route: Route | None) -> Conversation:
     row = journal.row
     route = route or _unknown(row)
-    # Placeholder for the first event, which nothing reads any more. Nobody joins a room, so it gets a signal.
+    # Placeholder for the first event, which is never read again. A room, which nobody joins, gets a signal.
     begun = Join(life.chat_id, None) if is_chat(life.chat_id) else cast("Event", Signal(life.chat_id, None))
     delivery = Delivery(row.id, begun, row.started_at)
     begin = Revived(_readable(journal))

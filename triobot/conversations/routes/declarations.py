@@ -207,7 +207,7 @@ class Table:
         return any(route.per is Per.SENDER for route in self.conversations)
 
     def in_room(self, name: str | None) -> Table:
-        """Return a room's table: its own route, or none; the jobs in the bot's own room (None)."""
+        """Return a room's table: with the route `name`, or for None, the bot's own room, with the jobs."""
         own = tuple(route for route in self.rooms if name in route.names)
         return Table((), (), (), own, of_room=True, jobs=self.jobs if name is None else ())
 

@@ -103,7 +103,7 @@ class Same:
 
     @property
     def parts(self) -> frozenset[Same]:
-        """The operands, for an operator."""
+        """Operands of the operator `word`."""
         return cast("frozenset[Same]", self.of)
 
 

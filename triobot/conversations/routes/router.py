@@ -61,7 +61,7 @@ PerName: TypeAlias = Literal["chat", "sender"]
 MissedName: TypeAlias = Literal["once", "all", "skip"]
 
 
-# Default filter of an aside. None is no default, because None would be a mistake, such as an unmade filter.
+# Default filter of an aside. The default isn't None, because None as an argument is a mistake.
 _ONLY_BY_CODE: Final[Filter[Any]] = nothing()
 
 

@@ -453,7 +453,7 @@ def _ignored(case: Case) -> Decision | None:
 
 
 def end(case: Case) -> End | None:
-    """Return the open block that an event ends, if any; a block that opens later is tried then."""
+    """Return the open block that an event ends, if any. A block that opens later tries the event itself."""
     for watch in case.watches:
         if not watch.open or not concerns(case.event, watch.owner):
             continue

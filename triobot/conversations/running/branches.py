@@ -137,7 +137,7 @@ def fingerprint(operation: Operation[object]) -> str:
 
 
 def prints_of(operation: Any) -> Callable[[str], str]:
-    """Return a function from a text to the operation's fingerprint with this text as content.
+    """Return a function that computes the operation's fingerprint with another text as content.
 
     A check tries all texts of a module. So the operation's digest input is computed once, at the first call.
     """

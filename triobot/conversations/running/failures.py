@@ -86,7 +86,7 @@ class Ending(Enum):
 
 
 def parting(error: NondeterminismError, failure: Exception | None, line: str) -> str:
-    """Describe how code and journal differ, and at which line; if the code failed there, with the error."""
+    """Describe the difference between code and journal, with its line and an error of the code, if any."""
     words = str(error)
     if failure is not None and line == "?":
         first = next(iter(leaves(failure)))

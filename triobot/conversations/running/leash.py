@@ -111,7 +111,7 @@ async def awaited(work: Awaitable[object]) -> None:
 
 
 def line_in(task: trio.lowlevel.Task | None) -> str:
-    """Return the author's ``file:line`` of a task, or of the current task for None; or ``?``."""
+    """Return the author's ``file:line`` at which `task` is, or for None the current task; else ``?``."""
     if task is None or task is trio.lowlevel.current_task():
         return calling_line()
     return waiting_line(frames_of(task))
