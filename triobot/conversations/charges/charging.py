@@ -419,7 +419,7 @@ class RunningCharge:
             PaymentHandedOverError: the aside failed, or an operator has the money.
         """
         conversation = self._conversation
-        # The user paid in time: deadlines that expire while the aside gives the goods are removed.
+        # The user paid in time: remove deadlines within `HELD`, so that none expires during the aside.
         _lift(conversation, conversation.run.now() + int(HELD * 1000))
         self._wait.hear_no_more()
         look_again(conversation, self._wait)

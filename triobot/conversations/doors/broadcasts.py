@@ -86,8 +86,8 @@ class Broadcast:
 
         The audience is read once, in pieces, and each chat counts once. When `start` returns, audience and
         content are durable, and sending has begun. A crash before that leaves nothing stored: call `start`
-        again. Calling it with the same key is safe at any time. A conversation repeats the call by itself,
-        because the call is an operation.
+        again. Calling it with the same key is safe at any time. In a conversation no second call is needed,
+        because an operation that a crash interrupts is repeated.
 
         Args:
             content: as for `Chat.send`. A file is uploaded here, once for all receivers.

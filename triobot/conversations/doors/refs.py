@@ -123,7 +123,7 @@ class RecordedDoor:
         conversation, elsewhere = self._conversation, self._conversation.shared.elsewhere
         own_chat = chat_id == conversation.life.chat_id
         name = conversation.shared.table.route_of(fn, None, f"{calling_line()}: stop()").name
-        # A run that stops itself records nothing but its end.
+        # If a run stops itself, only its end is recorded.
         itself = own_chat and Halt(chat_id, name, key).ends(conversation.route.name, conversation.key)
 
         async def body(own: Id) -> bool:

@@ -154,7 +154,7 @@ def own_words(error: BaseException, *homes: str) -> str:
     is a call, not a ``raise``.
 
     Args:
-        homes: names of modules, with packages that count as the author's.
+        homes: names of modules; the packages that contain these modules count as the author's.
     """
     *_, innermost = _entries(error.__traceback__)
     code, module = innermost.tb_frame.f_code, str(innermost.tb_frame.f_globals.get("__name__"))
