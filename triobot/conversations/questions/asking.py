@@ -1,7 +1,8 @@
 """Questions: send a message, and wait for the event that answers it.
 
-A question opens its wait before it sends, so that a fast answer is not missed. It sends a hint when an event
-doesn't fit. However it ends, it removes its buttons. Arguments from authors are checked before any effect.
+A question opens its wait before the send, so that a fast answer is not missed. An event that doesn't fit is
+answered with a hint. At its end, a question removes its buttons, also after an error or a cancellation.
+Arguments from authors are checked before any effect.
 """
 
 from __future__ import annotations

@@ -240,7 +240,7 @@ class Care(trio.abc.Instrument):
             self.at_work[slot] = seq
 
     def _within(self, task: trio.lowlevel.Task) -> int | None:
-        """Return the number of the conversation to which the task, or a task above it, belongs."""
+        """Return the number of the task's conversation, found at the task or a parent task; else None."""
         above: trio.lowlevel.Task | None = task
         while above is not None:
             if (seq := self._own.get(above)) is not None:
@@ -256,7 +256,7 @@ class Care(trio.abc.Instrument):
     # --- who was
 
     async def begin(self) -> None:
-        """Count the last run's crash for its suspects, before any conversation runs again."""
+        """Count the last run's crash for all suspects, before any conversation runs again."""
         opening, store = self._opening, self._services.store
         self.early = _read_counts(await store.setting(EARLY))
         if not opening.unclean:

@@ -1,9 +1,8 @@
 """Comparison of a journal with code that may have changed since the journal was recorded.
 
-Each record has the site, the line of the author's code, from which its operation came. A revival with the
-same build compares nothing. The first revival with another build compares each record's site with the line
-that performs the operation now. A conversation that fits goes on, and counts as the present build's from then
-on.
+Each record has a site: the author's line from which the operation came. A revival with the same build
+compares nothing. The first revival with another build compares each record's site with the line that performs
+the operation now. A conversation that fits goes on, and counts as the present build's from then on.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ class Code:
         return sorted(shapes)
 
     async def begin(self, store: Store, now: int) -> KeepCode | None:
-        """Return the parts of the present code that the store must keep; None if it has all of them."""
+        """Return the parts of the present code that the store doesn't have yet; None if there are none."""
         known = await store.code()
         self._kept = set(known.sources)
         last = known.deployed[-1] if known.deployed else None
@@ -179,7 +178,7 @@ class Code:
                 op.sites = self.sites.of_frames(frames, op.branch.root)
 
     async def compare(self, store: Store, row: ConversationRow, records: Sequence[Record]) -> Changed | None:
-        """Return the comparison of a journal with this code; None if the journal is this build's already."""
+        """Return a comparison of a journal with the present code; None for the present build's journal."""
         read_rests(row, records)  # also for this build: no other check comes before the run
         if row.build == self.build:
             return None
@@ -197,7 +196,7 @@ class Code:
         return Changed(self._comparison, row, records)
 
     def comparison(self, known: StoredCode, text_of: SourceOf) -> Comparison:
-        """Return the comparison of the code that a store has with this code.
+        """Return the comparison of a store's old code with the present code.
 
         Args:
             text_of: returns a stored source by its digest.
@@ -227,11 +226,11 @@ def _sites_in(records: Sequence[Record], row: ConversationRow) -> set[int]:
 @final
 @guarded
 class Rested:
-    """Operation at which a conversation waited when its row was stored.
+    """Operation at which a conversation waited when the conversation's row was stored.
 
     Attributes:
         kind: kind of the operation; empty if unknown.
-        keys: digest of the button keys that a question showed; empty if it showed none.
+        keys: digest of the button keys that a question showed; empty for a question without buttons.
     """
 
     id: Id
@@ -275,7 +274,7 @@ def _keys_of(op: OpenOperation) -> str:
 
 
 def digest_of_keys(keys: Iterable[str]) -> str:
-    """Return a digest of button keys that doesn't depend on their order."""
+    """Return a digest of button keys, independent of the order."""
     return blake2b("\n".join(sorted(keys)).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
@@ -290,10 +289,10 @@ def note_shown(op: OpenOperation, rested: Rested) -> bool:
 
 @reading("what is stored of where it stands")
 def read_rests(row: ConversationRow, records: Sequence[Record]) -> Mapping[Id, Rested]:
-    """Return the operations at which a conversation waited, by their ids.
+    """Return the operations at which a conversation waited, by id.
 
     Raises:
-        UnreadableRecordError: this program can't read the row's entry.
+        UnreadableRecordError: the row's entry can't be decoded.
     """
     position, told = cast("tuple[int, list[tuple[Id, str, Any, str]]]", json.loads(row.rests or "[0,[]]"))
     if not told or position != row.position:
@@ -338,7 +337,7 @@ class Changed:
         self._sent[id] = operation
 
     def parting(self, record: Record, op: OpenOperation) -> str | None:
-        """Compare a record with the operation that takes it now; return their difference, or None."""
+        """Compare a record with the present operation at its place; return the difference, or None."""
         recorded = Told(record[2], record[3], record[4], sites_of(record))
         sent = self._sent.pop(op.id, None)
         print_of = None if sent is None or not hasattr(sent, "content") else prints_of(sent)

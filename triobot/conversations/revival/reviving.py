@@ -1,13 +1,14 @@
 """Load chats from the store, and deliver the events that wait for them.
 
-A conversation is replayed up to its journal's end; from then on it is live. A chat's events wait until all
-its conversations are loaded, so each event gets the receiver it would have had without a restart. A chat that
-is behind reads its events from the inbox page by page. Chats take turns, so a flooded chat delays no other.
+A conversation is replayed up to its journal's end; from then on the conversation is live. A chat's events
+wait until all conversations of the chat are loaded, so each event gets the same receiver as without a
+restart. A chat that is behind reads events from the inbox page by page. Chats take turns, so a flooded chat
+delays no other.
 
-A conversation that can't be replayed with this code is *parked*. It keeps its position in the chat and its
-journal; an operator gets an alarm, and the user one message. An interrupt still ends it. Every start tries it
-again. But a conversation that crashed the process repeatedly is only tried with other code, or after a while
-(`care`).
+A conversation that can't be replayed with the present code is *parked*. The conversation keeps its position
+in the chat and its journal; an operator gets an alarm, and the user one message. An interrupt still ends a
+parked conversation. Every start tries to replay it again. But a conversation that crashed the process
+repeatedly is only tried with other code, or after a while (`care`).
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ async def revive(life: ChatLife, waiting: Sequence[Delivery]) -> None:
 
 
 async def _is_to_end(store: Store, row: ConversationRow) -> bool:
-    """Whether an operator has ordered to end this parked conversation without running its code."""
+    """Whether an operator has ordered to end a parked conversation without running its code."""
     orders = [waiting.event for waiting in await _waiting(store, row.chat_id)]
     return any(
         isinstance(order, Order) and order.end and order.conversation == row.id
@@ -182,7 +183,7 @@ async def _stand(conversation: Conversation) -> None:
 
 
 def _end_politely(life: ChatLife, row: ConversationRow) -> None:
-    """End a conversation that isn't durable, or whose beginning couldn't be recorded, and tell its user."""
+    """End a conversation that isn't durable or has no recorded beginning, and tell the user."""
     said = life.kept.texts.restarted if row.kind != "aside" and is_chat(life.chat_id) else ""
     told = life.shared.tidying.tell(life.chat_id, row.id, said) if said else ()
     life.work.commits.add([EndConversation(row.lease, row.id, life.services.clock.now()), *told])
@@ -193,7 +194,7 @@ def _end_politely(life: ChatLife, row: ConversationRow) -> None:
 def _park(
     life: ChatLife, journal: Journal, route: Route | None, because: str, *, error: str | None = None
 ) -> None:
-    """Put a conversation into its chat as parked, without running its code."""
+    """Place a conversation in the chat as parked, without running the conversation's code."""
     park(_place_parked(life, journal, route), because, error=error)
 
 
@@ -211,7 +212,7 @@ def _place_parked(life: ChatLife, journal: Journal, route: Route | None) -> Conv
 
 
 def _readable(journal: Journal) -> Stored:
-    """Decode a stored conversation; if this program can't read the journal, only the row."""
+    """Decode a stored conversation; if the journal can't be decoded, only the row."""
     try:
         return read_stored(journal)
     except UnreadableRecordError:
@@ -397,7 +398,7 @@ class CatchingUp:
 
 
 def unreadable(shared: Shared, row: InboxRow) -> None:
-    """Handle an unreadable row: consume it, or leave it for another version and raise an alarm."""
+    """Consume an unreadable row; but leave signals and calls for another version, and raise an alarm."""
     work = shared.work
     call = stored_call(row) if row.content_type == CALL else None
     if isinstance(call, Call) and isinstance(call.value, Tick):
@@ -406,7 +407,7 @@ def unreadable(shared: Shared, row: InboxRow) -> None:
         work.commits.consumed([row.seq])
         return
     if row.content_type in (SIGNAL, ROOM_SIGNAL, CALL):
-        # Another version of the bot can read the row: it waits in the inbox for that version.
+        # The row waits in the inbox for another version of the bot, which can read the row.
         work.count("unknown_signal")
         what = "a call" if row.content_type == CALL else "a signal"
         try:

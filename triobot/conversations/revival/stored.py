@@ -1,7 +1,8 @@
 """Beginnings and journals of conversations, as the store has them.
 
-A conversation's beginning is its first record. That record may be stored in the row of the event that began
-the conversation. Then the row stands for the conversation until the conversation's own rows are stored.
+A conversation's beginning is the conversation's first record. The row of the event that began the
+conversation may contain this record. Then the row stands for the conversation until the conversation's own
+rows are stored.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def open_run(
 
 
 def tell(first: Record, event: Event, at: int) -> None:
-    """Add the input to a first record, if `open_run` omitted it."""
+    """Add the input to a first record without one; see `untold` in `open_run`."""
     if not first[3]:
         first[3] = [CODEC.node_of(told) for told in (event, at, None)]
 
@@ -134,7 +135,7 @@ def read_opening(start: Record) -> StartedWith | None:
     """Decode the input of a conversation from its first record; None if the record has no input.
 
     Raises:
-        UnreadableRecordError: this program can't decode the input.
+        UnreadableRecordError: the input can't be decoded.
     """
     if not start[3]:
         return None
@@ -324,7 +325,7 @@ def _answered(question: Id, done: Sequence[Record]) -> bool:
 
 
 def why_unfit(row: ConversationRow, table: Table) -> str | None:
-    """Return why a row can't be revived with this code; None if that depends on the journal."""
+    """Return why a row can't be revived with the present code; None if that depends on the journal."""
     route = table.named(row.route)
     if route is None:
         return f"the bot has no route {row.route!r}; if it has a new name, give it formerly=({row.route!r},)"
@@ -338,7 +339,7 @@ def fitting(stored: Stored, table: Table) -> tuple[Route, Opening]:
 
     Raises:
         NondeterminismError: the conversation would be parked.
-        UnreadableRecordError: this program can't decode the beginning.
+        UnreadableRecordError: the beginning can't be decoded.
     """
     route = table.named(stored.row.route)
     because = why_unfit(stored.row, table)
@@ -378,7 +379,7 @@ def read_stored(journal: Journal) -> Stored:
     """Decode a journal.
 
     Raises:
-        UnreadableRecordError: this program can't decode the journal.
+        UnreadableRecordError: the journal can't be decoded.
     """
     return Stored(journal.row, read_journal(journal))
 
@@ -388,7 +389,7 @@ def opening_of(stored: Stored, route: Route) -> Opening | None:
     """Return a conversation's opening; None if it could not be recorded.
 
     Raises:
-        UnreadableRecordError: this program can't decode the opening.
+        UnreadableRecordError: the opening can't be decoded.
     """
     if not stored.records:
         return None

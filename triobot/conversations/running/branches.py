@@ -76,7 +76,7 @@ class Onlooker:
         """An operation passes a request to the outbox."""
 
     def tidies(self, message_id: MessageId) -> None:
-        """A question is over, so its message shows no buttons any more."""
+        """A question is over, so the message shows no buttons any more."""
 
     def charges(self, number: RefId, stands: ChargeStands | None) -> None:
         """A charge has opened the payment `number`; with None for `stands`, the charge has ended.

@@ -1,7 +1,7 @@
 """Failed conversations: logs, alarms, and messages to users.
 
 An author's error ends its own conversation and nothing else. Logs name the conversation, the chat and the
-author's line. They never contain an error's text that may quote a user, unless tracebacks are enabled.
+author's line. An error's text may quote a user, so logs contain such a text only if tracebacks are enabled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Abandon a coroutine of a dry run that doesn't end.
 
 A dry run must end, whatever the author's code does. The code may catch every cancellation, wait for ever
-behind a shield, or loop. Python can't end such a coroutine, but it need not be resumed. An abandoned
-coroutine is kept in memory, because garbage collection would run its `finally` blocks.
+behind a shield, or loop. Python can't end such a coroutine, but nothing has to resume the coroutine either.
+An abandoned coroutine is kept in memory, because garbage collection would run the `finally` blocks.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Leash:
             self._fewer.unpark_all()
 
     async def leave(self) -> None:
-        """Abandon all tasks, and return once they have ended. They must be cancelled before."""
+        """Abandon all tasks, which must be cancelled already, and return once all have ended."""
         self.cut = True
         with trio.CancelScope(shield=True):
             while self._tasks:

@@ -244,7 +244,7 @@ def _words_of(value: object) -> str:
 
 
 def _left_out(shown: traceback.TracebackException) -> int:
-    """Remove frames that aren't the author's, also from the causes; return their number."""
+    """Remove all frames but the author's, also from the causes; return the number of removed frames."""
     own = [frame for frame in shown.stack if is_authors(frame.filename)]
     left_out = len(shown.stack) - len(own) if own else 0
     if own:
