@@ -207,7 +207,7 @@ async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bo
 
 def abandon(shared: Shared, chat_id: ChatId, conversation_id: str, key: str | None) -> None:
     """Give up the payments of a conversation that was ended without running its code."""
-    # Not before the end is stored: a crash may restore the conversation, which then still waits.
+    # Only once the end is stored: until then, a crash may restore the waiting conversation.
     _tell(shared, conversation_id, lambda ledger: ledger.give_up(chat_id, conversation_id, key=key))
 
 

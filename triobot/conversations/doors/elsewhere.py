@@ -249,7 +249,7 @@ async def give_order(
         StoreFullError: nothing was stored.
     """
     order = Order(row.chat_id, row.id, end, say)
-    # Reset the crash count, for which it may be parked, and keep the time since which it is parked.
+    # Reset the crash count, a possible reason of the parking, and keep the time of the parking.
     again = ParkConversation(row.lease, row.id, row.updated_at, row.parked_because)
     arrival, also = order_arrival(order, clock.now()), () if end else (again,)
     return await put_in(store, "order", arrival, also, on_commit) is not None

@@ -69,7 +69,7 @@ class Setting:
     asked: Verdicts = attrs.field(factory=Verdicts, eq=False, repr=False)
 
     def says(self, own: object, condition: Callable[[Any], object], value: object) -> bool:
-        """Return a condition's result for `value`; each event calls the author's condition only once.
+        """Return a condition's result for `value`; call the author's condition once for each event.
 
         Args:
             own: identity of the filter, as several may have the same condition.

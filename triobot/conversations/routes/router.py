@@ -401,7 +401,7 @@ class Router:
         conversation ends without a message. A bot's hooks are outside of the hooks of included routers. The
         hooks of one router are nested in the order of their lines, the first outermost.
 
-        A hook follows the rules of conversations. Its operations are recorded, once for each conversation;
+        A hook follows the rules of conversations. Hooks' operations are recorded, once for each conversation;
         all other code runs again with each incarnation, see `Room.replaying`. A hook's operations are
         numbered under the hook's name, apart from the function's. So a hook without operations may be added,
         removed and moved while conversations wait. A hook with operations changes like any code, by
@@ -412,7 +412,7 @@ class Router:
         normal end settles a payment, whatever the hook does then. A second ``call``, or one in a child task,
         raises an error; that is an error of your program.
 
-        Code awaited inside a conversation, steps and filters have no hooks.
+        Hooks don't apply to functions awaited inside a conversation, to steps, or to filters.
 
         Args:
             hook: an async function of two arguments, which is returned unchanged. The first is the room (a
