@@ -28,55 +28,57 @@ _VARIABLE: Final = re.compile(r"``(TRIOBOT_\w+)(?:=1)?``")
 
 _WORDS: Final = {
     "ignore": (
-        "`ignore`",
-        "counted and dropped; with `say=` the chat hears why",
+        "`bot.ignore`",
+        "the event is counted and dropped; with `say=` the chat gets that text",
     ),
     "block": (
-        "an open `move_on_when` block",
-        "the event ends the newest block that takes it, of all conversations that hear this person",
+        "the newest open `move_on_when` block, in any conversation that takes this person's events",
+        "the event ends the block",
     ),
     "interrupt": (
         "an interrupt",
-        "ends the live conversation, then is the live one",
+        "the live conversation ends, and the interrupt becomes the live conversation",
     ),
     "aside": (
         "an aside",
-        "runs beside the live one",
+        "the aside runs beside the live conversation",
     ),
     "question": (
-        "an open question, by its own buttons or form",
-        "the question's conversation",
+        "an open question, by its own button or form",
+        "the question's conversation gets the event",
     ),
     "wait": (
-        "the newest open wait that takes it, the sender's own first",
-        "its conversation, live or aside",
+        "the newest open wait with a filter that takes the event; the sender's own waits come first",
+        "the conversation that waits gets the event, live or aside",
     ),
     "parked": (
-        "a parked conversation, if the button or form belongs to one of its messages",
-        "kept until the conversation goes on or ends; a press is answered with the words for a parked one",
+        "a parked conversation, by a button or form of one of its messages",
+        "the event is kept until the conversation continues or ends; a press is answered with the text for "
+        "parked conversations",
     ),
     "over": (
-        "the button or form belongs to a question that is over, or that is not open to this person",
-        'answered "expired"; a press at an open question of another member is dropped without a word',
+        "the button or form of a question that has ended, or that this person may not answer",
+        'the answer is "expired"; a press at another member\'s open question gets no answer',
     ),
     "live": (
         "a live conversation, the sender's own or the chat's",
-        "its mailbox while it is busy; what `otherwise=` says while it waits",
+        "if the conversation is busy, its mailbox keeps the event; if it waits, `otherwise=` decides",
     ),
     "conversation": (
-        "a conversation that it starts",
-        "the chat's or the sender's live one from then on; a leave starts none",
+        "a `@bot.conversation`",
+        "it starts, and becomes the live conversation of the chat or the sender; a leave starts none",
     ),
     "parked aside": (
         "a parked aside, if the event is a message",
-        "kept until the aside goes on or ends, and answered with the same words",
+        "the event is kept until the aside continues or ends, and answered with the text for parked "
+        "conversations",
     ),
     "nobody": (
         "no route",
-        'counted; a press is answered "expired", a signal is kept',
+        'the event is counted; a press is answered "expired", a signal is kept',
     ),
 }
-"""Of each row of the routing table: who takes the event, and what becomes of it."""
+"""Per row of the routing table: the taker of the event, and the result."""
 
 
 def _entries(of: type) -> Iterator[tuple[list[str], str]]:
@@ -163,7 +165,7 @@ def control() -> Iterator[str]:
 
 def routing() -> Iterator[str]:
     """Yield the rows that take an event."""
-    yield from ("| | event | goes to |", "|---|---|---|")
+    yield from ("| | taken by | result |", "|---|---|---|")
     for number, row in enumerate(ROWS, 1):
         who, then = _WORDS[row.name]
         yield f"| {number} | {who} | {then} |"
