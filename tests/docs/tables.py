@@ -44,7 +44,7 @@ _WORDS: Final = {
         "the aside runs beside the live conversation",
     ),
     "question": (
-        "an open question, by its own button or form",
+        "an open question, if the event is its own button or form",
         "the question's conversation gets the event",
     ),
     "wait": (
@@ -52,12 +52,12 @@ _WORDS: Final = {
         "the conversation that waits gets the event, live or aside",
     ),
     "parked": (
-        "a parked conversation, by a button or form of one of its messages",
+        "a parked conversation, if the button or form is on one of its messages",
         "the event is kept until the conversation continues or ends; a press is answered with the text for "
         "parked conversations",
     ),
     "over": (
-        "the button or form of a question that has ended, or that this person may not answer",
+        "a question that has ended, or that this person may not answer, if the event is its button or form",
         'the answer is "expired"; a press at another member\'s open question gets no answer',
     ),
     "live": (
