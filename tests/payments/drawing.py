@@ -17,63 +17,64 @@ from triobot.payments.table import OUTCOMES, TABLE, WHEN, Due, TellOperator, Tra
 
 _HEAD = """# The ledger
 
-A payment is a row in the store, written before its button or invoice is sent. It moves only as the table
-says, each time in one transaction; only after that triobot does what is due. A fact that the table doesn't
+A payment is a row in the store, written before its button or invoice is sent. Each move of the row follows
+this table, in one transaction; only then triobot does the work that is due. A fact that the table doesn't
 list for a state is refused and counted, and raises an alarm.
 
-There are three laws. A payment that is known to be captured is never verified again. No `error` of verify is
-believed, and no lost answer followed by a verify, without an inquiry; if none is answered for half an hour,
-it is verified all the same. A payment is watched until 75 minutes after its button has gone, and a day longer
+There are three laws. A payment known as captured is never verified again. After a verify with `error` or a
+lost answer, an inquiry comes before the next verify; if no inquiry is answered for half an hour, triobot
+verifies without one. A payment is watched until 75 minutes after its button is removed, and a day longer
 if it may be on the screen twice.
 
-This page is drawn from the rows that the code reads: `python -m tests.payments.drawing`.
+This page is generated from the rows that the code reads: `python -m tests.payments.drawing`.
 
 ![The states of a payment, and the facts that move it. The usual way: prepared, sending, open, check,
 verifying, verified, delivered, settled. Below, each move is a row](images/payment.svg)
 
-A frame stands for all states in it. What operators do and what a restored backup brings is not in the
-picture; each is a row of [the table](#moves).
+A frame stands for all states in it. The picture omits operators' requests and restored backups; each is a
+row of [the table](#moves). In all tables here, *it* is the payment.
 """
 
 
 _DUTIES: Final = """\
-What is *to do* is done once the move is durable. *Send* shows the button or sends the invoice. *Verify* asks
-the platform to capture. *Inquire* asks it what it knows, and takes nothing. *Examine* verifies, and inquires
-after every answer but "verified". *Remove* takes the button off the user's screen. *Deliver* gives the
-payment to its aside. *Offer top up* shows the user how to put money into the wallet.
+The work under *to do* begins once the move is durable. *Send* shows the button or sends the invoice. *Verify*
+asks the platform to capture. *Inquire* asks the platform for the payment's state, and captures nothing.
+*Examine* verifies, and inquires after every answer but "verified". *Remove* removes the button from the
+user's screen. *Deliver* gives the payment to its aside. *Offer top up* shows the user how to top up the
+wallet.
 """
 
 _TOGETHER_HEAD = """## What is durable with what
 
-A conversation's move of its payment is stored in the transaction that records what the conversation did. So a
-crash leaves both or neither:
+A conversation's move of its payment shares a transaction with the record of the conversation's operation. So
+a crash leaves both or neither:
 """
 
 _TOGETHER: Final = (
     (
         "what happens",
-        "shares its transaction with",
+        "in one transaction with",
     ),
     (
         "`made`, `send_begun`",
-        "the record of the payment's number, which is durable before the button or invoice leaves",
+        "the record of the payment's number, which is durable before the button or invoice is sent",
     ),
     (
         "`send_ok`, `send_refused`, `send_never_left`, `send_unknown`",
-        "the answer that is kept for the conversation; with nothing, if the conversation is over by then",
+        "the answer that is stored for the conversation; nothing, if the conversation has ended by then",
     ),
     (
         "`delivered`",
-        "the row of the inbox that begins the aside",
+        "the row of the inbox that starts the aside",
     ),
     (
-        "`taker_gone` of a charge that is left, or whose button was exchanged",
-        "the record of what ended or exchanged it",
+        "`taker_gone` of a charge that was left, or whose button was replaced",
+        "the record of the event or deadline that ended or replaced it",
     ),
     (
         "`settled` or `handler_failed` at the end of the aside",
-        "that end, and the answer of the charge that waits for it; with `continue_as`, the beginning of what"
-        " goes on",
+        "that end, and the answer of the waiting charge; with `continue_as`, the beginning of the next"
+        " function",
     ),
     (
         "`callback`, `declined_retry`, `declined_final`",
@@ -82,82 +83,81 @@ _TOGETHER: Final = (
 )
 
 _APART_HEAD = """
-A conversation's move is decided in that very transaction, from the row as it is then, so a callback that
-comes in between doesn't make it stale. All other moves go by compare-and-set: if the row has moved since the
-ledger read it, the ledger reads it again. A move that is no longer possible does nothing: if the aside has a
-paid payment by then, the end of the charge gives up nothing. A step of an aside asks the ledger before it
-gives anything: if an operator has the money by now, the step raises `PaymentHandedOverError`.
+That transaction reads the row and decides the move, so a callback in between doesn't make the move stale.
+All other moves use compare-and-set: if the row has moved since the ledger read it, the ledger reads the row
+again. A move that is no longer possible changes nothing: the end of a charge doesn't give up a payment that
+the aside already has. A step of an aside first checks the ledger: if an operator has the money by now, the
+step raises `PaymentHandedOverError`.
 
-The store refuses such a transaction in two cases: the number is taken already, or the payment of an aside has
-moved. The first case stops the conversation that drew the number; after the next start the conversation goes
-on from before the draw. The second case stops the delivery, and the ledger looks at the payment again. The
-store refuses no other part of the same commit.
+The store refuses such a transaction in two cases: the number exists already, or the payment of an aside has
+moved. The first case stops the conversation that drew the number; after the next start the conversation
+continues from before the draw. The second case stops the delivery, and the ledger reads the payment again.
+The store refuses no other part of the same commit.
 
-Everything else is stored by itself, and repeating it after a crash changes nothing:
+Every other fact has its own transaction, and repeating it after a crash changes nothing:
 """
 
 _APART: Final = (
     (
         "what happens",
-        "why by itself",
+        "reason for its own transaction",
     ),
     (
         "`verify_begun`",
-        "it has to be durable before the request, and no conversation's record brings it about",
+        "it must be durable before the request, and no conversation's record causes it",
     ),
     (
         "the answers of verify and inquiry, `removed`, `remove_failed`",
-        "they are the platform's; by its row the payment is asked about again, and after a verify the inquiry"
-        " goes first. The conversation is told once they are durable",
+        "they are the platform's. If one is lost, triobot asks again because of the row, and after a"
+        " verify the inquiry goes first. The conversation gets the answer once it is durable",
     ),
     (
-        "what clocks bring",
-        "the row says when it is due",
+        "facts of the clock",
+        "the row has the due time",
     ),
     (
         "`restart`, `restored`, `clock_set_back`",
-        "they come at the start, before any conversation is there; only payments that the last process still"
-        " had to ask about are taken up beside conversations",
+        "they come at the start, before any conversation is in memory; only payments that the last process"
+        " had to ask about are processed beside conversations",
     ),
     (
         "`stood_still`, `clock_set_forward`",
-        "the clock brings them while the program runs",
+        "the clock causes them while the program runs",
     ),
     (
         "`parked`",
-        "it changes nothing but what an operator knows; each start says it again",
+        "it only informs an operator; each start repeats it",
     ),
     (
-        "`taker_gone` and `handler_failed` of what is ended without its code: parked, or not durable",
-        "only the code knew which payments it had; so the ledger looks for them by their owner, and again at"
-        " each start",
+        "`taker_gone` and `handler_failed` of a conversation that ends without running (parked, not durable)",
+        "only its code knew its payments; so the ledger finds them by their owner, and again at each start",
     ),
     (
-        "what operators do, `forgotten`",
+        "operators' requests, `forgotten`",
         "the operator gets the answer once the move is durable",
     ),
 )
 
 _ALARMS = """# Alarms
 
-An alarm is a row in the store: one for each thing, however often it goes wrong. It is written to the log, and
-handed to `@bot.on_alarm` at least once. There are three sorts:
+An alarm is a row in the store. Each kind and key, such as a payment or a chat, has one row, however often the
+fault happens. The alarm is logged, and passed to `@bot.on_alarm` at least once. There are three sorts:
 
-- An alarm about a state of the bot (**Ends** says when that is over) is repeated about every hour while the
-  state lasts. The bot looks every five minutes. When the state is over the alarm ends by itself: it leaves
-  all lists, and a line in the log says so. `@bot.on_alarm` isn't called for that. If the state comes back,
-  the alarm is raised anew.
-- An alarm about something that happened (**Told once**) stays in `triobot alarms` until you have acknowledged
-  it. It is told again only if the same happens again, an hour later or more.
-- All others are about a payment. Such an alarm is repeated about every hour until what it warned of is over,
-  where that can be known, or until you have acknowledged it.
+- An alarm about a state of the bot (**Ends** gives the state's end) is repeated about every hour while the
+  state lasts. The bot checks every five minutes. At the state's end the alarm ends by itself: it leaves all
+  lists, and the bot logs a line. The end doesn't call `@bot.on_alarm`. If the state comes back, the alarm is
+  raised again.
+- An alarm about a single fact (**Told once**) stays in `triobot alarms` until you acknowledge it. It is sent
+  again only if the fact happens again, an hour later or more.
+- All others are about a payment. Such an alarm is repeated about every hour until its risk is over, where
+  triobot can know that, or until you acknowledge it.
 
-`triobot alarms` lists open alarms, with what to do. `triobot alarms acknowledge` ends any of them, by
-`--kind KIND`, `--key KEY` or `--all`; `triobot payments acknowledge` only those about payments. `REF` stands
-for the payment's number, which each alarm names. [Alarms reach people](run.md#alarms-reach-people) by a
-POST, in a chat, or by a function of yours.
+`triobot alarms` lists open alarms, each with a remedy. `triobot alarms acknowledge` ends any of them, by
+`--kind KIND`, `--key KEY` or `--all`; `triobot payments acknowledge` ends only alarms about payments. `REF`
+stands for the payment's number, which each alarm names. [Alarms reach people](run.md#alarms-reach-people) by
+a POST, in a chat, or by your own function.
 
-This page is drawn from the list that the code reads: `python -m tests.payments.drawing alarms`.
+This page is generated from the list that the code reads: `python -m tests.payments.drawing alarms`.
 """
 
 
@@ -230,19 +230,19 @@ def _moves() -> Iterator[str]:
 def _taken(row: Transition) -> Iterator[str]:
     match row.taker:
         case "late":
-            yield "the aside takes it if `late=` says so"
+            yield 'the aside takes it with `late="deliver"`'
         case "last":
-            yield 'the aside takes it; with `late="refund"`, only if the next answer says that it is paid'
+            yield 'the aside takes it; with `late="refund"`, only if the next answer confirms the payment'
         case "once":
-            yield "if nobody waits, the aside takes it from now on only if `late=` says so"
+            yield 'if no conversation waits, the aside takes it from now on only with `late="deliver"`'
         case "once_more":
-            yield "the same, unless this is new"
+            yield 'the same, unless this is the first "verified" since another answer'
         case "handler":
             yield "the aside takes it"
         case "somebody":
-            yield "the aside takes it, if nobody would"
+            yield "if no code would take it, the aside takes it"
         case "nobody":
-            yield "nobody takes it"
+            yield "no code takes it"
         case None:
             pass
 

@@ -100,151 +100,151 @@ class About:
 
 ABOUT: Final[dict[AlarmKind, About]] = {
     "conversation_crashed": About(
-        "A conversation ended with an error of its own code.",
-        "That user's order; nobody else's.",
-        "The log names the line of the bot's code: mend the code there.",
+        "A conversation's own code raised an error, which ended the conversation.",
+        "That user's order; no other user's.",
+        "Fix the bot's code at the line that the log names.",
         once=True,
     ),
     "conversation_parked": About(
-        "A conversation can't go on with this code; it keeps its place.",
-        "That user waits. Goods that are paid for meanwhile are given, unless this conversation gives them.",
-        "Deploy code that can go on with it, or restart if the text says so; `triobot journal retry` tries "
-        "it again at once. Or end it: `triobot journal end NUMBER --say TEXT`, or all with `--route NAME`.",
-        ends="When no conversation of its route is parked any more.",
+        "A conversation can't continue with this code; it is kept.",
+        "That user waits. Goods paid for meanwhile are given, unless this conversation gives them.",
+        "Deploy code that fits, or restart if the text says so; `triobot journal retry` retries it at once. "
+        "Or end it: `triobot journal end NUMBER --say TEXT`, or all with `--route NAME`.",
+        ends="When no conversation of the route is parked any more.",
     ),
     "filter_failed": About(
         "A filter of the bot's own code raised an error on an event.",
-        "The filter took nothing: another route may have got the event, or none.",
-        "The log names the line of the bot's code: mend the code there.",
+        "The filter matched nothing: another route may have got the event, or none.",
+        "Fix the bot's code at the line that the log names.",
         once=True,
     ),
     "job_failed": About(
-        "A run of a job ended with an error of its own code.",
-        "What this run was to do; it isn't tried again. The next due time comes as ever.",
-        "Read the line in the log that names the place, and mend it. `triobot jobs run NAME` runs it again.",
+        "A job's own code raised an error, which ended the run.",
+        "The work of this run, which isn't retried. The next due time stays the same.",
+        "Fix the code at the line that the log names. `triobot jobs run NAME` runs the job again.",
         once=True,
     ),
     "jobs_missed": About(
         'A job with missed="all" missed more due times than it makes up for.',
-        "The oldest of them are left out.",
-        "See why no bot ran for so long, or why the former run took so long; the text says how many.",
+        "The oldest due times are skipped.",
+        "Find out why no bot ran for so long, or why the previous run took so long; the text has the number.",
         once=True,
     ),
     "signal_unreadable": About(
-        "A signal, or what code asks for, can't be read by this code; it waits in the inbox.",
-        "The conversation that waits for it waits on. Nothing is lost: code that can read it gets it.",
-        "Deploy code that has the class, the field or the route that the log names.",
-        ends="When a start has found none any more, five minutes later.",
+        "This code can't read a signal or a start request; it waits in the inbox.",
+        "The receiving conversation waits on. Nothing is lost: code that can read it gets it.",
+        "Deploy code with the class, the field or the route that the log names.",
+        ends="Five minutes after a start that found none.",
     ),
     "crash_loop": About(
-        "The program died several times in a row soon after its start; the text says whose code was at work.",
-        "Everybody waits while it starts. A conversation that was at work at three deaths is parked; an "
-        "event is put away if its filters were at work.",
-        "Look at the end of the log before each start; `triobot journal list` shows who was parked.",
+        "The program died several times in a row soon after its start; the text names the running code.",
+        "All users wait during a start. A conversation whose code was running at three deaths is parked; an "
+        "event whose filters were running is put away.",
+        "Read the last log lines before each start; `triobot journal list` shows the parked conversations.",
         once=True,
     ),
     "replay_diverged": About(
-        "While developing: a conversation's code does something else when its journal is run again.",
-        "After a restart it would be parked, or go on with other variables.",
-        "Let what may differ go through the chat, see the docs' page the-one-rule; the text names the line.",
+        "In development: a conversation's code behaves differently when its journal is replayed.",
+        "After a restart the conversation would be parked, or continue with other variables.",
+        "Get varying values through the chat, see the docs' page the-one-rule; the text names the line.",
         once=True,
     ),
     "token_refused": About(
         "The platform refuses the token everywhere.",
         "Nothing is sent or verified until it is accepted; paid money goes back to users after an hour.",
         "Put the right token into TRIOBOT_TOKEN and start again.",
-        ends="When the platform takes a request again; after a start it is asked.",
+        ends="When the platform accepts a request again; each start tests it.",
         stops=True,
     ),
     "outbox_held": About(
-        "Sending is held back: the platform refused one chat with 403, which may be the person or the token.",
-        "Nothing yet: what is to be sent waits.",
-        "If it lasts, look whether the token is still valid; sending goes on by itself.",
-        ends="When the platform takes a request again; after a start it is asked.",
+        "All sends wait: the platform refused one chat with 403, because of the user or the token.",
+        "Nothing yet: messages wait.",
+        "If it lasts, check whether the token is still valid; sending resumes by itself.",
+        ends="When the platform accepts a request again; each start tests it.",
         stops=True,
     ),
     "answer_unreadable": About(
-        "The platform took a request, and its answer has a shape that its interface doesn't have, or broke "
-        "off; the text says which.",
-        "A message counts as taken and is not sent again, but can't be edited or deleted. A payment is asked "
+        "The platform accepted a request, and its answer broke off, or has a shape unknown to the "
+        "interface; the text says which.",
+        "A message counts as sent and is not sent again, but can't be edited or deleted. A payment is asked "
         "about again; an invoice's number is lost; an uploaded file can't be sent.",
         "Compare the shape with the platform's interface, and report it: this version can't read it. If "
-        "answers break off, look at the network and at the proxies in it.",
+        "answers break off, check the network and its proxies.",
         ends="An hour after the last such answer to the same operation.",
     ),
     "store_unwritable": About(
         "The store can't be written.",
-        "Events are refused, and nothing about money can be kept, until it can.",
-        "Look at the log, and at the disk, `df -h`, or at the database's server.",
-        ends="When it can be written again.",
+        "Until it can, events are refused, and no payment can change its state.",
+        "Check the log, and the disk with `df -h`, or the database's server.",
+        ends="When the store can be written again.",
         stops=True,
     ),
     "inbox_half_full": About(
-        "Events wait faster than they are handled; half of the room is used.",
-        "When it is full, events are refused.",
+        "Events arrive faster than they are handled; the inbox is half full.",
+        "When the inbox is full, events are refused.",
         "Look for a slow resource or a flood: `triobot status`.",
-        ends="When less than a quarter of the room is used.",
+        ends="When less than a quarter of the inbox is used.",
     ),
     "backlog": About(
-        "Something has waited longer than TRIOBOT_BACKLOG_SECONDS: to be sent, or to be handed to its chat.",
-        "Users hear late; nothing is lost.",
-        "`triobot status` shows the queue and the pace: look at the platform, and at this machine's load.",
-        ends="When nothing has waited for so long any more.",
+        "A message to send, or an event for a chat, has waited longer than TRIOBOT_BACKLOG_SECONDS.",
+        "Users get answers late; nothing is lost.",
+        "`triobot status` shows the queue and the rate: check the platform, and this machine's load.",
+        ends="When nothing waits for so long any more.",
     ),
     "chat_refused": About(
-        "A chat has as many events waiting as one chat may: further ones are answered 503.",
-        "What that user says until its conversation has caught up. Others aren't touched.",
-        "A flood, or a conversation that waits long in a step: `triobot status` counts the refused ones.",
+        "A chat has the most waiting events that one chat may have: further events get 503.",
+        "That user's messages until the conversation has caught up. Other users aren't affected.",
+        "Look for a flood, or a conversation in a long step: `triobot status` counts the refused events.",
         ends="An hour after the last refusal.",
     ),
     "request_unreadable": About(
-        "A request with the webhook's secret has a body, or an event of a known type, that nobody can read.",
-        "The event in it, if it is one. It is answered 200, and kept for a look: of seven days the first "
-        "hundred and the newest thousand.",
-        "`triobot status` counts them; compare one with the platform's interface, and report it.",
+        "A request with the webhook's secret has an unreadable body, or an unreadable event of a known type.",
+        "The event in the request, if there is one. The request got 200, and is kept for inspection: the "
+        "first hundred and the newest thousand of seven days.",
+        "`triobot status` counts these requests; compare one with the platform's interface, and report it.",
         ends="An hour after the last such request.",
     ),
     "alarm_untold": About(
-        "Alarms don't reach a place that is set for them: the address or the chat.",
-        "People don't hear there what goes wrong. Open alarms are told once the place takes them again.",
-        "Look at TRIOBOT_ALARM_URL or TRIOBOT_ALARM_CHAT, and at what is behind it.",
-        ends="When it takes an alarm again.",
+        "Alarms can't be delivered to the address or the chat that is set for them.",
+        "People there don't learn of faults. Open alarms are sent once deliveries succeed again.",
+        "Check TRIOBOT_ALARM_URL or TRIOBOT_ALARM_CHAT, and the program behind it.",
+        ends="When an alarm is delivered again.",
     ),
     "store_restored": About(
         "The bot runs on a backup that was restored.",
-        "What was done since the backup was made is not known: it may be done, or granted, again.",
-        "`triobot payments alarms` names each payment that was captured before; look at what your other "
-        "systems know.",
+        "Work done since the backup is unknown: it may be done, or granted, again.",
+        "`triobot payments alarms` names each payment that was captured before; compare with your other "
+        "systems.",
         once=True,
     ),
     "amount_mismatch": About(
-        "The platform captured another amount than was asked for.",
-        "The user's money: it is captured, nothing was granted, and no interface gives it back.",
+        "The platform captured an amount other than the requested one.",
+        "The user's money: it is captured, nothing was granted, and no interface returns it.",
         "Pay the user back by hand, then `triobot payments resolve REF`.",
     ),
     "foreign_payment": About(
-        "A callback names a payment that this store doesn't know.",
+        "A callback names a payment that this store doesn't have.",
         "A forgery, another bot with the same token, or an invoice whose number was lost.",
-        "If it is yours: `triobot payments adopt REF CHAT AMOUNT`.",
+        "If the payment is yours: `triobot payments adopt REF CHAT AMOUNT`.",
     ),
     "payment_unverified": About(
         "A payment could not be verified.",
-        "What is not verified within an hour of being paid goes back to the user.",
+        "A payment not verified within an hour goes back to the user.",
         "`triobot payments verify REF`.",
     ),
     "callback_before_send": About(
-        "A callback names a payment that has not been shown to anybody.",
-        "Probably nothing: a forged callback, or a send that arrived although the platform said no.",
+        "A callback names a payment that was never shown to a user.",
+        "Probably nothing: a forged callback, or a send that arrived although it was answered as failed.",
         "`triobot payments show REF`; if callbacks are forged, change the webhook's secret.",
     ),
     "id_unknown": About(
-        "The answer that tells an invoice's number was lost.",
-        "If the user pays it before it expires, its callback is matched by chat and amount.",
-        "`triobot payments show REF`; find the number in the portal, then "
-        "`triobot payments adopt NUMBER CHAT AMOUNT`.",
+        "The answer with an invoice's number was lost.",
+        "If the user pays before the invoice expires, its callback is matched by chat and amount.",
+        "`triobot payments show REF`; find the number in the portal, then `triobot payments adopt NUMBER "
+        "CHAT AMOUNT`.",
     ),
     "adopted": About(
-        "A callback's unknown invoice was taken for the one whose number was lost.",
+        "A callback's unknown invoice was matched with the invoice whose number was lost.",
         "Nothing: the platform named the same amount and chat.",
         "Nothing to do; compare with the portal if you like: `triobot payments show REF`.",
     ),
@@ -254,113 +254,113 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "`triobot payments show REF`, and report it with the code in the log.",
     ),
     "paid_maybe_unverified": About(
-        "The platform said half an hour ago that something was paid, and it could not be verified since.",
+        "Half an hour ago the platform reported a payment as paid, and it could not be verified since.",
         "The sale: unverified money goes back to the user an hour after it was paid.",
         "`triobot payments verify REF`; is the platform reachable?",
     ),
     "sweep_blind": About(
-        "Nothing certain was heard about open payments for twenty minutes.",
+        "For twenty minutes the platform gave no certain answer about open payments.",
         "Payments whose callback was lost: they go back to their users an hour after they were paid.",
         "`triobot payments list --state open`; is the platform reachable?",
     ),
     "button_still_live": About(
         "A payment button could not be removed from the user's screen.",
-        "The user may still pay; it is watched, and what is paid is given by the aside for the item.",
-        "Delete the message if you can; then `triobot payments resolve REF`, or if it is settled "
-        "`triobot payments acknowledge --key REF`.",
+        "The user may still pay; triobot watches the payment, and if it is paid, the aside gives the goods.",
+        "Delete the message if you can; then `triobot payments resolve REF`, or if it is settled `triobot "
+        "payments acknowledge --key REF`.",
     ),
     "lapsed_after_hint": About(
-        "The platform said that a payment was paid; it was never verified, and can't be any more.",
-        "The sale: if it was paid, the platform has given the money back.",
+        "The platform reported a payment as paid; it was never verified, and can't be any more.",
+        "The sale: if it was paid, the platform has returned the money.",
         "`triobot payments show REF`; talk to the user if they ask.",
     ),
     "verify_refused": About(
-        "The platform doesn't know a payment that a callback says was paid.",
+        "The platform doesn't know a payment that a callback reported as paid.",
         "Probably nothing: a forged callback. If it was paid, the money goes back an hour after that.",
         "`triobot payments verify REF`.",
     ),
     "token_or_chat_refused": About(
-        "The platform refuses to say whether a payment was made: status 403.",
+        "The platform refuses to answer whether a payment was made: status 403.",
         "Money goes back to users an hour after they paid.",
         "Check TRIOBOT_TOKEN; then `triobot payments verify REF`.",
     ),
     "captured_without_taker": About(
-        "Money was captured, and no code gives what it is for: there is no aside for what was bought any "
-        "more, or none that can read what that is.",
+        "Money was captured, and no code gives the goods: the bot has no aside for the item any more, or "
+        "none that can read it.",
         "The user's money, until they get the goods or the money back from you.",
         "Give the goods and `triobot payments settle REF`, or pay back and `triobot payments resolve REF`; "
-        "an `@bot.aside(paid(Item))` gets it with `triobot payments redeliver REF`.",
+        "an `@bot.aside(paid(Item))` gets the payment with `triobot payments redeliver REF`.",
     ),
     "captured_but_parked": About(
-        "Money was captured, and the aside that gives the goods can't go on.",
-        "The user's money; the goods wait until the aside's code can go on.",
-        "Deploy code that can go on with it; or end the aside with `triobot journal end`, and another "
-        "begins; or give the goods and `triobot payments settle REF`.",
+        "Money was captured, and the aside that gives the goods can't continue.",
+        "The user's money; the goods wait until the aside's code can continue.",
+        "Deploy code that fits; or end the aside with `triobot journal end`, and another one starts; or "
+        "give the goods and `triobot payments settle REF`.",
     ),
     "handler_keeps_failing": About(
-        "The aside for its item has failed five times with a payment.",
+        "The aside for the item has failed five times with a payment.",
         "The user's money: captured, and nothing granted.",
-        "Mend the code, then `triobot payments redeliver REF`.",
+        "Fix the code, then `triobot payments redeliver REF`.",
     ),
     "captured_not_fulfilled": About(
-        "The aside that gives what was paid for has run for a day, and not ended.",
+        "The aside that gives the paid goods has run for a day without an end.",
         "The user's money: perhaps they never got the goods.",
         "Find out whether the user has the goods, then `triobot payments settle REF`.",
     ),
     "goods_misplaced": About(
-        "The aside for a payment has ended and gave nothing; one alarm a route. Or, while one develops, what "
-        "it gave is given once more behind `charge`.",
-        "Goods behind `charge`: who writes /cancel or pays late never gets them, and others get them twice.",
-        "Give what was bought in the aside alone, by a step, a change of what the chat keeps, or a signal. "
-        "If a text is all that was bought, keep in the aside that it was sent.",
+        "The aside for a payment has ended and gave nothing; one alarm a route. Or, in development: the "
+        "code behind `charge` gives the aside's goods a second time.",
+        "Goods behind `charge`: users who write /cancel or pay late never get them; others get them twice.",
+        "Give the goods only in the aside, by a step, a change of the chat's data, or a signal. If the "
+        "goods are only a text, record in the aside that the text was sent.",
         once=True,
     ),
     "maybe_paid_again": About(
-        "The platform said once more that a captured payment was paid.",
+        "The platform reported a captured payment as paid once more.",
         "Mostly nothing: a second payment is not verified, and goes back within the hour. If a verify's "
-        "answer was lost before, both may have been taken.",
-        "Look for both in the platform's statement; if both were taken, pay one back by hand. Then `triobot "
-        "payments acknowledge --key REF`.",
+        "answer was lost before, both may have been captured.",
+        "Look for both in the platform's statement; if both were captured, pay one back by hand. Then "
+        "`triobot payments acknowledge --key REF`.",
     ),
     "paid_will_lapse": About(
-        "A user paid for something that no code takes any more; the money goes back to the user.",
+        "A user paid, and no code takes the payment any more; the money goes back to the user.",
         "The sale, an hour after it was paid.",
-        "To take it after all: `triobot payments verify REF`.",
+        "To capture it after all: `triobot payments verify REF`.",
     ),
     "callback_after_end": About(
         "A callback came for a payment that had been given up.",
-        "The sale: it is verified again if anybody takes it.",
+        "The sale: the payment is verified again if any code takes it.",
         "`triobot payments show REF`.",
     ),
     "granted_before_maybe": About(
-        "A payment was captured before a backup was restored, and nobody knows any more whether its goods "
-        "were given. No aside gets the payment by itself; one that had it gives nothing in its next steps.",
+        "A payment was captured before a backup was restored, and it is unknown whether its goods were "
+        "given. No aside gets the payment by itself; an aside that had it gives nothing in its next steps.",
         "That user's goods: given already, as most are, or not yet.",
-        "Compare with what was delivered, then `triobot payments settle REF`, or "
-        "`triobot payments redeliver REF` to have them given.",
+        "Compare with your deliveries, then `triobot payments settle REF`, or `triobot payments redeliver "
+        "REF` to give the goods.",
     ),
     "impossible_transition": About(
-        "Something happened to a payment that can't happen to it; nothing was changed.",
+        "A payment got a fact that is impossible in its state; nothing was changed.",
         "Unknown: this is a mistake in triobot, or a platform that breaks its own rules.",
         "`triobot payments show REF`, and report it.",
     ),
     "unwatched": About(
-        "The bot was down, or stood still, while payments were open.",
-        "What was paid more than an hour before it came back was given back by the platform.",
+        "The bot was down, or hung, while payments were open.",
+        "The platform has returned payments made more than an hour before the bot came back.",
         "`triobot payments list --state open --state check` lists them; tell those users.",
     ),
     "clock_jumped": About(
-        "The time of day of this machine was set, or the machine stood still.",
-        "No money: open payments are asked about anew. Timeouts last as long as they were to; what waits for"
-        " a time of day, and payment buttons, go by the new one.",
-        "Let a time service keep the clock: `timedatectl` shows whether one does.",
+        "This machine's time of day was set, or the machine stood still.",
+        "No money: open payments are asked about again. Timeouts keep their length; waits for a time of "
+        "day, and payment buttons, follow the new time.",
+        "Let a time service set the clock: `timedatectl` shows whether one does.",
         once=True,
     ),
     "clock_differs": About(
-        "The clock of a machine differs from the database server's by more than two seconds.",
-        "Nothing of what triobot does: it goes by the server's time of day. Code of the bot's own that reads "
-        "the machine's clock, and what checks certificates, may go wrong.",
-        "Let a time service keep both clocks: `timedatectl` shows whether one does.",
+        "A machine's clock differs from the database server's by more than two seconds.",
+        "Nothing of triobot's: it uses the server's time of day. Your own code that reads the machine's "
+        "clock, and checks of certificates, may fail.",
+        "Let a time service set both clocks: `timedatectl` shows whether one does.",
         ends="Five minutes after the clock is right.",
     ),
 }

@@ -44,28 +44,28 @@ When: TypeAlias = Literal[
 WHEN: Final[dict[When, str]] = {
     "always": "",
     "invoice": "of an invoice",
-    "claimed": "if a callback ever claimed that it was paid",
-    "unwanted": "if nobody would take it",
-    "ended_or_captured": "if nobody waits, or it is captured",
-    "hinted_since": "at once if a callback came since that verify was begun",
+    "claimed": "if a callback ever reported it as paid",
+    "unwanted": "if no code would take it",
+    "ended_or_captured": "if no conversation waits, or the payment is captured",
+    "hinted_since": "at once if a callback came since that verify began",
     "fifth_time": "at the fifth time",
-    "late_or_elsewhere": "if ten minutes after the capture, from another message, or once more although an "
-    "earlier verify may have captured the first",
-    "perhaps_twice": "if said to be paid twice, and an earlier verify may have captured the first",
-    "orphan": "of a button whose message nobody knows",
-    "not_again": "unless it is 1003 after a callback that claimed it was paid: who pays twice hears it",
-    "orphan_found": "if nobody waits, and the callback is the first to name this message of it",
-    "next": "if that is next",
+    "late_or_elsewhere": "if the callback comes ten minutes after the capture, from another message, or "
+    "again although an earlier verify may have captured the first payment",
+    "perhaps_twice": "if reported as paid twice, and an earlier verify may have captured the first",
+    "orphan": "of a button whose message is unknown",
+    "not_again": "unless it is 1003 after a callback that reported it as paid: a second payment gets 1003",
+    "orphan_found": "if no conversation waits, and the callback is the first to name this message",
+    "next": "if the next examination starts with a verify",
 }
 
 OUTCOMES: Final[dict[Outcome, str]] = {
     "refused": "RefusedError",
-    "unknown": "DeliveryUnknownError of an invoice; a button is waited for",
-    "retry": "the user is told, and a way to top up offered; waits on",
-    "declined": "PaymentDeclinedError after 1001 and 1002; else the user is told, after 1003 with a fresh "
-    "button, once",
+    "unknown": "DeliveryUnknownError for an invoice; a button's conversation waits on",
+    "retry": "nothing: the user is told, with a way to top up, and it waits on",
+    "declined": "PaymentDeclinedError after 1001 and 1002; else the user is told once, after 1003 with "
+    "a fresh button",
     "mismatch": "AmountMismatchError",
-    "paid": "Paid, once the aside for the item has come to its end",
+    "paid": "Paid, after the normal end of the aside for the item",
     "handed_over": "PaymentHandedOverError: the aside for the item gets it again, or an operator has it",
 }
 
