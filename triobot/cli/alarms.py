@@ -29,8 +29,8 @@ examples:
 """
 
 _ACTIONS: Final = {
-    "list": "list the alarms that are open, the oldest first",
-    "acknowledge": "end alarms that a person has seen, and list those still open",
+    "list": "list open alarms, the oldest first",
+    "acknowledge": "end alarms that a person has read, and list those still open",
 }
 
 

@@ -35,9 +35,9 @@ examples:
 """
 
 _ACTIONS: Final = {
-    "list": "list broadcasts, with how far each is",
-    "status": "say how far a broadcast is; in a terminal, follow it to its end",
-    "stop": "stop a broadcast: nobody else is told",
+    "list": "list broadcasts, with their progress",
+    "status": "print a broadcast's progress; in a terminal, until its end",
+    "stop": "stop a broadcast: no further user gets it",
 }
 _LOOK_EVERY: Final = 0.5
 

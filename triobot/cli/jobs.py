@@ -24,9 +24,9 @@ examples:
 """
 
 _ACTIONS: Final = {
-    "list": "say when each job is due next, and when it ran last",
-    "run": "begin a run of a job now",
-    "forget": "delete what is known of a job that is gone",
+    "list": "list each job's next due time and last run",
+    "run": "start a run of a job now",
+    "forget": "delete the data of a job that is gone",
 }
 
 

@@ -42,11 +42,11 @@ examples:
 """
 
 _ACTIONS: Final = {
-    "list": "say where each conversation stands",
+    "list": "list where each conversation waits",
     "show": "print what happened in a conversation, as a table",
     "export": "write what happened in a conversation, as JSON lines",
-    "check": "say what a deploy would park",
-    "accept": "say that two lines are the same operation",
+    "check": "list the conversations that a deploy would park",
+    "accept": "confirm that two lines are the same operation",
     "retry": "try parked conversations once more",
     "end": "end parked conversations",
 }

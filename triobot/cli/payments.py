@@ -37,19 +37,19 @@ examples:
 _ON_ALL: Final = {
     "list": "list payments in the order of their numbers",
     "export": "write all payments as a table (CSV)",
-    "totals": "say what was captured, day by day",
+    "totals": "print the captured amounts, day by day",
     "counts": "count payments by their state",
     "alarms": "list the open alarms about payments; `triobot alarms` lists all",
-    "adopt": "take an invoice whose number was lost into the books",
-    "acknowledge": "end alarms about payments that a person has seen",
+    "adopt": "record an invoice whose number was lost",
+    "acknowledge": "end alarms about payments that a person has read",
 }
 _ON_ONE: Final = {
     "show": "show a payment, with its history",
-    "verify": "ask the platform at once, and take the money",
-    "inquire": "ask the platform what it knows, and take nothing",
-    "redeliver": "hand captured money to its aside once more",
-    "settle": "note that the goods were given by hand",
-    "resolve": "note that the money was paid back by hand: nothing is owed",
+    "verify": "verify a payment at once, which captures the money",
+    "inquire": "ask the platform for a payment's state, and capture nothing",
+    "redeliver": "deliver captured money to its aside once more",
+    "settle": "record that the goods were given by hand",
+    "resolve": "record that the money was paid back by hand: nothing is owed",
 }
 _COLUMNS: Final = (
     "ref",

@@ -219,8 +219,8 @@ def _copy(arguments: argparse.Namespace) -> None:
 _ACTIONS: Final[dict[str, tuple[str, Callable[[argparse.Namespace], None]]]] = {
     "backup": ("copy the store into a new file, while the bot runs or not", _backup),
     "stream": ("keep a replica of a running bot's store in a folder, until Ctrl-C", _stream),
-    "restore": ("make a backup the store again, while the bot doesn't run", _restore),
-    "check": ("look for damage, while the bot doesn't run", _check),
+    "restore": ("replace the store with a backup, while the bot doesn't run", _restore),
+    "check": ("check a store for damage, while the bot doesn't run", _check),
     "copy": ("move the store to PostgreSQL, or back to a file", _copy),
-    "rebind": ("say that the store is still the same bot's, after a new token", _rebind),
+    "rebind": ("confirm that the store belongs to the same bot, after a new token", _rebind),
 }
