@@ -316,7 +316,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         once=True,
     ),
     "maybe_paid_again": About(
-        "The platform reported a captured payment as paid once more.",
+        "The platform reported once more that a captured payment was paid.",
         "Mostly nothing: a second payment is not verified, and goes back within the hour. If a verify's "
         "answer was lost before, both may have been captured.",
         "Look for both in the platform's statement; if both were captured, pay one back by hand. Then "

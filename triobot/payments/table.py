@@ -44,16 +44,16 @@ When: TypeAlias = Literal[
 WHEN: Final[dict[When, str]] = {
     "always": "",
     "invoice": "of an invoice",
-    "claimed": "if a callback ever reported it as paid",
-    "unwanted": "if no code would take it",
+    "claimed": "if a callback ever reported the payment as paid",
+    "unwanted": "if no code would take the payment",
     "ended_or_captured": "if no conversation waits, or the payment is captured",
     "hinted_since": "at once if a callback came since that verify began",
     "fifth_time": "at the fifth time",
     "late_or_elsewhere": "if the callback comes ten minutes after the capture, from another message, or "
     "again although an earlier verify may have captured the first payment",
-    "perhaps_twice": "if reported as paid twice, and an earlier verify may have captured the first",
+    "perhaps_twice": "if reported as paid twice, and an earlier verify may have captured the first time",
     "orphan": "of a button whose message is unknown",
-    "not_again": "unless it is 1003 after a callback that reported it as paid: a second payment gets 1003",
+    "not_again": "unless the code is 1003 after a report of a payment: a second payment gets 1003",
     "orphan_found": "if no conversation waits, and the callback is the first to name this message",
     "next": "if the next examination starts with a verify",
 }
@@ -61,7 +61,7 @@ WHEN: Final[dict[When, str]] = {
 OUTCOMES: Final[dict[Outcome, str]] = {
     "refused": "RefusedError",
     "unknown": "DeliveryUnknownError for an invoice; a button's conversation waits on",
-    "retry": "nothing: the user is told, with a way to top up, and it waits on",
+    "retry": "nothing: the user is told, with a way to top up, and the conversation waits on",
     "declined": "PaymentDeclinedError after 1001 and 1002; else the user is told once, after 1003 with "
     "a fresh button",
     "mismatch": "AmountMismatchError",
