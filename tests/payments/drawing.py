@@ -236,7 +236,7 @@ def _taken(row: Transition) -> Iterator[str]:
         case "once":
             yield 'if no conversation waits, the aside takes it from now on only with `late="deliver"`'
         case "once_more":
-            yield 'the same, unless this is the first "verified" since another answer'
+            yield 'as for `inquire_early`, unless this is the first "verified" since another answer'
         case "handler":
             yield "the aside takes it"
         case "somebody":

@@ -131,10 +131,10 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         once=True,
     ),
     "signal_unreadable": About(
-        "This code can't read a signal or a start request; it waits in the inbox.",
+        "This code can't read a signal or a start request, which waits in the inbox.",
         "The receiving conversation waits on. Nothing is lost: code that can read it gets it.",
         "Deploy code with the class, the field or the route that the log names.",
-        ends="Five minutes after a start that found none.",
+        ends="Five minutes after a start that found no such signal.",
     ),
     "crash_loop": About(
         "The program died several times in a row soon after its start; the text names the running code.",
@@ -192,7 +192,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         ends="When nothing waits for so long any more.",
     ),
     "chat_refused": About(
-        "A chat has the most waiting events that one chat may have: further events get 503.",
+        "A chat has reached its limit of waiting events: further events get 503.",
         "That user's messages until the conversation has caught up. Other users aren't affected.",
         "Look for a flood, or a conversation in a long step: `triobot status` counts the refused events.",
         ends="An hour after the last refusal.",
