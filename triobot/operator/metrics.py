@@ -153,7 +153,7 @@ METRICS: Final = (
     Metric(
         "triobot_inbox_oldest_seconds",
         "gauge",
-        "Age of the oldest event that is not handled yet, waiting for the bot's own code included.",
+        "Age of the oldest unhandled event, including waits for the bot's own code.",
         _since("", "oldest_event_at"),
     ),
     Metric(
@@ -172,7 +172,7 @@ METRICS: Final = (
     Metric(
         "triobot_conversation_events_total",
         "counter",
-        "Happenings of conversations, by kind.",
+        "Starts, crashes and other events of conversations, by kind.",
         _by("what", "counts", _HAPPENED),
     ),
     Metric(
