@@ -71,8 +71,8 @@ class ServingLimits:
         linger_seconds: how long what is still sent is read and thrown away after an answer to a request
             that has not come to its end, so that the answer reaches a sender that reads only after it has
             written.
-        connections: the most open connections; never more than the process may open, less the spare
-            descriptors. For one more, the listener closes the connection that has kept it waiting longest; if
+        connections: the most open connections; never more than the process's limit of open files, less its
+            other files. For one more, the listener closes the connection that has kept it waiting longest; if
             it is handling a request of each, the new one waits in the kernel's queue. If strangers hold more
             connections than this, each good event takes a second longer; if fewer, some milliseconds.
         connections_per_address: the same for one IPv4 address or one IPv6 network of 64 bits, or None. For
