@@ -101,12 +101,12 @@ class About:
 ABOUT: Final[dict[AlarmKind, About]] = {
     "conversation_crashed": About(
         "A conversation's own code raised an error, which ended the conversation.",
-        "That user's order; no other user's.",
+        "The order of that user, and of no other.",
         "Fix the bot's code at the line that the log names.",
         once=True,
     ),
     "conversation_parked": About(
-        "A conversation can't continue with this code; it is kept.",
+        "A conversation can't continue with this code; triobot keeps it.",
         "That user waits. Goods paid for meanwhile are given, unless this conversation gives them.",
         "Deploy code that fits, or restart if the text says so; `triobot journal retry` retries it at once. "
         "Or end it: `triobot journal end NUMBER --say TEXT`, or all with `--route NAME`.",
@@ -340,7 +340,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "REF` to give the goods.",
     ),
     "impossible_transition": About(
-        "A payment got a fact that is impossible in its state; nothing was changed.",
+        "A fact came for a payment whose state doesn't allow that fact; nothing was changed.",
         "Unknown: this is a mistake in triobot, or a platform that breaks its own rules.",
         "`triobot payments show REF`, and report it.",
     ),
