@@ -360,7 +360,7 @@ class Core:
         task, root: task and scope of the main branch, `main`; no task before the run begins, and after its
             end.
         by_task: the other running branches, by task.
-        mailbox: the events that no record has taken, as row, stamp and value; the oldest first.
+        mailbox: the events that no record has taken, as row, stamp and value, in the order of delivery.
         stale: whether this is a revived run that has done nothing new yet.
         compares: whether the journal may be other code's, so that each record is compared with the operation
             that takes it.

@@ -50,6 +50,8 @@ from .scopes import lower
 AGAIN: Final = 60_000
 """Milliseconds that a deadline from before a revival waits for effects that run again."""
 _nature: Final = attrgetter("nature")
+# What can happen next; at one instant, the first of these goes first.
+INTERRUPT, EVENT, RESULT, DEADLINE, SLEEP = range(5)
 HEEDLESS: Final = 1_000
 """Operations in a row that the end of one block may cut short; no normal cleanup has so many."""
 
@@ -358,17 +360,17 @@ class Machine(Core):
             if not op.armed:
                 self._arm(op)
             if op.known is not None:
-                found.append((op.known[3], 2, op, None, None))
+                found.append((op.known[3], RESULT, op, None, None))
             if op.nature is EFFECT:
                 busy = True
             elif op.due is not None:
                 timed = True
         for row, stamp, value in self.mailbox:
             if (taker := self.taker(value)) is not None:
-                found.append((stamp, 1, *taker, row))
+                found.append((stamp, EVENT, *taker, row))
                 break
         if self.interrupts and not self.interrupted:
-            found += [(stamp, 0, None, None, row) for stamp, row in self.interrupts]
+            found += [(stamp, INTERRUPT, None, None, row) for stamp, row in self.interrupts]
         now = None
         if timed:
             now = self.host.now()
@@ -446,13 +448,13 @@ class Machine(Core):
             if due is None or due > now or block.scope.cancel_called:
                 continue
             if not (busy and self._is_held(block, due, now)):
-                found.append((due, 3, block, None, None))
+                found.append((due, DEADLINE, block, None, None))
         for op in self.resting:
             if op.due is not None and op.due <= now and op.felt is None and not op.over:
-                found.append((op.due, 4, op, None, None))
+                found.append((op.due, SLEEP, op, None, None))
 
     def _is_held(self, block: Scope, due: int, now: int) -> bool:
-        """Return whether a deadline that has passed waits for an effect that is under way."""
+        """Whether a passed deadline waits for an effect under way; until then, later events go first."""
         # Deadlines from before the revival wait for all effects. Otherwise, a question that is sent again
         # after a crash could be cancelled before its user sees it.
         if due <= self.revived and now < self.revived + AGAIN:
@@ -673,7 +675,7 @@ class Machine(Core):
 
 
 def _precedence(candidate: _Candidate) -> tuple[int, int, Any]:
-    """Order by stamp; at one instant interrupts, events, results, deadlines (outermost first), sleeps."""
+    """Order by stamp, at one instant by kind, and deadlines of one instant from the outermost block on."""
     stamp, class_, what, _, row = candidate
     if what is None or row is not None:
         return stamp, class_, ()

@@ -227,7 +227,9 @@ class Run(Machine):
     # --- what happens to the run
 
     def deliver(self, row: int, stamp: int, value: object) -> bool:
-        """Deliver an event. All records that result are appended before this returns; see `Host`.
+        """Deliver an event. Records that follow at once are appended before this returns; see `Host`.
+
+        If a branch has the turn, or an earlier deadline goes first, the event's own record comes later.
 
         Returns:
             False if the run is over or dying: then the event is not in the mailbox.
