@@ -1,7 +1,7 @@
 """Broadcasts as rows: one row a broadcast, and one a receiver.
 
-A receiver behind the job's `meant` has not been tried. For a receiver at or before `meant` without an
-outcome, a request may have left; after a crash, this is unknown. A receiver with an outcome is
+A receiver at a position above the job's `meant` has not been tried. For a receiver at or before `meant`
+without an outcome, a request may have left; after a crash, this is unknown. A receiver with an outcome is
 counted, and its row is deleted, except the row of a `gone` receiver.
 """
 
@@ -95,7 +95,7 @@ class BroadcastJob:
         key: the author's name for the broadcast, unique in the store.
         at: start time in wall milliseconds.
         content: the recorded message; empty once the broadcast is over.
-        meant: no receiver behind this position has been tried.
+        meant: no receiver at a higher position has been tried.
         status: progress of the broadcast.
     """
 
@@ -131,7 +131,7 @@ class OpenBroadcast:
 @final
 @frozen
 class AddReceivers:
-    """Add the receivers `chats` to a capture in this order, except those that it has."""
+    """Add the receivers `chats` to a capture in this order, except receivers that the capture already has."""
 
     key: str
     chats: tuple[ChatId, ...] = attrs.field(repr=False)

@@ -24,8 +24,8 @@ async def await_store(read: Callable[[], Awaitable[R]]) -> R:
     Otherwise a conversation would fail because of a short outage. Repeating is safe: nothing that `read` did
     during the outage is stored.
 
-    If the store is lost for good, the error is raised only after a second. All work on the store is cancelled
-    first, so no conversation fails here that goes on in another process.
+    If the store is lost permanently, the error is raised only after a second. All work on the store is
+    cancelled first, so no conversation fails here that goes on in another process.
     """
     while True:
         try:

@@ -254,7 +254,7 @@ def _module(name: str) -> object:
 
 def _explore() -> None:
     while _expected:
-        # In the order of declaration, so that of a class that is defined twice the newer one is registered.
+        # In the order of declaration: if a class is defined twice, the newer definition is registered.
         annotation = _expected.popleft()
         cls = get_origin(annotation) or annotation
         _expected.extend(get_args(annotation))

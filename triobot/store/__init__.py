@@ -71,7 +71,7 @@ async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
         taken: called once, if a process owns the store.
 
     Raises:
-        StoreError, ConfigError: as `open_store`, for problems found at the first look.
+        StoreError, ConfigError: as `open_store`, for problems found at the first check.
     """
     await trio.lowlevel.checkpoint()
     engine, _, place = url.partition(":")

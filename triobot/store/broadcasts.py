@@ -28,7 +28,7 @@ from ..wire.rules import check_integer, check_text
 from .sql import Sql
 
 CREATE_BROADCASTS: Final = (
-    # meant: no receiver behind this position has been tried. last: the highest used position.
+    # meant: no receiver at a higher position has been tried. last: the highest used position.
     """CREATE TABLE broadcasts (
         n INTEGER PRIMARY KEY AUTOINCREMENT,
         key TEXT NOT NULL UNIQUE,
@@ -172,7 +172,7 @@ class BroadcastTables:
             case Outcome.GONE:
                 statement = "UPDATE receivers SET gone = 1 WHERE n = ?1 AND position = ?2 AND gone = 0"
             case Outcome.AGAIN:
-                # If one write moves several receivers, each gets the position behind the last receiver.
+                # If one write moves several receivers, each gets the position after the last receiver.
                 statement = (
                     "UPDATE receivers SET position = 1 + (SELECT max(place) FROM"
                     " (SELECT last AS place FROM broadcasts WHERE n = ?1"
@@ -229,7 +229,7 @@ class BroadcastTables:
         ]
 
     def receivers(self, key: str, after: int, limit: int, *, gone: bool) -> list[Receiver]:
-        """Return a broadcast's receivers behind a position: those without an outcome, or the gone ones."""
+        """Return undecided receivers at positions above `after`; with `gone`, the gone receivers instead."""
         rows: list[tuple[int, int]] = self._sql.execute(
             "SELECT position, chat_id FROM receivers WHERE n = (SELECT n FROM broadcasts WHERE key = ?)"
             " AND position > ? AND gone = ? ORDER BY position LIMIT ?",

@@ -4,8 +4,8 @@ A log is a head and then *entries*: each is a header with a page number, and the
 have the two salts of its head; entries with other salts are left over from an earlier log. An entry's
 checksum covers all entries before it. The last entry of a transaction contains the size of the database.
 
-While no transaction is open, all entries with the right salts are committed, except those of a transaction
-that was rolled back. Such entries end without a commit, or with a checksum that doesn't match.
+While no transaction is open, all entries with the right salts are committed, except the entries of a
+transaction that was rolled back. Such entries end without a commit, or with a checksum that doesn't match.
 """
 
 from __future__ import annotations

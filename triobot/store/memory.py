@@ -1,7 +1,7 @@
 """A store that is lost with its process: SQLite in memory, for tests and for disposable bots.
 
-Tables, transactions and checks are those of a store in a file. Only the writer (`InlineWriter`) differs, and
-the place of the notes.
+Tables, transactions and checks are the same as in a store in a file. Only the writer (`InlineWriter`) and the
+place of the notes differ.
 """
 
 from __future__ import annotations

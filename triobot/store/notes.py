@@ -45,8 +45,8 @@ class Notes:
     They are written through mapped memory, with neither an fsync nor a system call: the kernel keeps what a
     process wrote, however the process dies. A crash of the machine loses the notes. That is harmless: after
     such a crash it is unknown anyway whether the last answers were sent, and their events may be repeated.
-    Disk space for the pages is allocated before. If the disk is full, no note is taken; a write without space
-    behind it would kill the process.
+    Disk space for the pages is allocated before. If the disk is full, no note is taken; a write to a page
+    without disk space would kill the process.
 
     Used by one thread at a time.
 

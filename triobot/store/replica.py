@@ -1,4 +1,4 @@
-"""Replicas: an exact image of a store in a folder, and the log behind the image as far as sent.
+"""Replicas: an exact image of a store in a folder, and the part of the store's log sent after the image.
 
     store.db        the image: an SQLite database
     store.db-wal    commits after the image, as SQLite's own log
@@ -7,7 +7,7 @@
     next.db         the next image while it is copied; it replaces the first one afterwards
 
 Wherever a streamer is interrupted, image and log are a store that SQLite can recover. SQLite takes each
-complete transaction of the log with matching checksums, and nothing behind the first incomplete one. A
+complete transaction of the log with matching checksums, and nothing after the first incomplete transaction. A
 finished log is *folded* into the image by a checkpoint. While the log is there, an interrupted checkpoint is
 repeated. A log is removed only after its checkpoint, and an image is replaced only after its log was removed.
 

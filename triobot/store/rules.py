@@ -114,7 +114,8 @@ def as_kept(write: KeepRaw) -> KeepRaw:
 def overflows(rows: int, size: int) -> bool:
     """Return whether there are too many unreadable requests.
 
-    The oldest one behind the first `FIRST_ROWS` is deleted then; the first ones show how the trouble began.
+    If so, the oldest request after the first `FIRST_ROWS` is deleted. The first requests are kept, because
+    they show how the trouble began.
     """
     return rows > MOST_ROWS or size > MOST_BYTES
 

@@ -178,7 +178,7 @@ class Tables:
         self._alive_at = 0
 
     def apply_all(self, writes: Sequence[Write]) -> None:
-        """Apply these writes; those of the frequent kinds with one statement for each kind.
+        """Apply these writes. The writes of a frequent kind share one statement.
 
         The frequent kinds may be reordered among each other, because they are in different tables.
 
@@ -430,7 +430,8 @@ class Tables:
         self._alone.pop(chat_id, None)
         values = self._sql.execute("DELETE FROM data WHERE chat_id = ?", (chat_id,)).rowcount
         others = self._sql.execute("DELETE FROM senders WHERE chat_id = ?", (chat_id,)).rowcount
-        # The chat of an unreadable request isn't known: delete those that contain the chat's number.
+        # The chat of an unreadable request isn't known: delete unreadable requests that contain the chat's
+        # number.
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE instr(body, CAST(? AS BLOB)) RETURNING length(body)", (str(chat_id),)
         ).fetchall()
@@ -445,7 +446,7 @@ class Tables:
     # --- reading
 
     def pending(self, chat_id: ChatId, after: int, limit: int) -> list[InboxRow]:
-        """Return the chat's inbox rows behind `after`, oldest first."""
+        """Return the chat's inbox rows with a `seq` above `after`, oldest first."""
         rows = self._rows("WHERE inbox.chat_id = ? AND begun IS NULL AND seq > ?", (chat_id, after), limit)
         if begun := [seq for seq in self.tally.begun(chat_id) if seq > after]:
             where = "WHERE seq IN (SELECT value FROM json_each(?))"
@@ -453,7 +454,7 @@ class Tables:
         return rows
 
     def backlog(self, after: int, limit: int) -> list[InboxRow]:
-        """Return the inbox rows of all chats behind `after`, oldest first."""
+        """Return the inbox rows of all chats with a `seq` above `after`, oldest first."""
         return self._rows("WHERE seq > ?", (after,), limit)
 
     def _rows(self, where: str, values: tuple[int | str, ...], limit: int) -> list[InboxRow]:
@@ -482,7 +483,7 @@ class Tables:
         return dict(rows)
 
     def keyed(self, key: str, after: ChatId | None, limit: int) -> list[tuple[ChatId, str]]:
-        """Return the chats behind `after` that have a value under `key`, each with the value."""
+        """Return the chats with an id above `after` that have a value under `key`, each with the value."""
         behind, values = ("", (key, limit)) if after is None else (" AND chat_id > ?", (key, after, limit))
         rows: list[tuple[int, str]] = self._sql.execute(
             f"SELECT chat_id, {as_text('value')} FROM data WHERE key = ?{behind} ORDER BY chat_id LIMIT ?",

@@ -371,12 +371,12 @@ class Store:
         )
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
-        """Read the chat's inbox rows behind `after`, in the order of acceptance."""
+        """Read the chat's inbox rows with a `seq` above `after`, in the order of acceptance."""
         admit_page(after, limit)
         return await self._read(lambda tables: tables.pending(chat_id, after, limit))
 
     async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
-        """Read the inbox rows of all chats behind `after`, in the order of acceptance."""
+        """Read the inbox rows of all chats with a `seq` above `after`, in the order of acceptance."""
         admit_page(after, limit)
         return await self._read(lambda tables: tables.backlog(after, limit))
 
@@ -418,7 +418,7 @@ class Store:
         return await self._read(lambda tables: tables.journals.due(now, after, limit))
 
     async def next_wake(self, *, after: int = -1) -> int | None:
-        """Return the earliest wake time later than `after`, except those of parked conversations."""
+        """Return the earliest wake time later than `after`, except wake times of parked conversations."""
         check_integer("after", after, least=-1)
         return await self._read(lambda tables: tables.journals.next_wake(after))
 
@@ -475,7 +475,7 @@ class Store:
         return await self._read(lambda tables: tables.data(chat_id))
 
     async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
-        """Read the chats behind `after` with a value under `key`, and the value, in order of chat id."""
+        """Read the ids above `after` of chats with a value under `key`, in order, each with the value."""
         admit_keyed(key, after, limit)
         return await self._read(lambda tables: tables.keyed(key, after, limit))
 
@@ -489,7 +489,7 @@ class Store:
         return await self._read(lambda tables: tables.broadcasts.job(key))
 
     async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
-        """Read a broadcast's receivers behind a position: those without an outcome, or the gone ones."""
+        """Read undecided receivers at positions above `after`; with `gone`, the gone receivers instead."""
         admit_receivers(key, after, limit)
         return await self._read(lambda tables: tables.broadcasts.receivers(key, after, limit, gone=gone))
 

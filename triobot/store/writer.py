@@ -13,10 +13,10 @@ gives up the remaining jobs: the threads of a dying disk follow neither Trio's c
 
 Two kinds of facts have no waiting caller: deliveries that were answered, and inbox rows that were consumed.
 They are noted where a kill of the process doesn't lose them (`notes`), and are written with the next batch,
-as a `Noted` job among the other jobs. A job behind a `Noted` job sees its rows, or fails along with it. New
-facts join the last `Noted` job even if events wait behind it: the events stay adjacent and share their
-statements, and they fail if the `Noted` job fails. But an answer never moves ahead of an event with the same
-key: this event came before the answer, and must count as a redelivery.
+as a `Noted` job among the other jobs. A job queued after a `Noted` job sees the rows that the `Noted` job
+wrote, or fails along with it. New facts join the last `Noted` job even if events are queued after it: the
+events stay adjacent and share their statements, and they fail if the `Noted` job fails. But an answer never
+moves ahead of an event with the same key: this event came before the answer, and must count as a redelivery.
 
 A store in memory has no task, no thread and no batches: `inline` runs each job in its caller's task.
 
@@ -468,7 +468,7 @@ def accept_all(tables: Tables, jobs: Sequence[Arriving]) -> None:
 def each_behind_noted(
     batch: Sequence[Job[Any]], run: Callable[[Job[Any]], Exception | None]
 ) -> list[Exception | None]:
-    """Run the jobs in order; if a `Noted` job fails, the writing jobs behind it fail too."""
+    """Run the jobs in order; if a `Noted` job fails, the later jobs that write fail too."""
     verdicts: list[Exception | None] = []
     behind: Exception | None = None
     for work in batch:
@@ -566,8 +566,8 @@ class Writer:
         self._counts = {kind: [0] * (len(_BOUNDS) + 1) for kind in ("write", "read")}
         self._seconds = dict.fromkeys(self._counts, 0.0)
         self._notes = served.notes
-        # The Noted job that further notes join, until a job comes that is no event; the keys of events behind
-        # that job.
+        # The Noted job that further notes join, until a job comes that is no event; the keys of events queued
+        # after the Noted job.
         self._open: Noted | None = None
         self._behind: set[str | None] = set()
         self._some_noted = trio.Event()

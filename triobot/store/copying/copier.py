@@ -1,14 +1,14 @@
 """The copier: copies a store into a new one of another engine or place, which replaces it.
 
 No other process has either store open meanwhile. Rows are copied in pages, each durable before the next one
-begins. If the copy is interrupted, the same command continues behind the last page. Rows keep their numbers,
-because journals, payments, keys of signals and data of chats refer to them: a conversation's number is its
-event's. New numbers are larger. The last steps keep a bot from running on both stores:
+begins. If the copy is interrupted, the same command continues after the last stored page. Rows keep their
+numbers, because journals, payments, keys of signals and data of chats refer to them: a conversation's number
+is its event's. New numbers are larger. The last steps keep a bot from running on both stores:
 
-1. The copy is *half copied* from the transaction that makes it. Only another run of the copier opens it.
+1. The transaction that makes the copy marks it as *half copied*. Only a run of the copier opens such a copy.
 2. All rows are copied, and counted table by table.
 3. The source gets a note of the copy's address: no bot starts on the source any more.
-4. The copy's mark of being half copied is removed.
+4. The mark *half copied* is removed from the copy.
 
 No data is lost by these steps, so no epoch begins: the bot goes on as after a stop. The notes of the source's
 last run about its own end are not copied: a kill while code ran is not counted.

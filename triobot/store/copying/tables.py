@@ -36,7 +36,7 @@ class CopiedTable:
         return self.key + self.rest
 
     def pages(self, sql: Sql, after: Sequence[Any] | None) -> Iterator[Sequence[Row]]:
-        """Yield the rows behind the key `after`, in order, in pages of limited size."""
+        """Yield the rows with keys greater than `after`, in order, in pages of limited size."""
         key, marks = ", ".join(self.key), ", ".join("?" * len(self.key))
         columns = f"SELECT {', '.join(self.columns)} FROM {self.name}"
         while True:

@@ -111,7 +111,7 @@ async def wait_free_postgres(place: str, *, taken: Callable[[], None]) -> None:
     Args:
         taken: called once, if a process owns the store.
 
-    Raises: as `open_postgres`, for problems found at the first look.
+    Raises: as `open_postgres`, for problems found at the first check.
 
     Cancellation: *atomic*.
     """

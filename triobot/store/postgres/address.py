@@ -42,9 +42,9 @@ class PostgresAddress:
 
 
 def read_address(place: str) -> PostgresAddress:
-    """Parse the part of an address behind ``postgresql:``.
+    """Parse the part of an address after ``postgresql:``.
 
-    The part behind ``?`` may contain ``schema=NAME`` and ``accept-loss``; in an address with ``//`` also
+    The part after ``?`` may contain ``schema=NAME`` and ``accept-loss``; in an address with ``//`` also
     libpq's parameters.
 
     Raises:

@@ -169,6 +169,6 @@ def surely(statement: str) -> bytes:
 
 def _counted(statement: str, rows: str) -> str:
     # PostgreSQL skips the rest of a stream after an error. So a wrong number of rows must cause one, here by
-    # a division by zero: the COMMIT behind it is skipped too. There is no other way to make a COMMIT in the
+    # a division by zero: the COMMIT after it is skipped too. There is no other way to make a COMMIT in the
     # same stream conditional.
     return f"WITH done AS ({statement} RETURNING 1) SELECT 1 / (count(*) = {rows})::int FROM done"

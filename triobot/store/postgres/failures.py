@@ -72,7 +72,7 @@ def ends_the_session(error: Exception) -> bool:
 
     When the server ends a session, libpq may read the server's last message, or only find the connection
     closed. An error without a code belongs to the connection, with two exceptions: the client refuses a
-    value, or skips a statement behind an error in a pipeline.
+    value, or skips a statement after an error in a pipeline.
     """
     if not isinstance(error, psycopg.Error) or isinstance(error, errors.PipelineAborted):
         return False

@@ -6,7 +6,8 @@ deletes all rows. The tables are unlogged: their content reaches neither the ser
 an archive.
 
 Advisory locks show who is alive: a command holds the lock on its order's number, and an owner its own
-(`ownership`). So nothing is renewed, and the owner's next look deletes the row of a killed command.
+(`ownership`). So no process has to renew a row. When the owner next takes orders, it deletes the rows of
+killed commands.
 """
 
 from __future__ import annotations

@@ -112,8 +112,8 @@ class PostgresTables(Tables):
     def __init__(self, session: Session, key: int) -> None:
         super().__init__(session)
         self._key = key
-        # The largest counted number of a row; rows of this process behind it; and rows that were read behind
-        # it.
+        # The largest counted number of a row. Then the larger numbers of this process's rows, and the rows
+        # with larger numbers that were read.
         self._counted_to = 0
         self._ours: set[int] = set()
         self._seen_rows: list[InboxRow] = []

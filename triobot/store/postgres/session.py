@@ -84,7 +84,7 @@ class Session:
 
         Raises:
             psycopg.Error: a statement has failed, or has changed an unexpected number of rows; the statements
-                behind it were skipped.
+                after it were skipped.
         """
         failed: Exception | None = None
         try:
@@ -154,9 +154,9 @@ class Session:
     def roll_back(self) -> None:
         """Roll the transaction back.
 
-        Statements behind an error were not read by the server, but psycopg has noted them as prepared. Its
-        own rollback method clears these notes. A plain ROLLBACK statement that psycopg has run before would
-        not.
+        The server has not read the statements after an error, but psycopg has marked them as prepared.
+        psycopg's rollback method clears these marks. A plain ROLLBACK statement that psycopg has run before
+        would not.
         """
         self.connection.rollback()
 

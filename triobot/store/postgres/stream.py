@@ -2,8 +2,8 @@
 
 A statement is delayed until the next one comes. If its caller reads `rowcount` before that, `rowcount`
 returns the expected number of rows, and the statement is sent in a form that fails on any other number. All
-statements behind it, the COMMIT included, then fail too. Rows for a statement in `dialect.TOGETHER` are
-gathered, and sent together. Reading rows of a result waits for the answer.
+later statements, the COMMIT included, then fail too. Rows for a statement in `dialect.TOGETHER` are gathered,
+and sent together. Reading rows of a result waits for the answer.
 """
 
 from __future__ import annotations
