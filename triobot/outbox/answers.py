@@ -1,7 +1,7 @@
 """Answers to button presses: one per press, by the author, or by the outbox with an empty text.
 
 The outbox sends an empty answer if the author sends none in time. Answers have senders of their own, so an
-answer never waits behind the messages of its chat. A late answer is useless, so no answer is retried. When
+answer never waits for earlier messages of its chat. A late answer is useless, so no answer is retried. When
 too many answers wait, the oldest answer without a waiting task is discarded. Failures are counted and logged,
 never raised.
 """

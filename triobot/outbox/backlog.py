@@ -10,11 +10,11 @@ from .lanes import Lanes
 
 
 def oldest_wait(lanes: Lanes[Delivery], now: float) -> float:
-    """Return the age in seconds of the oldest money or reply operation that waits; 0 while everything is
+    """Return the age in seconds of the oldest waiting operation for money or a reply; 0 while everything is
     held.
 
-    An operation in its first attempt doesn't count. Operations queued behind a file upload in their lane
-    don't count either.
+    An operation in its first attempt doesn't count. Operations queued after a file upload in their lane don't
+    count either.
     """
     if lanes.held:
         return 0.0  # The hold raises its own alarm.

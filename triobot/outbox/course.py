@@ -194,7 +194,7 @@ class Course:
         return None if ending or self._all_read or len(self._ahead) >= self.window.most else self._read_to
 
     def read(self, receivers: Sequence[Receiver]) -> None:
-        """Append receivers read from the store; fewer than `PAGE` receivers are the last ones."""
+        """Append receivers read from the store; a page of fewer than `PAGE` receivers is the last."""
         self._ahead.extend(receivers)
         self._all_read = len(receivers) < PAGE
         if receivers:
@@ -221,7 +221,7 @@ class Course:
                 self._meant = write.meant
                 for position, outcome in write.outcomes.items():
                     del self._done[position]
-                    # AGAIN moves the receiver to the end of the queue, behind all receivers that were read.
+                    # AGAIN moves the receiver to the end of the queue, after all receivers that were read.
                     self._all_read = self._all_read and outcome is not Outcome.AGAIN
         for _ in stride.go:
             self._ahead.popleft()

@@ -3,10 +3,10 @@
 An edit that no code awaits, such as the removal of old buttons, has a lane of its own beside its chat's lane.
 The chat's messages never wait for such an edit. Edits of the same message keep their order even so.
 
-An edit queued right behind an edit of the same message replaces the earlier edit: the user would see only the
-last text anyway. Both callers then get the last edit's result. Three conditions must be met: the two edits
-are neighbours in the lane, the first edit hasn't started, and the second edit has content. An edit without
-content would keep the earlier edit's content.
+An edit queued directly after an edit of the same message replaces the earlier edit: the user would see only
+the last text anyway. Both callers then get the last edit's result. Three conditions must be met: the two
+edits are neighbours in the lane, the first edit hasn't started, and the second edit has content. An edit
+without content would keep the earlier edit's content.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def way_of(operation: Operation[object]) -> tuple[Hashable, Hashable]:
     """Return an operation's lane, and the key of its chat in any lane.
 
     Operations of the same lane are sent one after the other. Each payment's verify and inquiry have a lane of
-    their own: money must not wait behind a message that can't be delivered. Actions and answers don't wait in
+    their own: money must not wait for a message that can't be delivered. Actions and answers don't wait in
     the chat's lane either, because they are useless when late.
     """
     traits = operation.traits
@@ -189,7 +189,7 @@ def take_place(
     """Add a new delivery to the end of its lane, or join its call to the edit at the end.
 
     Args:
-        withdrawn: called with each edit that is moved out of the lane beside.
+        withdrawn: called with each edit that is moved from its own lane into the chat's lane.
 
     Returns:
         Whether an operation may be startable now.
@@ -247,10 +247,10 @@ def _put_before(
     now: float,
     withdrawn: Callable[[Delivery], None],
 ) -> Delivery | None:
-    """Move the message's waiting edits from the lane beside into the chat's lane, before the new edit.
+    """Move the message's waiting edits from their own lane into the chat's lane, before the new edit.
 
     Returns:
-        The edit in flight in the lane beside; the new edit has to wait for it.
+        The edit in flight in the edits' own lane; the new edit has to wait for that edit.
     """
     after: Delivery | None = None
     moved: list[Delivery] = []
@@ -277,7 +277,7 @@ class Unrecorded:
     """For each lane, the last event that a caller sets once an outcome is durable.
 
     The lane's next operation waits in its position for that event. Without the wait, a crash between the two
-    operations could leave the later operation sent, and the earlier operation to be sent again behind it.
+    operations could cause the earlier operation to be sent again after the later one.
 
     Events are referenced weakly: each caller keeps its event alive until the event is set. Set or dead events
     are removed when the number of lanes has doubled since the last removal.

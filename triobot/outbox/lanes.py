@@ -302,9 +302,9 @@ class Lanes(Generic[P]):
         return self._take(lane, now)
 
     def start_probe(self, now: float, *, untried_only: bool) -> P | None:
-        """Start one entry in spite of `held`: of a lane that isn't suspended, otherwise of a suspended lane.
+        """Start one entry even while `held` is set. Entries of suspended lanes come last.
 
-        Suspended lanes take turns.
+        If only suspended lanes have entries, each call starts an entry of the next suspended lane.
 
         Args:
             untried_only: never start an entry of a suspended lane.

@@ -164,10 +164,10 @@ class LaneSender:
         of queueing, one at a time, and a file is uploaded in its operation's position. The waiting callers
         bound the queue's length.
 
-        Verify and inquiry don't queue behind the chat's messages. A phone number and its owner's chat id have
+        Verify and inquiry don't wait for the chat's messages. A phone number and its owner's chat id have
         different lanes. An edit with `Urgency.BESIDE` has no position in its chat's order, and the chat's
         messages never wait for the edit. Such an edit keeps its order with other edits of the same message.
-        An edit right behind an edit of the same message replaces the earlier edit.
+        An edit queued directly after an edit of the same message replaces the earlier edit.
 
         Args:
             doubted: called, and not awaited, when the operation is sent again although it may have arrived.

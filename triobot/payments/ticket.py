@@ -171,7 +171,8 @@ class OpenTicket:
         entry = self._entry
         if entry.state not in ("check", "verifying"):
             return False
-        # The first two examinations after a callback decide; later ones take too long to wait for.
+        # The first two examinations after a callback decide; later examinations are too far in the future to
+        # wait for.
         return entry.hinted or (not entry.clean and entry.tries < 2)
 
     # --- once it is captured
