@@ -92,7 +92,7 @@ class Room(Generic[E_co]):
 
     @property
     def key(self) -> str:
-        """The key of this room among those of its kind; for a chat its id, as text."""
+        """The key that distinguishes this room from rooms of its kind; for a chat the chat's id, as text."""
         room = room_of(self._conversation.event)
         if room is not None:
             return room[1]
@@ -320,8 +320,8 @@ class Room(Generic[E_co]):
         """Return a block that ends by itself at `when`, or at once if `when` is in the past.
 
         Args:
-            when: a datetime with a time zone. If the clock is set, this block's end changes, while that of
-                `move_on_after` doesn't.
+            when: a datetime with a time zone. If the clock is set, this block's end changes; the end of a
+                `move_on_after` block doesn't.
 
         Raises:
             LocalProtocolError: `when` has no time zone. Your program's fault.
@@ -687,14 +687,14 @@ class Chat(Room[E_co]):
             text: the message above the button, and the description in the user's list.
             item: the goods; must be recordable.
             expires: seconds until the charge ends by itself, from 1 up; None for the button's own day.
-            late: what to do with money that is paid after the charge has ended. "deliver": the aside gives
-                the goods all the same. "refund": the payment is never verified, and the platform gives the
-                money back within the hour.
+            late: what to do with money that is paid after the charge has ended. "deliver": the aside still
+                gives the goods. "refund": the payment is never verified, and the platform gives the money
+                back within the hour.
             options: further buttons under the payment button; a press ends the charge and returns the
                 button's key.
 
         Raises:
-            PaymentDeclinedError: the platform declined the payment for good.
+            PaymentDeclinedError: the platform finally declined the payment.
             AmountMismatchError: another amount was captured; nothing may be given, and an operator is told.
             PaymentHandedOverError: the payment was made, but its aside failed and gets it again later, or an
                 operator handles it.
@@ -775,7 +775,8 @@ def handle_of(conversation: Conversation) -> Room[object]:
 class ChatRef(RoomRef):
     """A reference to a chat, for use outside of it; made by `Room.to` and `Bot.to`.
 
-    Messages sent through it are queued in the chat's lane, with those of the chat's own conversations.
+    Messages sent through a reference are queued in the chat's lane, like messages of the chat's own
+    conversations.
     """
 
     @property
@@ -819,7 +820,7 @@ class ChatRef(RoomRef):
         """Start a route in the chat, according to its kind; the start is durable when this returns.
 
         An aside starts at once. An interrupt first ends the live conversation. A conversation waits until the
-        chat has no live one. In the started run, `Chat.event` is that of the calling conversation, or None if
+        chat has no live one. In the started run, `Chat.event` is the calling conversation's event, or None if
         there is none.
 
         Args:

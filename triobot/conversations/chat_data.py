@@ -45,10 +45,10 @@ class ChatData:
         return value
 
     def __setitem__(self, key: Key[T], value: T) -> None:
-        """Store a value, durable together with the consumption of the event that caused it.
+        """Store a value. One commit makes the value durable and consumes the event that caused the change.
 
-        If another writer changes the value during this turn, the other writer's value counts as newer, and
-        stays.
+        If another writer changes the value during this turn, the other writer's value counts as newer, and is
+        kept.
 
         Raises:
             UnrecordableError: the value can't be recorded; nothing was changed.

@@ -5,7 +5,7 @@ the chat is active, so that reading and writing don't wait. A conversation's wri
 that consumes the events which caused them: a crash keeps the writes and the consumption, or neither.
 
 Authors declare a `Key` for each value. `Kept` has the values of one chat in memory, and `Keeping` reads and
-writes those of all chats.
+writes the values of all chats.
 """
 
 from __future__ import annotations

@@ -159,7 +159,9 @@ class Dispatcher:
                 life.mailbox.passed -= {row.seq}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run until cancelled. Events that aren't consumed then stay in the inbox, and are routed again.
+        """Run until cancelled.
+
+        Events that aren't consumed by the end stay in the inbox, and the next run routes them.
 
         Cancellation: *atomic*: no event is lost; the writes of handled events are flushed, with a deadline.
         """
@@ -518,7 +520,7 @@ class Dispatcher:
         return self._behind or (life is not None and life.mailbox.behind)
 
     def over(self, life: ChatLife) -> None:
-        """Drop a chat from memory in which nothing goes on any more."""
+        """Drop an idle chat from memory."""
         if self.lives.get(life.chat_id) is life:
             del self.lives[life.chat_id]
             self.keeping.drop(life.chat_id)
@@ -526,7 +528,7 @@ class Dispatcher:
     async def end_chat(self, chat_id: ChatId) -> None:
         """End all conversations of a chat that is to be forgotten. Return when all its writes are stored.
 
-        Cancellation: *atomic*: the conversations end all the same.
+        Cancellation: *atomic*: the conversations end anyway.
         """
         await trio.lowlevel.checkpoint()
         life = self.lives.get(chat_id)
@@ -581,7 +583,7 @@ class Dispatcher:
         return min([*since, *([] if self._held_up_at is None else [self._held_up_at])], default=None)
 
     def portraits(self, limit: int) -> Sequence[Portrait]:
-        """Describe at most `limit` chats in memory, those with the newest events first."""
+        """Describe at most `limit` chats in memory, the chats with the newest events first."""
         newest = islice(reversed(self.lives.values()), limit)
         return [portray(life, self.shared.timers.when) for life in newest]
 

@@ -3,8 +3,8 @@
 A run is a conversation in the bot's own room. The run is started through the inbox, in the same way as by
 code. The start's row and the job's next due time are stored in one transaction. So a due time begins at most
 one run, even after a crash. While a run lives, its job begins no other run. Due times that pass in the
-meantime are treated like those that pass while the bot doesn't run. One setting of the store has the state of
-all jobs.
+meantime are treated like due times that pass while the bot doesn't run. One setting of the store has the
+state of all jobs.
 """
 
 from __future__ import annotations

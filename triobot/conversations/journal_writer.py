@@ -541,7 +541,8 @@ class JournalWriter(Host):
         return [*writes, EndConversation(self._lease, self._id, self.now())]
 
     def refused(self, error: Exception) -> None:
-        """Stop the run after the store refused one of its units. The next start goes on before that unit."""
+        """Stop the run after the store refused one of its units. The next start replays only the records
+        before that unit."""
         if not self.over:
             self.over = True
             self._conversation.run.get_stuck(0, f"what it did here can't be stored: {type(error).__name__}")

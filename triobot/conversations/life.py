@@ -1,9 +1,9 @@
-"""A chat with something going on: `ChatLife` routes its events, and starts and ends its conversations.
+"""A chat with conversations or waiting events. `ChatLife` routes events, starts and ends conversations.
 
-A chat in which nothing goes on has no `ChatLife`, and takes no memory. A chat's waiting events are in its
-`Mailbox`, its running conversations in its `Places`. `ChatLife` reads both to decide about an event, and
-carries the decision out. While the chat is behind, urgent events (ignored ones, leaves, interrupts, starts of
-asides, payments) are handled ahead of the others.
+An idle chat has no `ChatLife`, and takes no memory. A chat's waiting events are in its `Mailbox`, its running
+conversations in its `Places`. `ChatLife` reads both to decide about an event, and carries the decision out.
+While the chat is behind, urgent events (ignored events, leaves, interrupts, starts of asides, payments) are
+handled ahead of the others.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class DispatcherCalls:
         let_go: stop waiting for a conversation's coroutine that doesn't end.
         park: park a conversation, for the given reason.
         room: read more of the inbox for a chat that was behind, and has room again.
-        over: drop a chat from memory in which nothing goes on any more.
+        over: drop an idle chat from memory.
         take_back: reload a chat from the store: events that it took early, from the given unit on, aren't
             stored.
     """
@@ -310,7 +310,7 @@ class ChatLife:
             return
         owner = self.places.owner_for(start, delivery.event)
         if interrupts(start):
-            # An interrupt makes earlier events useless, even those that it has overtaken.
+            # An interrupt makes earlier events useless, even events that the interrupt has overtaken.
             self._drop_earlier(delivery, owner)
         live = self.places.live.get(owner)
         if live is None:
@@ -320,7 +320,7 @@ class ChatLife:
             live.end(Ending.INTERRUPTED, delivery.at, delivery.seq)
 
     def follow(self, conversation: Conversation, delivery: Delivery) -> None:
-        """Set the interrupt that was ending a revived conversation as the one that starts after its end."""
+        """Make the interrupt that was ending a revived conversation start after the conversation's end."""
         self.group = self.group or delivery.group
         decision = self._jump(delivery)
         if isinstance(decision, Start) and interrupts(decision):
@@ -436,7 +436,7 @@ class ChatLife:
             self.shared.care.retry(self.chat_id)
 
     def _left(self, delivery: Delivery) -> bool:
-        """End what a leave ends. Return False if the event still has to be routed.
+        """End the conversations that a user's leave ends. Return False if the event still has to be routed.
 
         In a group, a member's leave ends the member's own conversation and no other. In a private chat, a
         leave ends every conversation; after that, the leave can only start a route.
@@ -645,7 +645,8 @@ class ChatLife:
         Queued events and starts are dropped, too, even if open payments keep the chat from being forgotten.
 
         Args:
-            before: events before this row are too late; later events belong to what begins after this call.
+            before: events before this row count as too late; later events are for conversations that begin
+                after this call.
         """
         self.mailbox.left(before)
         for earlier in [*self.mailbox.take_out(), *self.places.clear()]:

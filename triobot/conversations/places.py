@@ -144,8 +144,8 @@ class Places:
 
         Args:
             at: the event's arrival time: waits that other conversations opened later are left out.
-            seq: the event's row: waits open at its arrival come before those of a live conversation that
-                began later.
+            seq: the event's row: waits open at the event's arrival come before waits of a live conversation
+                that began later.
         """
         if not self.asides and len(self.live) == 1 and (own := self.live.get(None)) and len(own.waits) == 1:
             return own.waits, own.waits  # there is nothing to choose

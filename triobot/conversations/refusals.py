@@ -65,7 +65,8 @@ class Refusals:
     # --- while a conversation is parked
 
     def recall(self, stored: Mapping[str, str]) -> None:
-        """Restore from the chat's stored data what its users were told about parked conversations."""
+        """Restore when users were told about parked conversations, and the offers, from the chat's stored
+        data."""
         if (text := stored.get(TOLD)) is not None:
             self._told_at, self._offers = cast(
                 "tuple[int | None, dict[int, tuple[str, int]]]", decode_value(text)
@@ -100,7 +101,7 @@ class Refusals:
         self._say(lambda texts: texts.afresh.replace("{command}", command), conversation, [delivery.seq])
 
     def over(self, conversation: int, *, last: bool) -> None:
-        """Forget what was told about a conversation that goes on or has ended.
+        """Forget the offer to leave a parked conversation, because the conversation continues or has ended.
 
         Args:
             last: no other conversation is parked, so everything is forgotten.

@@ -34,7 +34,7 @@ class Texts:
         top_up: the wallet holds too little.
         top_up_button: label of the link to top up the wallet.
         pay_again: the wallet failed; the button still works.
-        declined: the payment was declined for good, and the conversation ended because of that.
+        declined: the payment was finally declined, and the conversation ended because of that.
         handed_over: the payment has arrived, but its aside has failed or an operator handles it. The
             conversation ended because of that.
         pay: label of a payment button.

@@ -34,8 +34,8 @@ from .workload import CommitQueue
 
 _BREATH: Final = 256
 
-# If the heap has more withdrawn deadlines than this, and more than valid ones, the withdrawn ones are
-# removed. Until then, each keeps a whole conversation in memory, perhaps for a month.
+# If the heap has more withdrawn deadlines than this, and more withdrawn than valid deadlines, the withdrawn
+# deadlines are removed. Until then, each keeps a whole conversation in memory, perhaps for a month.
 _WITHDRAWN: Final = 64
 _PAGE: Final = 256
 

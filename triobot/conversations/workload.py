@@ -429,7 +429,7 @@ class Workload:
         self.counts[what] += 1
 
     def working(self, more: int) -> None:
-        """Add `more` to the number of busy ones."""
+        """Add `more` to the number of busy conversations and tasks."""
         self.busy += more
         if more < 0 and self.less_busy:
             self.less_busy.unpark_all()
@@ -513,7 +513,7 @@ class Workload:
     async def see_through(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run `work` as `beside` does, and wait for it. Return its result, or raise its error.
 
-        Cancellation: `work` goes on all the same.
+        Cancellation: `work` continues anyway.
         """
         done: list[outcome.Outcome[T]] = []
         over = trio.Event()

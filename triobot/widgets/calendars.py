@@ -106,7 +106,7 @@ class OtherMonth:
 @recorded(name="triobot.widgets.no-day")
 @guarded
 class NoDay:
-    """Key of a button without effect: a heading, or a day that isn't offered."""
+    """Key of a button that does nothing: a heading, or a day that isn't offered."""
 
     place: int
 
@@ -131,7 +131,7 @@ async def calendar(
     Args:
         first, last: the first and the last day offered; today is ``chat.now(zone).date()``.
         free: whether a day is offered. The result must be the same after a restart, so `free` may only depend
-            on recorded values, such as those of a step or a key.
+            on recorded values, such as a step's result or a key's value.
         system: how days are written: `GREGORIAN`, `JALALI`, or your own.
         into, by: as for `Chat.choose`.
 
@@ -187,7 +187,7 @@ class _Months:
         return Buttons(turns, columns=3) + _weeks(system, start, after, had)
 
     def _span(self, by: int = 0) -> tuple[date, date]:
-        """Return the first day of a month, and that of the month after."""
+        """Return the first day of a month and the first day of the month after."""
         system = self._system
         year, month = system.month_after(self._year, self._month, by)
         return system.starts(year, month), system.starts(*system.month_after(year, month, 1))

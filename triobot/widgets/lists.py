@@ -215,7 +215,8 @@ async def menu(
     """Ask for one option of a tree of menus, all in one message.
 
     Args:
-        root: the menu that is open first; the buttons of its menus come before those of its options.
+        root: the menu that is open first. In every menu, the buttons of submenus come before the buttons of
+            options.
         back: label of the button to the menu above.
         into, by: as for `Chat.choose`.
 

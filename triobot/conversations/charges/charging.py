@@ -114,7 +114,7 @@ async def hold(
         decided: whether the work's value decides the payment.
 
     Cancellation: a timeout of the author's code is delayed by up to `HELD`. If the work decides the payment
-    by then, the timeout is dropped, because the code behind the payment belongs to the same block. Otherwise
+    by then, the timeout is dropped, because the code after the payment belongs to the same block. Otherwise
     the work is cancelled; that is as *ambiguous* as the work itself.
     """
     value = await conversation.effect(OperationKind.VERIFY, work, holds=True, inside=True)

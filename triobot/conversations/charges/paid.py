@@ -387,7 +387,7 @@ def tell_of_second_gift(
     what: str,
     args: Sequence[object],
 ) -> None:
-    """Raise an alarm for an action behind `charge` that the payment's aside has already taken.
+    """Raise an alarm if the code after `charge` repeats an action of the payment's aside.
 
     Actions with values are the same if they have a value in common.
     """

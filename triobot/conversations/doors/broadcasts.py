@@ -61,7 +61,7 @@ class Broadcast:
     """One message to many chats, under a key of your choice; made by `Room.broadcast` and `Bot.broadcast`.
 
     Each receiver gets the message at most once, in order with other messages to that chat. Replies to other
-    chats are sent first. After a crash or a restart the broadcast continues behind the last receiver that was
+    chats are sent first. After a crash or a restart the broadcast continues after the last receiver that was
     tried. Requests that were in flight at a crash, at most 16 while the platform answers, count as
     `BroadcastStatus.unknown`. They are not repeated unless you choose ``on_unknown="resend"``.
 
@@ -129,7 +129,7 @@ class Broadcast:
         return await self._door.status(self.key)
 
     async def stop(self) -> bool:
-        """Stop sending, for good. The stop is durable on return; requests in flight get two more seconds.
+        """Stop sending permanently. The stop is durable on return; requests in flight get two more seconds.
 
         Returns:
             False if nothing was left to stop. An earlier call that was cancelled may have stopped the

@@ -44,7 +44,7 @@ class Checked:
     Attributes:
         standing: point that the live run has reached.
         group: Whether two people were seen in the chat.
-        set_by: milliseconds by which the run's clock was set in all; None for an ended run.
+        set_by: total milliseconds by which the run's clock was set; None for an ended run.
         judged: number of leading records that the revival has compared with the code already.
     """
 

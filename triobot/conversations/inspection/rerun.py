@@ -321,8 +321,8 @@ async def open_rerun(
     Args:
         services: services from `dry_services`.
         group: whether two people were seen in the chat.
-        set_by: milliseconds by which the run's clock was set in all; None if not since the journal's last
-            turn.
+        set_by: total milliseconds by which the run's clock was set; None if it was not set since the
+            journal's last turn.
         look: listener for the run's turns and operations.
         leash: time limit of the run; by default, `SECONDS`.
         changed: comparer of the journal with changed code; None if one build wrote both.

@@ -83,7 +83,7 @@ class Live:
         """Show `text` soon, unless a newer text replaces it before its edit. Never waits.
 
         May be called anywhere in the program's own thread, also inside a step. After the block, a call has no
-        effect. A failed edit is counted, and the next text is tried all the same. Only for the last text the
+        effect. A failed edit is counted, and the next text is tried anyway. Only for the last text the
         block raises an error.
 
         Raises:

@@ -204,10 +204,10 @@ class Tidying:
             self._settle(chat_id, debt, owed)
 
     def tell(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[PutData]:
-        """Send a message about a conversation, and owe it until then.
+        """Queue a message about a conversation, and record the text as owed until the message is sent.
 
         Returns:
-            Writes for the transaction that stores the message's cause.
+            Writes that store the owed text, for the transaction of the change that the message reports.
         """
         self._begin(chat_id, f"{_SAY}{conversation}", _Owed(words, kept=True))
         return [self._all(chat_id)]

@@ -99,7 +99,7 @@ def open_run(
 
     Args:
         now: wall milliseconds.
-        jumped: total jumps of the time of day, in milliseconds, as known to the clock of `now`.
+        jumped: total jumps of the time of day, in milliseconds, as counted by the clock that returned `now`.
         untold: omit the input if it is just a platform's event; `tell` adds it later.
 
     Returns:
@@ -279,7 +279,8 @@ def place_of(id: Id) -> tuple[str, int]:
 
 
 def _drawn_for(seed: str, token: str, done: Sequence[Record]) -> Id | None:
-    """Return the id of the question with this token: the operation after the one that drew the token."""
+    """Return the id of the question with this token: the operation after the operation that drew the
+    token."""
     last: dict[str, int] = {"": 0}
     for record in done:
         branch, n = place_of(record[2])

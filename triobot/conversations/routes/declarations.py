@@ -373,7 +373,7 @@ def check_async(handler: Callable[..., object], who: str) -> None:
 
 
 def check_new(route: Route, others: Iterable[Route]) -> None:
-    """Check that the store and calls can distinguish a route from all earlier ones.
+    """Check that the store and calls can distinguish a route from all earlier routes.
 
     Raises:
         ConfigError: another route has the same function or name. The error has both lines.

@@ -282,7 +282,7 @@ class Command:
 
     Attributes:
         name: name without the slash, folded.
-        rest: text behind the name, without surrounding blanks.
+        rest: text after the name, without surrounding blanks.
     """
 
     chat_id: ChatId
@@ -614,9 +614,9 @@ def flooding(*, per_minute: int) -> Filter[Event]:
     """Take events that a sender sends beyond `per_minute` events a minute; for `Router.ignore`.
 
     Each sender is counted alone, in each chat. Events without a sender are counted for their chat. After a
-    burst of `per_minute` events, as many a minute are allowed. The time is that of arrival, so events that
-    waited while the bot was down are no flood. Each run of the bot counts from zero. Payments and signals are
-    not counted.
+    burst of `per_minute` events, as many a minute are allowed. Each event counts at the time of its arrival,
+    so events that waited while the bot was down are no flood. Each run of the bot counts from zero. Payments
+    and signals are not counted.
 
     Raises:
         ConfigError: `per_minute` is not a whole number of at least 1.

@@ -407,10 +407,10 @@ class Router:
         removed and moved while conversations wait. A hook with operations changes like any code, by
         `Room.patched`. Its module and name are its identity.
 
-        Errors and cancellations pass through the hook. The code behind ``await call()`` runs when the
-        function has ended, and again if the process crashes before the hook's end is stored. The function's
-        normal end settles a payment, whatever the hook does then. A second ``call``, or one in a child task,
-        raises an error; that is an error of your program.
+        Errors and cancellations pass through the hook. The code after ``await call()`` runs when the function
+        has ended, and again if the process crashes before the hook's end is stored. The function's normal end
+        settles a payment, whatever the hook does then. A second ``call``, or one in a child task, raises an
+        error; that is an error of your program.
 
         Hooks don't apply to functions awaited inside a conversation, to steps, or to filters.
 
@@ -458,7 +458,7 @@ class Router:
         self._ignored.append(Ignored(self._behind(taken), say))
 
     def include(self, router: Router, /) -> None:
-        """Add another module's routes behind those declared so far, inside of that router's hooks.
+        """Add another module's routes after the routes declared so far. That router's hooks wrap the routes.
 
         Routes that the router declares later are not added.
 

@@ -380,7 +380,7 @@ class Case:
 
     Attributes:
         failed: called for filters that raise.
-        waits: the waits of all the chat's conversations: those of the sender first, newest first.
+        waits: the waits of all the chat's conversations: the sender's waits first, newer waits before older.
         live: the waits of the live conversation (not of asides); None without a live conversation.
         watches: the open blocks, of all conversations, that an event may end; in the order of waits.
         kept: whether a parked conversation may be waiting for this press, form or message that nothing else

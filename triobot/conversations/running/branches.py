@@ -60,11 +60,11 @@ class OperationKind(Enum):
 
 
 ChargeStands: TypeAlias = Callable[[], tuple[Charge, bool]]
-"""Function that returns a charge, and whether the charge knows by now that it is paid."""
+"""Function that returns a charge, and whether the charge has been told of its payment."""
 
 
 class Onlooker:
-    """Listener for a dry run, without effect; subclasses override the methods that they need."""
+    """Listener for a dry run. The methods here do nothing; subclasses override the methods that they need."""
 
     def looks(self, run: Run) -> None:
         """A turn is about to begin, or the journal ends here and all tasks wait."""
