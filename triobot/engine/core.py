@@ -198,7 +198,7 @@ class Operation:
         due: when a sleep ends; None if no time ends the operation.
         steady: whether a sleep is a duration, so that its end moves with a clock that is set.
         lane: name of a queue; effects of one lane begin one after the other.
-        holds: milliseconds that deadlines around the effect wait for it.
+        holds: milliseconds by which deadlines around the effect are delayed at most, until the effect ends.
         in_doubt: the error that the effect raises in place of a repetition.
         armed: whether what happens now may complete the operation.
         known: the outcome and its time, while it waits for its turn.
@@ -355,7 +355,7 @@ class Core:
         time: time of the present turn, in wall milliseconds.
         prefix: text before the numbers of the main branch's operations; `rank`: the numbers before their
             keys.
-        jumped: milliseconds by which the clock had been set in all when the present turn began.
+        jumped: total milliseconds by which the clock had been set when the present turn began.
         unseen: the part of these milliseconds that the host has not seen.
         task, root: task and scope of the main branch, `main`; no task before the run begins, and after its
             end.
@@ -748,8 +748,8 @@ class Part:
     def __init__(self, run: Core, name: str) -> None:
         self._run = run
         self._prefix = f"{name}." if name else ""
-        # An inner part's operations are ordered before the outer part's, and both before those of the code
-        # within. The number of parts doesn't matter.
+        # The operations of an inner part come before the operations of the outer part. Both come before the
+        # operations of the code inside both parts. The number of parts doesn't matter.
         self._rank = (*run.rank, -1) if name else ()
         self._count = 0
 

@@ -44,7 +44,7 @@ class Host:
     def now(self) -> int:
         """Return the time in wall milliseconds.
 
-        The time should be steady while the process lives. If the clock is set all the same, `jumped` must
+        The time should be steady while the process lives. If the clock is set anyway, `jumped` must
         include the change from then on. Call `Run.shift` at that time, and then `Run.tick`.
         """
         raise NotImplementedError

@@ -470,9 +470,9 @@ class Machine(Core):
         return False
 
     def taker(self, value: object) -> tuple[Operation | Scope, object] | None:
-        """Return what takes an event, and the value as which it is taken; None if nothing takes it.
+        """Return the block or wait that takes an event, and the value that it makes of the event; else None.
 
-        Blocks come before waits, and newer ones before older ones.
+        Blocks are tried before waits, newer blocks before older blocks, and newer waits before older waits.
         """
         for block in reversed(self.blocks):
             # A block that is ending takes no event: no code would ever use the event.
@@ -689,13 +689,15 @@ def _precedence(candidate: _Candidate) -> tuple[int, int, Any]:
 class Scope:
     """A block that a deadline, an event or `cancel` ends; entered once.
 
-    An event that ends the block is taken for good: `event` has it, however the block is left.
+    An event that ends the block is always consumed, and its value is in `event`, even if the block ends with
+    an error.
 
     Attributes:
         id: known once the block is entered.
         due: the deadline in wall milliseconds, or None.
         steady: whether the deadline was set as a duration, so that it moves with a clock that is set.
-        row, event: row of the event that ended the block, and the value as which it was taken.
+        row, event: row of the event that ended the block, and the value that the block's filter made of the
+            event.
         expired: whether the deadline ended the block.
         cancelled_caught: whether the block was ended before its time; known once the block is left.
         around: the engine's scopes around the block, and the block's own; `depth`: their number without its

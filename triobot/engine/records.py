@@ -2,10 +2,10 @@
 
 A record begins with a tag and the time of its turn in wall milliseconds; `Record` lists the further places.
 The first record is the start. In the first turn after the clock was set, the time is a list: the time, the
-milliseconds by which the clock had been set in all, and how many of these no host saw (`times_of`). An
-operation's id is an int in the main branch and a text in a child's. The id ``"3/1.2"`` is the second
-operation of the first child of the nursery that has the id 3. In a part (`Run.part`), the part's name stands
-before the number: ``"hook.2"``, ``"hook.3/1.2"``.
+total milliseconds by which the clock had been set, and how many of these milliseconds no host saw
+(`times_of`). An operation's id is an int in the main branch and a text in a child's. The id ``"3/1.2"`` is
+the second operation of the first child of the nursery that has the id 3. In a part (`Run.part`), the part's
+name stands before the number: ``"hook.2"``, ``"hook.3/1.2"``.
 
 Most records are *turns*: their order is the order in which things happened, and replay repeats it. The other
 records are found by their turn, operation or key, and their order means nothing.
@@ -105,7 +105,7 @@ _FIRST: Final[Mapping[str, tuple[type | tuple[type, ...], ...]]] = {
     WROTE: (_TIME, _ID, str, int),
     PATCHED: (_TIME, str),
 }
-"""Types of the places behind the tag that every record of a tag has."""
+"""For each tag, the types of the fields that follow the tag in every record."""
 
 
 @final
@@ -196,8 +196,8 @@ def times_of(records: Sequence[Record]) -> list[int]:
     """Return the time of a journal's last turn, and by how much the clock had been set.
 
     Returns:
-        The time in wall milliseconds, the milliseconds by which the clock had been set in all, and how many
-        of these milliseconds no host saw.
+        The time in wall milliseconds, the total milliseconds by which the clock had been set, and how many of
+        these milliseconds no host saw.
     """
     turns: list[int | list[int]] = [
         record[1] for record in records if record[0] in TURNS or record[0] == START

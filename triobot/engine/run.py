@@ -294,7 +294,8 @@ class Run(Machine):
                 operations.
             raises: the author's own error classes that come back as themselves.
             in_doubt: raised in place of a repetition, if the effect may have happened before a crash.
-            holds: milliseconds that deadlines around the effect wait for it.
+            holds: milliseconds by which deadlines around the effect are delayed at most, until the effect
+                ends.
             inside: whether only the store sees the effect, so that the body need not wait for earlier
                 records.
             beneath: number of the host's frames that await this call.
@@ -425,8 +426,8 @@ class Run(Machine):
     def note(self, key: str, ask: Callable[[], object]) -> Any:
         """Return the result of `ask()`, recorded once for each turn and key; the same on replay.
 
-        If new code calls `note` in an old part of the journal, `ask()` is called now, and its result is
-        recorded for good. The ids of operations stay the same.
+        If new code calls `note` in an old part of the journal, `ask()` is called now, and later replays
+        return the recorded result. The ids of operations stay the same.
         """
         turn, view = self._noting()
         seen = f":{key}"
@@ -480,7 +481,7 @@ class Run(Machine):
         return not (self.dry or self.dying)
 
     def drain(self, takes: Filter | None = None, first: Callable[[], None] | None = None) -> list[Any]:
-        """Take all events in the mailbox, or those that `takes` takes.
+        """Take all events in the mailbox, or the events that `takes` accepts.
 
         Args:
             first: fills the mailbox; called only if the journal has no record of this drain.

@@ -1,7 +1,7 @@
 """The innermost cancel scope of a task: Trio has no public way to find the scopes that an author made.
 
-Without this module, a scope that was left open would go unnoticed, and code behind an author's shield would
-have to end before its run could leave memory. A Trio version with other internals is refused at import.
+Without this module, a scope that was left open would go unnoticed, and a run could not leave memory before
+its code in an author's shielded scope ended. A Trio version with other internals is refused at import.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Alignment: matches of the points of an old build with those of the present build.
+"""Alignment: matches points of an old build with points of the present build.
 
 The order of points is ignored, because the journal contains the order and replay compares it. A match only
 has to be beyond doubt: a point that resembles two others equally is matched with neither.
@@ -36,7 +36,7 @@ _Key: TypeAlias = Callable[[Point], Hashable]
 
 @final
 class Alignment:
-    """Matches of the points of an old build with those of the present one.
+    """Matches points of an old build with points of the present build.
 
     Functions with unchanged text are matched by position, at no cost.
 
@@ -48,7 +48,7 @@ class Alignment:
         unchanged: returns the sources that both builds share; called only to compare texts.
 
     Attributes:
-        moved: matched functions: the present one for each old one.
+        moved: the present function for each old function that has a match.
     """
 
     def __init__(

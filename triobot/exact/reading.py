@@ -129,7 +129,7 @@ class Reading:
         return _are_like(self.entries, other.entries)
 
     def _asked(self, parts: Sequence[ast.AST], scope: _Scope) -> Iterator[str]:
-        """Yield descriptions of arguments and of the statements behind their variables, without texts."""
+        """Yield descriptions of arguments and of the statements that set their variables, without texts."""
         names, made, grown = (
             {one.id for part in parts for one in names_in(part)},
             dict[ast.AST, Statement](),

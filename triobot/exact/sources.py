@@ -37,7 +37,7 @@ _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Node: TypeAlias = "ast.expr | ast.With | ast.AsyncWith | ast.AsyncFor"
 
 Range: TypeAlias = "tuple[int | None, int | None, int | None, int | None]"
-"""Line, column, last line, column behind the end: the values of `code.co_positions`, in another order."""
+"""Line, column, last line, column after the end: the values of `code.co_positions`, in another order."""
 
 Address: TypeAlias = tuple[str, str, int, int]
 """Position of a literal text: module, names set by the statement, index in the statement, total there."""
@@ -175,7 +175,7 @@ class Source:
 
 
 def _fits(node: _Node, place: Range) -> tuple[int, int] | None:
-    """Return by how much a range begins behind a node; None if the range is another node's."""
+    """Return lines and columns from a node's start to a range's start; None if the range isn't the node's."""
     line, column, last, end = place
     if column is None or line is None:
         return (0, 0) if isinstance(node, _AWAITS) and node.lineno == line else None
@@ -197,7 +197,7 @@ class Function:
     Attributes:
         name: the ``__qualname__``.
         outer: the enclosing function.
-        nodes: nodes of the points, without those of inner functions.
+        nodes: nodes of the points, except points of inner functions.
     """
 
     def __init__(self, source: Source, name: str, node: _Function, outer: Function | None) -> None:
@@ -209,7 +209,7 @@ class Function:
 
     @property
     def short(self) -> str:
-        """Name without those of the enclosing functions and classes."""
+        """Name without the names of the enclosing functions and classes."""
         return self.name.rpartition(".")[2]
 
     @cached_property

@@ -316,7 +316,8 @@ class Comparison:
     ) -> str | None:
         """Return the text of an operation by its fingerprint; None if no source has the text.
 
-        The fingerprint may be that of a template's text with the returned text in it.
+        The operation may have sent more than the returned text: a template's text that contains the returned
+        text.
         """
         if print_of is None:
             return None
@@ -538,7 +539,7 @@ def _crossed(before: Mapping[_K, str], after: Mapping[_K, str]) -> bool:
 
 
 def _placed(readings: Sequence[Reading], keyed: Container[str]) -> dict[int, str]:
-    """Return texts by index, without those that have a key."""
+    """Return the texts without a key, by index."""
     texts = (text for one in readings for text in (*one.texts, *one.said))
     return dict(enumerate(text for text in texts if repr(text) not in keyed))
 
