@@ -380,7 +380,7 @@ def newest_invoice(world: World, user: User, now: int) -> InvoiceId:
 def newest_pay_button(
     world: World, user: User, *, chat: ChatId | None = None, message_id: MessageId | None = None
 ) -> tuple[MessageId, PayButton]:
-    """Return the newest visible payment button, or that of one message.
+    """Return the newest visible payment button, or the payment button of one message.
 
     Raises:
         ImpossibleActError: there is none.

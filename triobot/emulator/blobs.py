@@ -74,7 +74,7 @@ def type_of(head: bytes, types: Mapping[bytes, str]) -> str | None:
 
 @final
 class Blobs:
-    """Files by id, with those that an earlier run left. No file is deleted before the folder is."""
+    """Files by id, including files that an earlier run left. No file is deleted before the folder is."""
 
     def __init__(self, folder: Path, *, limit: int) -> None:
         self._folder = folder

@@ -66,7 +66,7 @@ class Pick:
 
     Attributes:
         row, column: position in the keyboard, from 0; None: any.
-        nth: index among the matching ones, from 0, row by row.
+        nth: index among the matching buttons and keys, from 0, row by row.
     """
 
     label: str = attrs.field(repr=False)
@@ -159,7 +159,8 @@ class PlatformChat:
         return None
 
     def labels(self) -> Iterator[str]:
-        """Yield the labels that can be pressed: the keys', then those of inline buttons, newest first."""
+        """Yield the labels that can be pressed: of the keys, then of the inline buttons, newest message
+        first."""
         rows = self.reply_keyboard.rows if self.reply_keyboard is not None else ()
         yield from (key.label for row in rows for key in row)
         yield from (button.text for entry in self.in_sight() for button in entry.buttons())
@@ -353,7 +354,7 @@ class Change:
 
 
 def is_line(what: Consequence) -> bool:
-    """Whether the chat shows this as a line of its own, since no message shows it."""
+    """Whether the chat shows the consequence `what` as a separate line, because no message shows `what`."""
     match what:
         case PressAnswered(reply=reply):
             return bool(reply.text)

@@ -81,7 +81,7 @@ class PostedEvent:
 
 @final
 class Deliveries:
-    """The newest deliveries: all waiting ones, and at most `KEPT` settled ones."""
+    """All waiting deliveries, and the newest settled deliveries, at most `KEPT`."""
 
     def __init__(self) -> None:
         self._known: dict[int, PostedEvent] = {}

@@ -5,7 +5,7 @@ makes such a request look like one of the same origin. So `Host` is checked firs
 control API's token. The same holds for WebSockets, to which browsers apply no rule. No answer has a CORS
 header.
 
-The checked path must be the routed path, and a router takes more than one spelling of a path for the same. So
+The checked path must be the routed path, and a router accepts several spellings of one path. So
 the guard passes on the spelling that it has checked, and marks requests to the control API. The control API's
 routes serve only marked requests, whatever their path.
 """

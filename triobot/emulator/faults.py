@@ -234,7 +234,7 @@ class FaultPlan:
         self.used: Counter[str] = Counter()
 
     def pending(self) -> Sequence[AnyFault]:
-        """Return the remaining faults, those of operations first."""
+        """Return the remaining faults: first faults of operations, then faults of events."""
         return (*self._operations, *self._events)
 
     def add(self, fault: AnyFault) -> None:

@@ -178,7 +178,8 @@ def _inside(bot: BotProcess | None) -> JsonObject:
 
 
 def view_history(chat: PlatformChat, before: int | None, count: int) -> JsonObject:
-    """Return a chat's newest messages, or the newest before one of them, and whether there are older ones.
+    """Return a chat's newest messages, or the newest before message `before`, and whether older messages
+    exist.
 
     The lines between these messages are included, at most the newest `count`.
     """

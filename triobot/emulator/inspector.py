@@ -61,7 +61,7 @@ class Inspector:
         return f"{self.page_url}/#{self.key}"
 
     def one_time_address(self) -> str:
-        """Return an address that opens the page once, for a command line that others can read."""
+        """Return an address that opens the page only once: other users can see a browser's command line."""
         return f"{self.page_url}/open/{self.tickets.issue()}"
 
 

@@ -212,8 +212,8 @@ class Person:
         """Press the newest button or key with this label, as soon as there is one.
 
         Args:
-            row, column: position in its keyboard, from 0, if several have the label.
-            nth: index among the remaining ones, from 0, row by row.
+            row, column: position in the keyboard, from 0, if several buttons or keys have the label.
+            nth: index among the buttons and keys that match, from 0, row by row.
             within: seconds to wait for the button; 0: the app refuses if it isn't there now.
 
         Raises:
@@ -321,7 +321,7 @@ class Person:
         return found
 
     async def sees_buttons(self, *labels: str, within: float = PATIENCE) -> None:
-        """Wait until these labels are those of the newest buttons, or of the keyboard's keys.
+        """Wait until the newest buttons, or the keyboard's keys, have these labels.
 
         Args:
             labels: labels in the order in which they are shown; without labels: until nothing can be pressed.

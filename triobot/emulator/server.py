@@ -122,7 +122,7 @@ class Emulator:
         return f"{self.page_url}/#{self.control_token}"
 
     def one_time_address(self) -> str:
-        """Return an address that opens the page once, for a command line that others can read."""
+        """Return an address that opens the page only once: other users can see a browser's command line."""
         return f"{self.page_url}/open/{self.tickets.issue()}"
 
     @property

@@ -283,7 +283,7 @@ class World:
     # --- for acts and operations
 
     def record(self, at: int, *consequences: Consequence) -> None:
-        """Add changes to the log, and to the chat those that it shows as lines."""
+        """Add changes to the log. Also add changes that the chat shows as lines to the chat."""
         for consequence in consequences:
             self._seq += 1
             stands = is_line(consequence)

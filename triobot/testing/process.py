@@ -115,7 +115,7 @@ class CrashableTransport(httpx.AsyncBaseTransport):
 class CrashableStore:
     """Store of a process that can be killed; the stored rows outlive the process.
 
-    The methods here write. All other attributes are those of `inner`.
+    The methods here write. All other attributes are taken from `inner`.
     """
 
     def __init__(self, inner: Store, mortal: Crashable) -> None:

@@ -178,7 +178,7 @@ def _of_form(chat: PlatformChat, pressed: Pressed) -> bool:
 async def journals_of(bot: Bot, broken: BrokenPromise) -> list[list[Mapping[str, object]]]:
     """Return the journals of the chat of a violation, in the operator's format.
 
-    The first journal is that of the conversation which broke the promise. The result is empty if no
+    The first journal belongs to the conversation which broke the promise. The result is empty if no
     conversation broke it, or if that conversation has ended without an error since.
     """
     work = bot._work  # pyright: ignore[reportPrivateUsage]

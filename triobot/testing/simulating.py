@@ -191,7 +191,7 @@ class FirstBroken:
 
     Attributes:
         promise: the violation; None as long as there is none.
-        journals: journals of its chat in the operator's format, that of the conversation first.
+        journals: journals of the promise's chat in the operator's format, the conversation's journal first.
         person: name of the chat's person; "" for a chat without one.
         events: newest events: wall milliseconds, and the person who acted.
         kills: kills of the process before the violation, in wall milliseconds.

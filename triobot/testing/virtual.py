@@ -125,7 +125,7 @@ class _StuckDetector(trio.abc.Instrument):
         self._what = ""
         self._own: trio.Nursery | None = None
         self._traffic: Callable[[], int] = int
-        # Since the last check: the test's tasks, those of them that ran, and the number of time jumps.
+        # Since the last check: the test's tasks, the subset of them that ran, and the number of time jumps.
         self._tests: set[trio.lowlevel.Task] = set()
         self._moved: set[trio.lowlevel.Task] = set()
         self._jumps = 0

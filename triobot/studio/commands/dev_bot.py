@@ -8,10 +8,10 @@ The environment that the parent built is the only source of settings: token, pla
 file are for production, and are ignored. The process ends when its standard input ends, and so never outlives
 a killed parent.
 
-The parent sends lines with a number to the standard input: the new lead of the clocks, in milliseconds. AHEAD
-is the lead at the start. The process sends lines to SAID: ``ready`` when it takes events, each number back
-when the work due by then is done, and a JSON object with the causes of a conversation's failure, such as a
-step's error.
+The process's clocks may be ahead of real time. AHEAD is by how many milliseconds they are ahead at the start.
+To change this number, the parent sends the new number as a line to the standard input. The process sends
+lines to SAID: ``ready`` when it takes events, each number back when the work due by then is done, and a JSON
+object with the causes of a conversation's failure, such as a step's error.
 """
 
 from __future__ import annotations

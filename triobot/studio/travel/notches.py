@@ -263,7 +263,8 @@ class Notches(Onlooker):
         return [self._told_failure(error, 0, "") for error in failures]
 
     def last_frames(self, failures: Sequence[Exception]) -> Frames:
-        """Return the author's frames at the end: those of the error, or the frame that returned."""
+        """Return the author's frames at the end: the frames in the error's traceback, or the frame that
+        returned."""
         if failures:
             return _of_traceback(failures[0].__traceback__)
         # A referenced frame keeps its variables and its last line.

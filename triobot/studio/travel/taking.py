@@ -12,9 +12,9 @@ from .staging import events_in, sent_in
 
 
 def show_instead(world: World, before: Stored, instead: Replacement, now: int) -> None:
-    """Replace a conversation's messages in its chat by those of its replacement.
+    """Replace a conversation's messages in its chat by the messages of its replacement.
 
-    The messages that the conversation sent, and those that people sent since its start, are removed. Earlier
+    The conversation's messages, and people's messages since its start, are removed. Earlier
     messages stay, and so do messages of others. A line in the chat marks the replacement.
 
     Args:

@@ -292,7 +292,7 @@ class Twin:
         return _packed(told) if isinstance(told, Mapping) else told
 
     def _origin(self, asked: dict[str, Any]) -> BranchedFrom:
-        """Return the origin of a branch: that of a kept pass, or an exported journal."""
+        """Return the journals from which a branch starts: of a kept pass, or from an exported file."""
         stored = self._find(asked["id"]).stored if "id" in asked else self._read(asked["lines"])
         beside = [self._read(lines) for lines in asked.get("beside", ())]
         return BranchedFrom(
