@@ -1,7 +1,7 @@
 """The time of day as protocol `WallClock`, and detection of jumps.
 
 The time of day gets set: by people, by a late time service, and at each start of a machine without a battery.
-An hour's timer must last an hour all the same. So a running bot reads the time through a `Timepiece`. At each
+An hour's timer must still last an hour. So a running bot reads the time through a `Timepiece`. At each
 reading, `Timepiece` compares the time of day with a clock that only goes forward, so no jump goes unnoticed.
 There is one exception, since an event reads the clock several times: for 100 ms after a comparison, a reading
 of the system clock makes no new comparison, unless the clock shows an earlier time. So if the system clock is

@@ -268,7 +268,8 @@ async def accept(bot: Bot, settings: Settings, code: str, *, do: bool) -> Sequen
         code: code of the change, from a report.
 
     Returns:
-        Route and finding of each affected conversation. With `do`, those that are parked are tried again.
+        Route and finding of each affected conversation. With `do`, affected conversations that are parked are
+        tried again.
     """
     found: list[tuple[str, Finding]] = []
     async with open_api(settings) as ask:

@@ -152,7 +152,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def redraw(line: str) -> None:
-    """Replace the last line on stderr; without effect if stderr is no terminal."""
+    """Replace the last line on stderr; do nothing if stderr is no terminal."""
     if is_terminal(sys.stderr):
         print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 

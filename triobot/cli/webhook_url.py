@@ -112,7 +112,7 @@ async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
         return Secrets.parse(settings.webhook_secret.reveal()), settings
     clock = SystemClock()
     if is_on_server(settings.store) and await is_made(settings.store):
-        # Another process may have the store; settings can be read all the same.
+        # Another process may have the store; settings can still be read.
         kept = await admission_at(settings.store).settings(stamp_of(settings))
         if SECRET in kept:
             return read_kept(kept[SECRET], kept.get(FORMER_SECRET, ""), clock.now())[0], settings

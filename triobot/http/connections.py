@@ -275,7 +275,7 @@ class Connections:
         self._line: OrderedDict[Waiter, None] = OrderedDict()
 
     def close(self) -> None:
-        """Close idle connections now, and each other one after its request; assign no more connections."""
+        """Close idle connections now, and busy connections after their requests; assign no more."""
         self._closed = True
         self.close_idle()
 

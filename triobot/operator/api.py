@@ -217,7 +217,7 @@ class OperatorApi:
             await tell({**attrs.asdict(row), "act": ABOUT[row.kind].act.replace("REF", row.key)})
 
     async def _open_alarms(self, health: Told) -> Collection[AlarmRow]:
-        """Return the open alarms of the store and those that the store could not save."""
+        """Return the open alarms in the store, and open alarms that the store could not save."""
         unstored = cast("Sequence[AlarmRow]", health.get("alarms", ()))
         rows = [*await self._store.alarms.open(limit=_MOST_ALARMS), *unstored]
         return {(row.kind, row.key): row for row in rows}.values()

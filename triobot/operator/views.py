@@ -1,4 +1,4 @@
-"""Records of a journal for people: redacted, or in words. Pure.
+"""Records of a journal for people, in two forms: redacted records, and worded records. Pure.
 
 A bug report needs the order of a journal's records, but not users' messages, addresses or payment data. So a
 redacted line keeps its structure: names of fields and classes, the operation, the kind, the time. Every other
@@ -8,7 +8,7 @@ be guessed from the fingerprint.
 A text is parsed as JSON only where the record's format says that the runtime wrote a value there: a user may
 type text that looks like JSON.
 
-In words, users' texts are kept, and values look as an author would write them in Python.
+A worded record keeps users' texts, and shows values as an author would write them in Python.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ _ENVELOPE: Final = frozenset({"chat_id", "sender", "callback_id"})
 
 
 def worded(told: Told) -> Told:
-    """Convert a line of the answer to `ShowJournal` into words."""
+    """Return a line of the answer to `ShowJournal` with its record in worded form."""
     if "record" in told:
         return {"n": told["n"], **record_in_words(str(told["record"]))}
     if "operation" in told:

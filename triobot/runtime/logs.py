@@ -182,7 +182,7 @@ class Speaker:
         return f"h{hashlib.blake2b(str(what).encode(), key=self._key, digest_size=8).hexdigest()}"
 
     def begin(self) -> None:
-        """Attribute this task's further log lines, and those of tasks that it starts, to this bot."""
+        """Attribute further log lines of this task, and of tasks that it starts, to this bot."""
         _speaks.set(self)
 
     def whose(self, task: trio.lowlevel.Task) -> Whose | None:

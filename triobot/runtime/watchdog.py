@@ -233,7 +233,7 @@ def _why(frame: FrameType | None) -> str:
 
 @final
 class Systemd:
-    """Notifications to systemd; without effect unless systemd started this process with ``Type=notify``.
+    """Notifications to systemd; sent only if systemd started this process with ``Type=notify``.
 
     Attributes:
         expects_signs: seconds within which systemd expects a sign of life; None: it expects none.
