@@ -173,7 +173,7 @@ class Room(Generic[E_co]):
 
         Raises:
             ConfigError: in an aside for a payment: there is a `retry`, but no argument holds the payment's
-                key. The other side could not tell the second try from a second sale.
+                key. The other side could not distinguish the second try from a second sale.
             PaymentHandedOverError: in an aside for a payment: an operator or another aside has the payment by
                 now; `fn` was not called.
 

@@ -630,7 +630,8 @@ class Conversation:
         """Record an action that may deliver what was paid for; used to detect missing and double deliveries.
 
         Args:
-            what: a description that is the same each time; "" if the action can't be told from others.
+            what: a description that is the same each time; "" if the action can't be distinguished from
+                others.
             args: the action's arguments.
         """
         if self.giving is not None:

@@ -181,7 +181,7 @@ class JournalWriter(Host):
             self._begun, self._position = True, begin.position
             self._since = begin.position - 1
 
-    # --- what the run asks for
+    # --- calls by the run
 
     def now(self) -> int:
         return self._conversation.services.clock.now()
@@ -349,7 +349,7 @@ class JournalWriter(Host):
                 self._written = within(())
             return self._written
         writes = [] if self._begun else self._begin()
-        # The state has held since the last appended record.
+        # The state has been the same since the last appended record.
         now = time_of(self._records[-1]) if self._records else self.now()
         writes += self._appended()
         self._stood = stands

@@ -625,8 +625,8 @@ class ChatLife:
         waiting = None if giving is None else self.places.waiting_for(conversation)
         if giving is not None and giving.ending is not None and waiting is not None:
             own, its = conversation.writer, waiting.writer
-            # While an event may still be taken back, the charge isn't told here: the ledger tells it after
-            # the unit is stored.
+            # While an event may still be taken back, the charge isn't notified here: the ledger notifies the
+            # charge after the unit is stored.
             if own is not None and its is not None and not (own.ahead or its.ahead):
                 waiting.awaited[giving.paid.id](giving.ending)
                 return its.flush(within=lambda more: self.work.commits.add([*writes, *more], writer))

@@ -6,11 +6,12 @@ that slept or a clock that was set. After such a jump of the time of day, all sl
 their deadlines anew.
 
 For conversations that are not in memory, the store's rows with a deadline that has passed are read, page by
-page. The deadlines of these conversations are moved only when the conversations are revived: a journal tells
-by how much the clock had jumped by then (`triobot.engine.records.times_of`). So the conversations must be
-revived early enough. After a jump forward, conversations are revived too early, and set their deadlines anew.
-After a jump back, conversations would be revived too late: the store moves all their deadlines to an earlier
-time. The sum of all jumps is stored before any write that depends on it, as one writer stores both in order.
+page. The deadlines of these conversations are moved only when the conversations are revived: a journal
+records by how much the clock had jumped by its last turn (`triobot.engine.records.times_of`). So the
+conversations must be revived early enough. After a jump forward, conversations are revived too early, and set
+their deadlines anew. After a jump back, conversations would be revived too late: the store moves all their
+deadlines to an earlier time. The sum of all jumps is stored before any write that depends on it, as one
+writer stores both in order.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ class Waking:
         self._commits.add([self._written()])
 
     def jumped(self, by: int) -> None:
-        """Record a jump of the time of day, and have all deadlines read again.
+        """Record a jump of the time of day, and schedule a new reading of all deadlines.
 
         Any code that reads the clock may call this, so this method only schedules work.
         """

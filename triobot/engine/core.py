@@ -126,7 +126,7 @@ WORKS: Final = Where.WORKS
 
 
 class Signalled(Enum):
-    """Signals that a resting operation may be given in place of an outcome."""
+    """Signals to a resting operation, in place of an outcome."""
 
     GO = "run the effect's body now"
     GONE = "the run dies: refuse"
@@ -189,7 +189,7 @@ class Branch:
 @final
 @attrs.define(eq=False, weakref_slot=False)
 class Operation:
-    """An operation in which a branch rests.
+    """An operation; its branch *rests* in the operation until the operation has an outcome.
 
     Attributes:
         number: the last number of the `key`.

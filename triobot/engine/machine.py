@@ -547,7 +547,7 @@ class Machine(Core):
                     self._go(op)
                 return
 
-    # --- what ends blocks
+    # --- the ends of blocks
 
     def tick(self) -> None:
         """Check the clock, and the interrupts that came while a branch had the turn."""

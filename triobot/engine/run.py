@@ -1,8 +1,9 @@
 """A run: one incarnation of a durable coroutine, and the operations that its code may use.
 
-A *turn* begins when an operation is given its outcome, and lasts until that branch rests in its next
-operation. There is at most one turn at a time, live as well as on replay. Each begins with a record
-(`records`) or with internal work of the run.
+A branch *rests* in an operation while it waits for the operation's outcome. A *turn* begins when an operation
+gets its outcome, and lasts until the operation's branch rests in its next operation. There is at most one
+turn at a time, live as well as on replay. Each turn begins with a record (`records`) or with internal work of
+the run.
 
 `machine` decides which branch has the turn, and what comes next. This module has the operations that the code
 may use in its turn.
@@ -224,7 +225,7 @@ class Run(Machine):
             return WasInterrupted(self.why, failure)
         return Returned(value) if failure is None else Crashed(failure)
 
-    # --- what happens to the run
+    # --- calls by the host
 
     def deliver(self, row: int, stamp: int, value: object) -> bool:
         """Deliver an event. Records that follow at once are appended before this returns; see `Host`.
@@ -421,7 +422,7 @@ class Run(Machine):
             raise ForeignTaskError("continue_as() is for the main branch, outside of its nurseries")
         raise Continue(fn, [self.codec.node_of(arg) for arg in args])
 
-    # --- what a turn does beside its operations
+    # --- a turn's reads, writes and notes
 
     def note(self, key: str, ask: Callable[[], object]) -> Any:
         """Return the result of `ask()`, recorded once for each turn and key; the same on replay.

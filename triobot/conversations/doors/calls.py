@@ -267,7 +267,7 @@ def room_of(event: object) -> RoomName | None:
     return event.room if isinstance(event, Signal) else None
 
 
-# --- what a row holds
+# --- events in inbox rows
 
 
 def stored_event(row: InboxRow) -> Event | None:

@@ -167,7 +167,7 @@ class Tidying:
             self._saying.add(seq)
             self.tidy(chat_id, SendMessage(chat_id, words), over=over)
 
-    # --- what is owed
+    # --- owed texts
 
     def owe(
         self,

@@ -141,7 +141,7 @@ class Care(trio.abc.Instrument):
         # Conversations parked in this run, by route, with the reasons.
         self._parked: dict[str, dict[int, str]] = {}
 
-    # --- who is at work
+    # --- conversations whose code runs now
 
     @steps_inner
     @coroutine
@@ -253,7 +253,7 @@ class Care(trio.abc.Instrument):
         """Whether filters may read an event of this chat before the event is stored."""
         return chat_id != self._unclaimed
 
-    # --- who was
+    # --- conversations whose code ran at the last crash
 
     async def begin(self) -> None:
         """Count the last run's crash for all suspects, before any conversation runs again."""
@@ -336,7 +336,7 @@ class Care(trio.abc.Instrument):
             self._work.commits.add([*counted(count), self._put_early()])
             await self._work.commits.wait_for()
 
-    # --- who is parked
+    # --- parked conversations
 
     def condemns(self, row: ConversationRow) -> bool:
         """Whether this build must not run the conversation, which has crashed the process too often."""

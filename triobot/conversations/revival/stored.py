@@ -230,7 +230,7 @@ def _read(row: InboxRow) -> tuple[Record, RunKind, int, SenderId | None]:
     return first, cast("RunKind", kind), version, cast("SenderId | None", owner)
 
 
-# --- what is stored
+# --- stored conversations
 
 
 def _interrupt(stored: Stored) -> int | None:

@@ -200,8 +200,8 @@ class Router:
                 under one of these names continue with this route. The function's own name needs no entry.
             per: owner of the conversation. With ``"sender"``, each member of a group has a conversation of
                 their own, which only gets events of that member.
-            version: version of the code, from 1. A higher version says that conversations stored by older
-                ones don't fit.
+            version: version of the code, from 1. Raise the version if stored conversations of older versions
+                don't fit the new code.
             durable: whether the conversation survives the process.
 
         Raises:
