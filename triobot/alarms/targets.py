@@ -152,7 +152,8 @@ class _Mark:
     """The last message sent to a target about an alarm.
 
     Attributes:
-        first: when the alarm was first raised, which tells it from a later alarm of the same key.
+        first: when the alarm was first raised, which distinguishes the alarm from a later alarm of the same
+            key.
         told: time of the last message.
     """
 

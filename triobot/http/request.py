@@ -256,7 +256,7 @@ class RequestReader:
         # At most one byte beyond the limit, which suffices to refuse the request.
         return min(end, at + self._head_bytes - self._framing + (self._current is not None))
 
-    # --- what the parser calls
+    # --- the parser's callbacks
 
     def on_message_begin(self) -> None:
         self.begun = True

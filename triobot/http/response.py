@@ -101,7 +101,7 @@ class ResponseReader:
         """Delete the parser, which refers back to the reader."""
         del self._parser
 
-    # --- what the parser calls
+    # --- the parser's callbacks
 
     def on_message_begin(self) -> None:
         """Start a response, interim or final; a surplus response makes the connection unusable."""

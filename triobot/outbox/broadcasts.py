@@ -244,7 +244,7 @@ class Broadcasts:
         self._shield = trio.CancelScope(shield=True)
         self._idle = trio.lowlevel.ParkingLot()
 
-    # --- what others call
+    # --- calls by other modules
 
     async def start(
         self,

@@ -338,7 +338,7 @@ class Lanes(Generic[P]):
                 wakes_at = min(wakes_at, max(now, self._gives_up_at()))
         return wakes_at
 
-    # --- how a started operation ends
+    # --- the ends of started operations
 
     def began(self, place: P, now: float) -> None:
         """Restart the timing of an entry in flight: its request begins now, after a wait or an upload."""

@@ -90,7 +90,7 @@ class LaneOutbox:
         # Set when nothing is queued, in flight or unanswered, or at the close; None if no task waits.
         self._idle: trio.Event | None = None
 
-    # --- what others call
+    # --- calls by other modules
 
     @contextmanager
     def typing(self, chat: Recipient) -> Generator[None]:

@@ -147,7 +147,7 @@ class LaneSender:
         self._done = self._failed = self._retries = self._possible_repeats = 0
         self._typing_sent = self._typing_failed = 0
 
-    # --- what the rest of the bot calls
+    # --- calls by other modules
 
     async def perform(
         self,
@@ -311,7 +311,7 @@ class LaneSender:
         if delivery is not None:
             self.abandon(delivery.call)
 
-    # --- what may start
+    # --- starting operations
 
     def go_on(self) -> None:
         """Start the operations that may start, after a change of the lanes or at the end of an attempt."""
@@ -550,7 +550,7 @@ class LaneSender:
             delivery.probe = False
             self._breaker.probe_ended()
 
-    # --- how it ended
+    # --- outcomes of attempts
 
     def _ended_well(self, delivery: Delivery, operation: Operation[object], result: object) -> None:
         now = self._time()

@@ -276,7 +276,7 @@ class Bot(Router):
         function.
 
         Resources are opened before the first event, in the order of declaration, and closed after the last
-        conversation has come to rest. `provide` replaces a resource by another value for one run.
+        conversation has stopped. `provide` replaces a resource by another value for one run.
 
         Examples:
             >>> @bot.resource
@@ -352,7 +352,7 @@ class Bot(Router):
         await serve_together(bots, *provided, clock=clock, task_status=task_status)
 
     def stop(self) -> None:
-        """Make `serve` come to rest and return; safe to call more than once."""
+        """Stop the bot's work, and make `serve` return; safe to call more than once."""
         self._stop.set()
 
     @contextmanager
@@ -436,7 +436,7 @@ class Bot(Router):
             provided = (*around.provided, *provided)
         try:
             with speaking(front.voice):
-                # Until the work has come to rest: a running step may still use `Bot.to`.
+                # Until the work has stopped: a running step may still use `Bot.to`.
                 async with (
                     # Not in virtual time, which may stand still.
                     watched_loop() if around is None else nullcontext(),
@@ -492,7 +492,7 @@ class Bot(Router):
     def mount(self, app: QuartTrio, prefix: str) -> None:
         """Mount the webhook in a quart-trio application, and run the bot during the application's lifespan.
 
-        The bot starts before the application serves, and comes to rest when the application stops. Until the
+        The bot starts before the application serves, and stops its work when the application stops. Until the
         bot runs, requests under `prefix` are answered 503.
 
         Args:

@@ -210,7 +210,7 @@ class Standby:
         tell()
 
     def stop(self) -> None:
-        """Make the work come to rest, and `keep` return."""
+        """Stop the work, and make `keep` return."""
         self._stop.set()
 
     async def _wait_free(self, tell: Callable[[], None]) -> bool:
@@ -301,7 +301,7 @@ async def _kept(settings: Settings, clock: WallClock, way: Admission, *, made: b
 
 @asynccontextmanager
 async def open_turns(standby: Standby, table: Table, texts: Speech, **named: Any) -> AsyncGenerator[None]:
-    """Work whenever this process has the store, while the block runs; then come to rest.
+    """Work whenever this process has the store, while the block runs; then stop the work.
 
     Args:
         table, texts, named: as for `open_work`.

@@ -52,7 +52,7 @@ class Servable(Protocol):
     _hook: OnAlarm | None
 
     def stop(self) -> None:
-        """Make the bot come to rest and its server return."""
+        """Stop the bot's work, and make its server return."""
         ...
 
     def _served(self, stop: trio.Event) -> AbstractContextManager[None]: ...
@@ -152,7 +152,7 @@ async def serve_together(
 
     Args:
         server: server that listens; under hypercorn no event is handled in the transaction that accepts it.
-        stopping: called at the start of a stop, before any bot comes to rest.
+        stopping: called at the start of a stop, before any bot stops its work.
 
     Raises:
         ConfigError: two bots share a token, store or secret, or differ in the address.
@@ -189,7 +189,7 @@ async def serve_together(
                 closing,
             )
             log.info("metrics are at %s%s", page, METRICS_PATH)
-        # After the bots have come to rest: until then events are accepted.
+        # After the bots have stopped their work: until then events are accepted.
         opened.callback(closing.set)
         claims = server == "triobot"
         for (bot, _), intake in zip(bots, intakes, strict=True):

@@ -78,7 +78,7 @@ class Tracing:
         # Context of each operation being sent: the span in which it was requested.
         self._sent: dict[int, Context] = {}
 
-    # --- which trace
+    # --- the trace of an event
 
     def place_of(self, conversation: int, run: int = 1) -> SpanContext:
         """Return the trace id of a conversation's run, and the span id of the parent of all its spans."""

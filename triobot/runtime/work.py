@@ -2,8 +2,8 @@
 
 There are two layers, one inside the other. The *intake* is the store, the inbox and the webhook's
 application. The intake accepts events from its opening until the very end. The *work* is the client, the
-outbox and the dispatcher. So a stop has this order: no more dispatching, conversations come to rest, the
-outbox empties, the listener closes, the store closes.
+outbox and the dispatcher. So a stop has this order: the dispatching stops, the conversations stop, the outbox
+empties, the listener closes, the store closes.
 """
 
 from __future__ import annotations
@@ -621,7 +621,7 @@ async def open_work(
     instead: Instead | None = None,
     claims: bool = True,
 ) -> AsyncGenerator[Runtime]:
-    """Handle accepted events while the block runs; then come to rest, within the grace period.
+    """Handle accepted events while the block runs; then stop, within the grace period.
 
     Args:
         transport, media_transport: for requests and downloads; the caller closes them. None: new ones are

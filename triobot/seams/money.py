@@ -189,7 +189,7 @@ class MovePayment:
     committed: Callable[[], None] = attrs.field(repr=False)
 
 
-# --- what conversations and payments say to one another
+# --- values between conversations and payments
 
 
 @final

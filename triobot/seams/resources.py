@@ -1,7 +1,7 @@
 """Resources: objects that a bot needs while it runs, such as a database pool.
 
 A resource is declared with `Bot.resource`. Resources are opened in the order of declaration before the first
-event, and closed after the last conversation has come to rest. A test, or a site with a database pool of its
+event, and closed after the last conversation has stopped. A test, or a site with a database pool of its
 own, can provide a value instead of opening the resource.
 """
 

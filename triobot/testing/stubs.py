@@ -58,5 +58,5 @@ def name_of(call: StepCall) -> str:
 
 
 def closed_name(closed: Closed) -> str:
-    """Return the name of a resource that isn't open, with the attribute that is meant."""
+    """Return the name of a resource that isn't open, followed by the attribute that was read from it."""
     return closed._name  # pyright: ignore[reportPrivateUsage]

@@ -56,8 +56,8 @@ class Readiness:
 
 
 def readiness_answer(readiness: Readiness) -> Response:
-    """Return 200 if ready, otherwise 503. The body of a 200 tells a standby, which also accepts events, from
-    a working process.
+    """Return 200 if ready, otherwise 503. The body of a 200 distinguishes a standby, which also accepts
+    events, from a working process.
 
     The answer omits the other states: behind a proxy every request comes from this machine, so strangers and
     the operator can't be distinguished.

@@ -1,4 +1,5 @@
-"""People's recorded answers, repeated in a branch: from a notch, or from the start to new code.
+"""People's recorded answers, repeated in a branch. The branch continues from a notch, or runs new code from
+the start.
 
 A press is matched to a button by its key, and a submission to a form by its fields. A text is given if the
 open question is, as far as can be determined, the question that was answered. An answer without a match is
