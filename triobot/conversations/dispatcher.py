@@ -141,10 +141,10 @@ class Dispatcher:
                 self._sender.send_nowait(None)
 
     def hurry(self, row: InboxRow) -> None:
-        """Route a call of a chat's own code at once if the call ends what runs there, perhaps the caller.
+        """Route a call by a chat's own code at once if it ends a conversation there, perhaps the caller.
 
-        Without this, the caller's code would run on after its own end, until the row is routed. If the
-        program stops first, the row isn't routed at all, and the code would run on to its next wait.
+        Otherwise a caller that ends itself would continue until the row is routed. If the program stops
+        before that, the caller would continue to its next wait.
         """
         life, event = self.lives.get(row.chat_id), self.known(stored_event(row))
         if row.seq <= self._cursor or life is None or life.loading or event is None:

@@ -447,7 +447,7 @@ class Judge:
         return None if why == OTHER_VALUES and self._words_tell(recorded, now, build, print_of) else why
 
     def _words_tell(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> bool:
-        """Whether the text of this or of the last operation shows that the loops are at the same value."""
+        """Whether the text of this or of the last operation proves that both loops are at the same value."""
         of, old, new = self._comparison, recorded.sites[-1], now.sites[-1]
         if now.kind == "step":
             return recorded.print == now.print and " " in now.print
