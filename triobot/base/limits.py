@@ -59,29 +59,31 @@ class ServingLimits:
     """Limits of a listener: its connections, sizes and waiting times.
 
     Attributes:
-        header_bytes: the longest request line with its headers. Longer: 431.
-        idle_seconds: how long a connection may wait for a request, and a begun head for its end; up to a
-            quarter more. Then it is closed without an answer.
-        body_seconds: how long a reader of a body may wait for its next bytes; up to a quarter of
-            `idle_seconds` more. Then the connection is closed.
-        send_seconds: how long a write may wait for a sender that doesn't read its answers; up to a quarter of
-            `idle_seconds` more. Then the connection is closed.
-        send_bytes: about how many bytes of answers the kernel holds for a sender that doesn't read them;
-            None: as many as it thinks right for long answers, some megabytes.
-        linger_seconds: how long what is still sent is read and thrown away after an answer to a request
-            that has not come to its end, so that the answer reaches a sender that reads only after it has
-            written.
-        connections: the most open connections; never more than the process's limit of open files, less its
-            other files. For one more, the listener closes the connection that has kept it waiting longest; if
-            it is handling a request of each, the new one waits in the kernel's queue. If strangers hold more
-            connections than this, each good event takes a second longer; if fewer, some milliseconds.
-        connections_per_address: the same for one IPv4 address or one IPv6 network of 64 bits, or None. For
-            one more, the listener closes one of that address; if it is handling all of them, the new one.
-        shared_addresses: addresses and networks that many senders share, such as a proxy's: connections from
-            these, or through a path, have no bound for each address.
-        spare_descriptors: files that the process opens besides connections: its store, its own requests.
-        settle_seconds: at a stop, the time in which an open connection may still send a request.
-        grace_seconds: at a stop, the time in which requests that are being handled must be answered.
+        header_bytes: most bytes of a request line with its headers. Longer heads are answered 431.
+        idle_seconds: time limit for an idle connection, and for reading the rest of a begun request head. The
+            connection is closed without an answer at most a quarter later.
+        body_seconds: time limit for each read of a body. The connection is closed at most a quarter of
+            `idle_seconds` later.
+        send_seconds: time limit for a write to a sender that doesn't read its answers. The connection is
+            closed at most a quarter of `idle_seconds` later.
+        send_bytes: about how many bytes of unread answers the kernel buffers for a sender; None: the kernel's
+            default for long answers, some megabytes.
+        linger_seconds: time for reading and discarding the rest of an unfinished request after its answer. So
+            a sender that reads only after writing still gets the answer.
+        connections: most connections open at once; never more than the process's limit of open files, less
+            `spare_descriptors`. A further connection replaces the one that has been waiting for its sender
+            longest, which is closed. If every connection has a request in progress, the new connection waits
+            in the kernel's queue. While strangers open more connections than this limit, each good event
+            takes a second; with fewer, some milliseconds.
+        connections_per_address: most connections of one IPv4 address or one IPv6 network of 64 bits, or None.
+            A further connection replaces the same sender's connection that has been waiting longest, which is
+            closed. If each of the sender's connections has a request in progress, the new connection is
+            closed.
+        shared_addresses: addresses and networks that many senders share, such as a proxy's.
+            `connections_per_address` doesn't apply to them or to Unix sockets.
+        spare_descriptors: open files reserved for other uses than connections: the store, outgoing requests.
+        settle_seconds: at a stop, how long open connections may still send a request.
+        grace_seconds: at a stop, how long requests in progress may take until they are answered.
 
     Raises:
         ConfigError: a limit is not above zero.

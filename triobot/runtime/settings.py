@@ -39,58 +39,57 @@ class Settings:
     """A bot's configuration.
 
     Attributes:
-        token: the service's token, from the developer portal (``TRIOBOT_TOKEN``); no log line and no repr
-            shows the token or the webhook's secret.
-        base_url: the platform's address (``TRIOBOT_BASE_URL``); https, unless it is on this machine.
-        webhook_secret: the secret path of the webhook; of several, separated by commas, all are accepted and
-            the first is the current one (``TRIOBOT_WEBHOOK_SECRET``). None: the store makes and keeps one.
+        token: the service's token, from the developer portal (``TRIOBOT_TOKEN``); no log and no repr shows
+            the token or the webhook's secret.
+        base_url: the platform's address (``TRIOBOT_BASE_URL``); https, unless on this machine.
+        webhook_secret: secret path of the webhook (``TRIOBOT_WEBHOOK_SECRET``). Several secrets, separated by
+            commas, are all accepted; the first is the current one. None: the store generates and keeps a
+            secret.
         store: ``sqlite:PATH``, ``postgresql://...`` or ``memory:`` (``TRIOBOT_STORE``).
-        host, port: the address to listen on (``TRIOBOT_HOST``, ``TRIOBOT_PORT``); port 0 takes a free port.
+        host, port: address to listen on (``TRIOBOT_HOST``, ``TRIOBOT_PORT``); port 0 means a free port.
         fd: an inherited listening socket instead of host and port (``--fd``, or systemd's variables).
-        unix: the path of a socket to listen on instead, for a proxy on this machine (``TRIOBOT_UNIX``).
-        unix_mode, unix_group: permissions of that socket, besides the bot's own user: a mode such as 0o660
-            (``TRIOBOT_UNIX_MODE``, in octal) and the group's name or number (``TRIOBOT_UNIX_GROUP``). With
-            only a group the mode is 0o660.
+        unix: path of a Unix socket to listen on instead, for a proxy on this machine (``TRIOBOT_UNIX``).
+        unix_mode, unix_group: who may connect to the Unix socket besides the bot's own user: a mode such as
+            0o660 (``TRIOBOT_UNIX_MODE``, in octal) and the group's name or number (``TRIOBOT_UNIX_GROUP``).
+            With only a group, the mode is 0o660.
         tls_certificate, tls_key: PEM files, to serve https without a proxy (``TRIOBOT_TLS_CERTIFICATE``,
-            ``TRIOBOT_TLS_KEY``); the certificate's file may contain the key. A renewed certificate is loaded
-            while the bot runs.
-        public_url: the address under which the platform reaches the bot (``TRIOBOT_PUBLIC_URL``), for
-            ``triobot webhook-url``.
-        username: the bot's own name, for ``/command@name`` in groups (``TRIOBOT_USERNAME``).
-        media_hosts: domains, with their subdomains, from which files may be downloaded besides the platform's
-            own (``TRIOBOT_MEDIA_HOSTS``, separated by commas).
-        charge_hosts: hosts that a link to top up a wallet may lead to; by default the platform's own.
-        max_amount: the highest amount of a charge, as a guard against a mistake in an amount.
-        retention_days: days for which the store keeps crashed conversations with their journals, and
-            unreadable requests; also, but at least one, the days for which the key of a `start` or a signal
-            is known (``TRIOBOT_RETENTION_DAYS``).
-        keep_ended: days for which the store also keeps conversations that ended well, with their journals
+            ``TRIOBOT_TLS_KEY``); the certificate's file may contain the key, too. A renewed certificate is
+            loaded while the bot runs.
+        public_url: the webhook's public address (``TRIOBOT_PUBLIC_URL``), for ``triobot webhook-url``.
+        username: the bot's username, for ``/command@name`` in groups (``TRIOBOT_USERNAME``).
+        media_hosts: domains from which files may be downloaded, in addition to the platform's; subdomains are
+            included (``TRIOBOT_MEDIA_HOSTS``, separated by commas).
+        charge_hosts: hosts allowed in a link to top up a wallet; by default the platform's.
+        max_amount: largest amount that may be charged, as a guard against mistakes.
+        retention_days: days for which the store keeps the journals of crashed conversations, and unreadable
+            requests. Also, but for a day at least, how long the key of a `start` or a signal prevents a
+            repetition (``TRIOBOT_RETENTION_DAYS``).
+        keep_ended: days for which the store keeps conversations that ended normally, with their journals
             (``TRIOBOT_KEEP_ENDED``); 0: they are deleted at once.
-        limits: bounds of the webhook's connections, bodies and waiting times (each by its own variable, such
-            as ``TRIOBOT_CONNECTIONS``).
-        rate: the most requests a second in all chats together, at least 1 (``TRIOBOT_RATE``): messages,
-            edits, signs of typing, and requests of payments, which go first; answers to callbacks don't
-            count. None: the bot adapts its rate to the platform's answers.
-        backlog_seconds: the age at which a message to send, or an event for a chat, raises an alarm
+        limits: limits of the webhook (each by its own variable, such as ``TRIOBOT_CONNECTIONS``).
+        rate: most requests that the bot sends per second, in all chats together (``TRIOBOT_RATE``); at least
+            1. Counts messages, edits, typing indicators, and requests for payments, which are sent first;
+            answers to callbacks don't count. None: the platform's answers determine the rate.
+        backlog_seconds: an alarm is raised when a message or an event has been waiting for so many seconds
             (``TRIOBOT_BACKLOG_SECONDS``).
-        grace: seconds that a stop gives to running work.
-        development: log warnings for the developer about code that causes trouble later
+        grace: seconds that a stop waits for running work.
+        development: log warnings for developers about code that will cause trouble later
             (``TRIOBOT_DEVELOPMENT=1``); on under ``triobot talk`` and in tests, off in production.
-        log_tracebacks: log the traceback of an error of the bot's own code (``TRIOBOT_LOG_TRACEBACKS=1``).
-            *Sensitive*: the error's text may contain users' texts.
-        allow_insecure: let the token travel over http:// to another machine.
-        env: the beginning of the variables' names, for messages that name them.
+        log_tracebacks: log the traceback of an error in the bot's own code (``TRIOBOT_LOG_TRACEBACKS=1``).
+            *Sensitive*: the error's text may contain users' messages.
+        allow_insecure: allow sending the token over http:// to another machine.
+        env: prefix of the variables' names, for messages.
         name: the bot's name in log lines and metrics (``TRIOBOT_NAME``); see `label`.
-        metrics_host, metrics_port: the address of ``/metrics`` for Prometheus (``TRIOBOT_METRICS_HOST``,
-            ``TRIOBOT_METRICS_PORT``), by default of this machine only, and its port; 0 takes a free port.
-            Without a port only the operator's socket serves metrics.
-        alarm_url, alarm_secret: an address to which each alarm is posted (``TRIOBOT_ALARM_URL``), and the key
-            of the signature (``TRIOBOT_ALARM_SECRET``).
-        alarm_chat: a chat of the bot that gets each alarm (``TRIOBOT_ALARM_CHAT``).
-        alarm_repeat_hours: hours after which a lasting alarm is sent there again
+        metrics_host, metrics_port: address and port of ``/metrics`` for Prometheus (``TRIOBOT_METRICS_HOST``,
+            ``TRIOBOT_METRICS_PORT``). The default address is this machine's own; port 0 means a free port.
+            Without a port, only the operator's socket serves metrics.
+        alarm_url, alarm_secret: address to which each alarm is posted (``TRIOBOT_ALARM_URL``), and key of the
+            posts' signature (``TRIOBOT_ALARM_SECRET``).
+        alarm_chat: a chat of the bot to which each alarm is sent (``TRIOBOT_ALARM_CHAT``).
+        alarm_repeat_hours: hours after which an open alarm is posted and sent again
             (``TRIOBOT_ALARM_REPEAT_HOURS``); 0: never.
-        trace_share: the share of traces, from 0 to 1, for which the bot makes OpenTelemetry spans
-            (``TRIOBOT_TRACE_SHARE``); None: no spans, and OpenTelemetry is not imported.
+        trace_share: share of the traces for which OpenTelemetry spans are made, from 0 to 1
+            (``TRIOBOT_TRACE_SHARE``); None: the bot makes no spans, and doesn't import OpenTelemetry.
 
     For each variable there is a variant with the suffix ``_FILE``, which names a file with the value.
     """
@@ -276,7 +275,9 @@ def read_environment(environ: Mapping[str, str], prefix: str = PREFIX) -> Settin
 
 
 def _given(environ: Mapping[str, str], names: Iterable[str], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield the named settings that have a value, from a variable or from the file that a variable names."""
+    """Yield those of the named settings that have a value, by a variable or by the file that a variable
+    names.
+    """
     for setting in names:
         name = f"{prefix}{setting.upper()}"
         value, place = environ.get(name), environ.get(f"{name}_FILE")

@@ -27,22 +27,23 @@ class Limits:
     """Limits and time limits of the webhook.
 
     Attributes:
-        body_bytes: the longest body, in any format: JSON, form or multipart. Longer: 413.
-        body_seconds: the longest time of a whole body, from the end of its headers. Longer: 408.
-        bodies_bytes: the most bytes of all bodies together, from their headers until their answer. More: 503.
-        linger_seconds: after a refusal, the time in which the rest of the request is read and discarded, so
-            that the refusal reaches a sender that reads only after it has written.
-        retry_seconds: the ``Retry-After`` of a 503.
-        header_bytes: the longest request line with its headers. Longer: 431.
-        idle_seconds: the time that a connection may wait for a request, the first included.
-        send_seconds: the time that a write may wait for a sender that doesn't read its answers.
-        send_bytes: about how many bytes of answers the kernel buffers for such a sender, or None.
-        connections, connections_per_address, shared_addresses, spare_descriptors: bounds of open connections,
-            and which of them are closed for new ones; see `triobot.base.limits.ServingLimits`. A bot's
-            requests to the platform have descriptors besides the spare ones.
-        backlog: the length of the kernel's queue of connections that are not accepted yet.
-        settle_seconds: at a stop, the time in which an open connection may still send a request.
-        grace_seconds: at a stop, the time in which requests that are being handled must be answered.
+        body_bytes: longest body in any format: JSON, form or multipart. Longer bodies are answered 413.
+        body_seconds: time limit for the whole body, after the headers. Slower bodies are answered 408.
+        bodies_bytes: most bytes of all bodies in memory, counted from the headers until the answer. Further
+            requests are answered 503.
+        linger_seconds: time for reading and discarding the rest of the request after a refusal. So a sender
+            that reads only after writing still gets the refusal.
+        retry_seconds: ``Retry-After`` of a 503.
+        header_bytes: longest request line with its headers. A longer one is answered 431.
+        idle_seconds: time limit for a connection without a request, also before the first request.
+        send_seconds: time limit for a write to a sender that doesn't read its answers.
+        send_bytes: about how many bytes of unread answers the kernel buffers for a sender, or None.
+        connections, connections_per_address, shared_addresses, spare_descriptors: limits of open connections,
+            and rules for closing some for new ones; see `triobot.base.limits.ServingLimits`. A bot's requests
+            to the platform use other descriptors than the spare ones.
+        backlog: length of the kernel's queue of connections that are not accepted yet.
+        settle_seconds: at a stop, how long open connections may still send a request.
+        grace_seconds: at a stop, how long requests in progress may take until they are answered.
 
     Raises:
         ConfigError: a limit is not above zero, or `body_bytes` is above `bodies_bytes`.
