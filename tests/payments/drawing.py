@@ -240,7 +240,7 @@ def _taken(row: Transition) -> Iterator[str]:
         case "handler":
             yield "the aside takes it"
         case "somebody":
-            yield "if no code would take it, the aside takes it"
+            yield "if no waiting conversation takes the payment, the aside does"
         case "nobody":
             yield "no code takes it"
         case None:

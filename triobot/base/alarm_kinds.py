@@ -132,12 +132,12 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "signal_unreadable": About(
         "This code can't read a signal or a start request, which waits in the inbox.",
-        "The receiving conversation waits on. Nothing is lost: code that can read it gets it.",
+        "The conversation that waits for it keeps waiting. Nothing is lost: code that can read it gets it.",
         "Deploy code with the class, the field or the route that the log names.",
         ends="Five minutes after a start that found no such signal.",
     ),
     "crash_loop": About(
-        "The program died several times in a row soon after its start; the text names the running code.",
+        "The program died several times in a row soon after its start; the alarm names the code that ran.",
         "All users wait during a start. A conversation whose code was running at three deaths is parked; an "
         "event whose filters were running is put away.",
         "Read the last log lines before each start; `triobot journal list` shows the parked conversations.",

@@ -60,8 +60,8 @@ WHEN: Final[dict[When, str]] = {
 
 OUTCOMES: Final[dict[Outcome, str]] = {
     "refused": "RefusedError",
-    "unknown": "DeliveryUnknownError for an invoice; a button's conversation waits on",
-    "retry": "nothing: the user is told, with a way to top up, and the conversation waits on",
+    "unknown": "DeliveryUnknownError for an invoice; a button's conversation keeps waiting",
+    "retry": "nothing: the user is told, with a way to top up, and the conversation keeps waiting",
     "declined": "PaymentDeclinedError after 1001 and 1002; else the user is told once, after 1003 with "
     "a fresh button",
     "mismatch": "AmountMismatchError",
