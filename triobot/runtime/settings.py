@@ -79,7 +79,8 @@ class Settings:
             *Sensitive*: the error's text may contain users' messages.
         allow_insecure: allow sending the token over http:// to another machine.
         env: prefix of the variables' names, for messages.
-        name: the bot's name in log lines and metrics (``TRIOBOT_NAME``); by default its prefix or the store's name.
+        name: the bot's name in log lines and metrics (``TRIOBOT_NAME``); by default its variables' prefix, or
+            the store's name.
         metrics_host, metrics_port: address and port of ``/metrics`` for Prometheus (``TRIOBOT_METRICS_HOST``,
             ``TRIOBOT_METRICS_PORT``). The default address is this machine's own; port 0 means a free port.
             Without a port, only the operator's socket serves metrics.
