@@ -140,7 +140,7 @@ class Scope(Generic[E_co]):
         if self._scope.event is None:
             taken, watch.taken = watch.taken, None
             if taken is not None and conversation.run.withdraw(taken.delivery.seq):
-                conversation.life.give_up(conversation, taken.delivery)
+                conversation.life.give_back(conversation, taken.delivery, jumps=True)
             return
         event, _, _, (value,) = cast("tuple[Event, int, int, tuple[object]]", self._scope.event)
         self._event = cast("E_co", value)

@@ -399,7 +399,7 @@ class Dispatcher:
             life.mailbox.behind = False  # stops the old object's catching up
         again = self.new_life(chat_id, 0)
         if life is not None:
-            again.group, again.sender = life.group, life.sender
+            again.routing.group, again.sender = life.routing.group, life.sender
         again.mailbox.latest = self._cursor
         self._load(again)
 
@@ -513,7 +513,7 @@ class Dispatcher:
 
     def _runs(self, halt: Halt) -> bool:
         life = self.lives.get(halt.chat_id)
-        return life is not None and life.runs(halt)
+        return life is not None and life.routing.runs(halt)
 
     def _is_behind(self, chat_id: ChatId) -> bool:
         life = self.lives.get(chat_id)

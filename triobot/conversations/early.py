@@ -240,7 +240,7 @@ class EarlyDoor:
         watches: Sequence[Watch] = ()
         if life is not None:
             (waits, live), watches = life.places.waits(event), life.places.watches(event)
-        group, kept = (False, None) if life is None else (life.group, life.kept.values)
+        group, kept = (False, None) if life is None else (life.routing.group, life.kept.values)
         setting = Setting(dispatcher.shared.username, group, _HAS_NO_NUMBER, at, None, kept, asked)
 
         def failed(name: str, error: Exception) -> None:
@@ -350,7 +350,7 @@ def _may_take(life: ChatLife, sender: SenderId | None) -> bool:
     at rest. A chat with many live conversations is excluded: hardly ever are all of them at rest, and each
     event would check every one.
     """
-    if not (life.group or sender is None or sender == life.sender):
+    if not (life.routing.group or sender is None or sender == life.sender):
         return False
     places = life.places
     waiting = life.mailbox.waiting or life.mailbox.behind or life.loading or places.next or places.asides_due

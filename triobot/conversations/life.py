@@ -1,9 +1,9 @@
 """A chat with conversations or waiting events. `ChatLife` routes events, starts and ends conversations.
 
-An idle chat has no `ChatLife`, and takes no memory. A chat's waiting events are in its `Mailbox`, its running
-conversations in its `Places`. `ChatLife` reads both to decide about an event, and carries the decision out.
-While the chat is behind, urgent events (ignored events, leaves, interrupts, starts of asides, payments) are
-handled ahead of the others.
+An idle chat has no `ChatLife`, and takes no memory. A chat's waiting events are in its
+`Mailbox`, its running conversations in its `Places`. `ChatRouting` reads both to decide about an event, and
+`ChatLife` carries the decision out. While the chat is behind, urgent events (ignored events, leaves,
+interrupts, starts of asides, payments) are handled ahead of the others.
 """
 
 from __future__ import annotations
@@ -19,24 +19,20 @@ import trio
 from ..base.frozen import guarded
 from ..seams.rooms import is_chat
 from ..seams.writes import PutData, Write
-from ..wire.events import Event, Join, Leave, Message, Press, Submission
+from ..wire.events import Join, Leave, Message
 from ..wire.ids import ChatId, SenderId
 from .conversation import Conversation, Ending
 from .data import JOINED, joined
-from .doors.calls import Halt, Order, asked_of, is_signal, room_of, runs_behind
+from .doors.calls import Halt, Order, is_signal
 from .mailbox import Mailbox, ends
-from .notices import Unheard, Untaken
-from .places import Places
+from .places import ChatRouting, Places
 from .refusals import Refusals
 from .revival.care import LOOKED_AT
-from .routes.filters import Setting
 from .routes.routing import (
     BOARD,
-    UNHEARD,
     Answer,
     Break,
     Broken,
-    Case,
     Decision,
     Delivery,
     Drop,
@@ -50,19 +46,9 @@ from .routes.routing import (
     Unfit,
     Wait,
     Watch,
-    afresh,
-    begins,
-    decide,
-    end,
     interrupts,
     is_beside,
-    jump,
-    offer,
-    token_of,
-    unfit,
 )
-from .routes.verdicts import Verdicts
-from .running.failures import report_filter
 from .shared import Shared
 from .workload import UnitWriter
 
@@ -106,7 +92,7 @@ class ChatLife:
         loading: whether the conversations are being loaded from the store; nothing is routed meanwhile.
         loads_at: start of the loading, in wall milliseconds.
         born: time when the chat came into memory, in wall milliseconds.
-        group: whether two different users were seen in the chat.
+        routing: decides about the chat's events.
         sender: the sender of the newest event.
         kept: the chat's data.
     """
@@ -120,7 +106,6 @@ class ChatLife:
         self.loading = False
         self.loads_at = 0
         self.services: Final = shared.services
-        self.group = False
         self.sender: SenderId | None = None
         self.places: Final = Places(shared.table)
         self.kept: Final = shared.keeping.begin_life(chat_id)
@@ -128,13 +113,8 @@ class ChatLife:
         # Interrupts by owner that were stored in the unit that ends the interrupted conversation. They start
         # when that conversation has ended.
         self._heirs: dict[SenderId | None, Conversation] = {}
+        self.routing: Final = ChatRouting(shared, chat_id, self.kept, self.mailbox, self.places)
         self.born = 0
-
-    def setting(self, delivery: Delivery) -> Setting:
-        """Return what a filter gets besides the event."""
-        memory, username = self.services.memory, self.shared.username
-        asked = self.work.commits.asked if delivery.seq > 0 else Verdicts()
-        return Setting(username, self.group, delivery.seq, delivery.at, memory, self.kept.values, asked)
 
     @property
     def idle(self) -> bool:
@@ -158,11 +138,6 @@ class ChatLife:
         """Replies to events that no conversation takes."""
         return Refusals(self.shared, self.chat_id, self.kept)
 
-    def runs(self, halt: Halt) -> bool:
-        """Return whether `halt` would stop something here, once the queued calls have been routed."""
-        asked = (asked_of(delivery.event) for delivery in self.mailbox.waiting)
-        return runs_behind(self.places.runs(halt), halt, asked)
-
     # --- incoming events
 
     def deliver(self, delivery: Delivery) -> bool:
@@ -175,23 +150,20 @@ class ChatLife:
         return delivered
 
     def _deliver(self, delivery: Delivery) -> bool:
-        self.group = self.group or delivery.group
+        self.routing.group |= delivery.group
         self.sender = None if delivery.event.sender is None else delivery.event.sender.id
         if delivery.seq in self.mailbox.passed:
             self.mailbox.passed -= {delivery.seq}
             return True
-        if self.mailbox.overtaken(delivery, self.places.owner_of(delivery.event)):
-            self._drop(delivery, "interrupted")
-            return True
-        if self.mailbox.stopped(delivery):
-            self._drop(delivery, "stopped")
+        if (why := self.routing.too_late(delivery)) is not None:
+            self._drop(delivery, why)
             return True
         if isinstance(delivery.event, Join):
             self.work.commits.consumed((), [joined(self.chat_id)])
         jumped = self.mailbox.behind and not self.loading  # `jump` left the event in its turn
-        if isinstance(delivery.event, Leave) and not (jumped and self.group) and self._left(delivery):
+        if isinstance(delivery.event, Leave) and not (jumped and self.routing.group) and self._left(delivery):
             return True
-        decision = self.decide_on(delivery, jumped=jumped)
+        decision = self.routing.decide(delivery, jumped=jumped)
         if isinstance(decision, Queue) and self._meets_parked(delivery):
             return True
         if isinstance(decision, Queue) and (waiting := self.places.kept_for(delivery)):
@@ -199,7 +171,7 @@ class ChatLife:
         if isinstance(decision, Queue) and is_signal(delivery.event):
             if None not in self.places.live:
                 self.work.count("signal_kept")
-        elif isinstance(decision, Queue) and not self._has_room():
+        elif isinstance(decision, Queue) and not self.routing.has_room:
             return False
         self._act(decision, delivery)
         return True
@@ -214,12 +186,12 @@ class ChatLife:
         self.shared.care.at_work[LOOKED_AT] = 0
 
     def _jump_ahead(self, delivery: Delivery) -> None:
-        self.group = self.group or delivery.group
+        self.routing.group |= delivery.group
         if delivery.seq in self.mailbox.passed:
             return
         if isinstance(delivery.event, Leave) and self._left(delivery):
             pass
-        elif (decision := self._jump(delivery)) is not None:
+        elif (decision := self.routing.jump(delivery)) is not None:
             self._act(decision, delivery)
         elif not self._meets_parked(delivery):
             if waiting := self.places.kept_for(delivery):
@@ -230,44 +202,6 @@ class ChatLife:
         self.mailbox.passed |= {delivery.seq}
         self._made_room()
 
-    def decide_on(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
-        """Return the decision about an event, without carrying it out."""
-        waits, live = self.places.waits(delivery.event, delivery.at, delivery.seq)
-        watches = self.places.watches(delivery.event, delivery.at)
-        if live is not None and self.places.is_typed_for_parked(delivery):
-            return Queue()  # typed for the parked aside
-        return decide(self._case(delivery, watches, waits, live), jumped=jumped)
-
-    def _case(
-        self,
-        delivery: Delivery,
-        watches: Sequence[Watch] = (),
-        waits: Sequence[Wait] = (),
-        live: Sequence[Wait] | None = None,
-    ) -> Case:
-        event = delivery.event
-        failed = partial(report_filter, self.services, self.work.count, self.chat_id)
-        setting, table = self.setting(delivery), self.shared.table
-        if not is_chat(self.chat_id):  # only a room's own route starts in it
-            room = room_of(event)
-            table = table.in_room(None if room is None else room[0])
-
-        def kept(_: Event) -> bool:
-            return bool(self.places.kept_for(delivery))
-
-        return Case(event, setting, table, failed, waits, live, watches, kept)
-
-    def _jump(self, delivery: Delivery) -> Drop | Start | End | Halt | Order | None:
-        return jump(self._case(delivery, self.places.watches(delivery.event, delivery.at)))
-
-    def _has_room(self) -> bool:
-        # While a task rests in a wait, the next event may be the awaited one, so no event is held back. The
-        # inbox's quota for a chat then bounds the queue. Messages for a parked aside don't count: their user
-        # may still start something else.
-        return self.mailbox.has_room(self.places.is_typed_for_parked) or any(
-            wait.resting for conversation in self.places.all() for wait in conversation.waits
-        )
-
     def _act(self, decision: Decision, delivery: Delivery) -> None:
         match decision:
             case Drop(why, say):
@@ -275,23 +209,22 @@ class ChatLife:
             case Start():
                 self._start(decision, delivery)
             case End(taker, value) | Give(taker, value):
-                self.give(taker, Taken(delivery, value))
+                self._give(taker, Taken(delivery, value))
             case Break(wait, error):
-                self.give(wait, Broken(delivery, error))
+                self._give(wait, Broken(delivery, error))
             case Tell(wait):
-                self.give(wait, Unfit(delivery))
+                self._give(wait, Unfit(delivery))
             case Queue():
                 self.mailbox.put(delivery)
             case Expire():
-                if token_of(delivery.event) is None and isinstance(delivery.event, Press):
-                    self._advise(delivery)
+                self.routing.advise(delivery, "expired")
                 self.refusals.expire(delivery)
             case Halt():
                 self._halt(decision, delivery)
             case Order():
                 self._obey(decision, delivery)
 
-    def give(self, taker: Wait | Watch, answer: Answer) -> None:
+    def _give(self, taker: Wait | Watch, answer: Answer) -> None:
         """Give an answer to the conversation with this wait or block, and mark its question as answered."""
         if (conversation := self.places.who_has(taker)) is not None:
             conversation.give(taker, answer)
@@ -319,15 +252,6 @@ class ChatLife:
             self.places.next[owner] = (start, delivery)
             live.end(Ending.INTERRUPTED, delivery.at, delivery.seq)
 
-    def follow(self, conversation: Conversation, delivery: Delivery) -> None:
-        """Make the interrupt that was ending a revived conversation start after the conversation's end."""
-        self.group = self.group or delivery.group
-        decision = self._jump(delivery)
-        if isinstance(decision, Start) and interrupts(decision):
-            conversation.ending = Ending.INTERRUPTED
-            self.places.next[conversation.owner] = (decision, delivery)
-            self.mailbox.passed |= {delivery.seq}
-
     def _run(self, conversation: Conversation) -> None:
         self.places.take(conversation)
         self.calls.start(conversation)
@@ -335,9 +259,8 @@ class ChatLife:
     def _halt(self, halt: Halt, delivery: Delivery) -> None:
         if self.mailbox.behind:
             self.mailbox.halted(delivery.seq, halt)
-        for conversation in self.places.all():
-            typed = conversation.stuck and conversation not in self.places.asides
-            if typed and halt.ends(conversation.route.name, conversation.key):
+        for conversation in self.places.live.values():
+            if conversation.stuck and halt.ends(conversation.route.name, conversation.key):
                 self._drop_earlier(delivery, conversation.owner, "typed_while_parked")
         for queued in [*self.mailbox.take_out(partial(ends, halt)), *self.places.halt(halt)]:
             self._drop(queued, "stopped")
@@ -355,7 +278,7 @@ class ChatLife:
         conversation = self.places.live.get(self.places.owner_of(event))
         if conversation is None or not conversation.stuck or not isinstance(event, Message):
             return False
-        start = afresh(self._case(delivery))
+        start = self.routing.afresh(delivery)
         offered = None if start is None else self.refusals.offered(conversation.seq, start.route.name)
         # A message from before the offer (without an offer: from before this process) was meant for the
         # parked conversation.
@@ -380,42 +303,12 @@ class ChatLife:
         self.refusals.over(conversation.seq, last=not others)
 
     def heals(self, conversation: Conversation, waiting: Sequence[Delivery]) -> None:
-        """Sort out the events that came while a conversation was parked, now that it goes on.
-
-        Each question that the user has seen gets the first event that answers it. Other messages came before
-        their questions were asked, so they are dropped. If no event was an answer, the last message is kept,
-        unless the conversation is an aside.
+        """Drop the messages that came too early for a conversation that was parked, and goes on now.
 
         Args:
-            waiting: the events, in order.
+            waiting: the events that came meanwhile, in order.
         """
-        typed, taken = list[Delivery](), list[Wait]()
-        beside = conversation in self.places.asides
-        for delivery in waiting:
-            event = delivery.event
-            live, waits = self.places.live.get(self.places.owner_of(event)), conversation.waits
-            mine = live is conversation
-            if beside:
-                free = not self.places.was_live(delivery) and not self.places.kept_for(delivery)
-                mine = free and delivery.seq not in self.mailbox.passed
-                # The live conversation began later: the message can't answer its questions either.
-                waits = waits if live is None else [*waits, *live.waits]
-            if not (mine and isinstance(event, Message | Press | Submission)):
-                continue
-            match self.decide_on(delivery):
-                case Give(wait) | Break(wait) if wait in conversation.waits and wait not in taken:
-                    taken.append(wait)
-                case _ if not isinstance(event, Message):
-                    pass  # such an event is refused in its turn
-                case Give(wait) | Break(wait) | Tell(wait) if wait in waits:
-                    typed.append(delivery)
-                case Queue():
-                    typed.append(delivery)
-                case _:
-                    pass
-        if typed and not taken and not beside:
-            typed.pop()
-        for delivery in typed:
+        for delivery in self.routing.typed_while_parked(conversation, waiting):
             self.mailbox.passed |= {delivery.seq}
             self._drop(delivery, "typed_while_parked")
 
@@ -441,7 +334,7 @@ class ChatLife:
         In a group, a member's leave ends the member's own conversation and no other. In a private chat, a
         leave ends every conversation; after that, the leave can only start a route.
         """
-        if self.group:
+        if self.routing.group:
             sender = delivery.event.sender
             if sender is not None and sender.id in self.places.live:
                 self._drop_earlier(delivery, sender.id, "left")
@@ -449,43 +342,21 @@ class ChatLife:
             return False
         self.end_all(delivery.seq)
         self.work.commits.consumed((), [PutData(self.chat_id, JOINED, None)])
-        self._act(decide(self._case(delivery)), delivery)
+        self._act(self.routing.decide_at_rest(delivery), delivery)
         return True
 
     def _drop_earlier(self, delivery: Delivery, owner: SenderId | None, why: str = "interrupted") -> None:
         """Drop queued events for the owner's conversation that are older than `delivery`, except signals."""
         self.mailbox.ended(owner, delivery.seq)
-        live = self.places.live.get(owner)
-        mine = self.mailbox.take_out(
-            # An interrupt that a block gave back may be older than queued events.
-            lambda earlier: (
-                earlier.seq < delivery.seq
-                and self.places.owner_of(earlier.event) == owner
-                and not is_signal(earlier.event)
-                and all(conversation is live for conversation in self.places.kept_for(earlier))
-            )
-        )
+        mine = self.mailbox.take_out(partial(self.routing.is_overtaken, owner, delivery.seq))
         if owner in self.places.next:
             mine.append(self.places.next.pop(owner)[1])
         for earlier in mine:
             self._drop(earlier, why)
 
     def _drop(self, delivery: Delivery, why: str, say: str = "") -> None:
-        if why == "nobody" or (why == "unasked" and isinstance(delivery.event, Join)):
-            self._advise(delivery)
-        elif why == UNHEARD and self.services.notice is not None:
-            room = room_of(delivery.event)
-            begins = [route.filter.name for route in self._case(delivery).table.conversations]
-            self.services.notice(Unheard(delivery.event, room, begins))
+        self.routing.advise(delivery, why)
         self.refusals.drop(delivery, why, say)
-
-    def _advise(self, delivery: Delivery) -> None:
-        if (notice := self.services.notice) is not None:
-            event, table, begun = delivery.event, self.shared.table, None
-            if (live := self.places.live.get(self.places.owner_of(event))) is not None:
-                start = begins(self._case(delivery))
-                begun = None if start is None else (start.route, live.route)
-            notice(Untaken(event, table.routes_of_chats, self.shared.username, begun))
 
     # --- queued events for a conversation
 
@@ -503,24 +374,15 @@ class ChatLife:
         if self.mailbox.shown is not None:
             self._show(conversation)
         if self.mailbox.waiting and not _cancelled():
-            self._look_through(conversation, wait, resting=resting)
-        if self.mailbox.behind and resting:
+            for delivery in self.mailbox.waiting:
+                if not wait.open:
+                    break
+                decision = self.routing.offer(delivery, conversation, wait, resting=resting)
+                if not isinstance(decision, Queue):
+                    self.mailbox.take_out(partial(is_, delivery))
+                    self._act(decision, delivery)
+        if self.mailbox.behind and (resting or self.routing.has_room):
             self.calls.room(self)
-        elif self.mailbox.behind:
-            self._made_room()
-
-    def _look_through(self, conversation: Conversation, wait: Wait, *, resting: bool) -> None:
-        queued = self.mailbox.take_out()
-        while queued and wait.open:
-            delivery = queued.pop(0)
-            event, setting = delivery.event, self.setting(delivery)
-            mine = self.places.is_for(delivery, conversation)
-            decision: Decision | None = offer(event, setting, wait) if mine else Queue()
-            if decision is None:
-                queues = not resting or self.places.kept_for(delivery)
-                decision = Queue() if queues else unfit(event, setting, wait)
-            self._act(decision, delivery)
-        self.mailbox.waiting = [*self.mailbox.waiting, *queued]
 
     def open_watch(self, conversation: Conversation, watch: Watch) -> None:
         """Register a block that has just opened, and offer the queued events to it."""
@@ -530,45 +392,33 @@ class ChatLife:
         if conversation.replaying:
             return
         self._show(conversation)
-        for delivery in self.mailbox.waiting:
-            if not self.places.is_for(delivery, conversation):
-                continue
-            if (ended := end(self._case(delivery, (watch,)))) is not None:
-                self.mailbox.take_out(partial(is_, delivery))
-                self._act(ended, delivery)
-                self._made_room()
-                return
-
-    def give_up(self, conversation: Conversation, delivery: Delivery) -> None:
-        """Route an event again that was to end a block: the block was over before it took the event."""
-        decision = self._jump(delivery)
-        if decision is None or self.work.cut or conversation.ending is not None:
-            self.give_back(conversation, delivery)
-        else:
-            self._act(decision, delivery)
+        if (found := self.routing.end(conversation, watch)) is not None:
+            self.mailbox.take_out(partial(is_, found[1]))
+            self._act(*found)
+            self._made_room()
 
     def bring_queued(self, conversation: Conversation) -> set[int]:
         """Deliver a conversation's queued events to its run, for a drain. Return the rows of these events."""
         if _cancelled():
             return set()
         self._show(conversation)
-        # In a chat, signals are not drained: they stay queued for a wait.
-        drains = not is_chat(self.chat_id)
-        brought = self.mailbox.take_out(
-            lambda queued: (
-                self.places.is_for(queued, conversation)
-                and (drains or not is_signal(queued.event))
-                and not self.places.kept_for(queued)
-            )
-        )
+        brought = self.mailbox.take_out(partial(self.routing.drains, conversation))
         for queued in brought:
             conversation.bring(queued)
         self._made_room()
         return {queued.seq for queued in brought}
 
-    def give_back(self, conversation: Conversation, delivery: Delivery) -> None:
-        """Route an event again that was given to a wait: the wait ended before it took the event."""
+    def give_back(self, conversation: Conversation, delivery: Delivery, *, jumps: bool = False) -> None:
+        """Route an event again that was given to a wait or block, which ended before it took the event.
+
+        Args:
+            jumps: the event was to end a block. An urgent event is then handled at once.
+        """
         if self.work.cut:
+            return
+        decision = self.routing.jump(delivery) if jumps and conversation.ending is None else None
+        if decision is not None:
+            self._act(decision, delivery)
             return
         question = self.refusals.question_of(delivery.event)
         # A board's question stays answered, since a board takes several taps.
@@ -580,21 +430,19 @@ class ChatLife:
         elif self.places.is_for(delivery, conversation) and conversation not in self.places.asides:
             self._act(Queue(), delivery)
         else:
-            self._act(self.decide_on(delivery), delivery)
+            self._act(self.routing.decide(delivery), delivery)
 
     # --- queued events of a revived conversation
 
     def _show(self, conversation: Conversation) -> None:
         """Queue the shown events that were queued before the restart, when the repeated turn first ran."""
-        if conversation.replaying:
-            return
         for delivery in self.mailbox.unseen(conversation, conversation.seq, conversation.run.now()):
-            self.group = self.group or delivery.group
+            self.routing.group |= delivery.group
             if self.mailbox.is_full or not self.places.is_for(delivery, conversation):
                 continue
             self.shared.care.at_work[LOOKED_AT] = delivery.seq
             try:
-                decision = self.decide_on(delivery)
+                decision = self.routing.decide(delivery)
             finally:
                 self.shared.care.at_work[LOOKED_AT] = 0
             if isinstance(decision, Queue | Give | Tell | Break | End):
@@ -605,7 +453,7 @@ class ChatLife:
     # --- room
 
     def _made_room(self) -> None:
-        if self.mailbox.behind and self._has_room():
+        if self.mailbox.behind and self.routing.has_room:
             self.calls.room(self)
 
     # --- ends
@@ -620,16 +468,15 @@ class ChatLife:
         conversation is the aside that delivers goods, the waiting charge gets the result in the same unit, so
         that charge and ledger agree.
         """
-        owner = conversation.owner
-        giving = conversation.giving
-        waiting = None if giving is None else self.places.waiting_for(conversation)
-        if giving is not None and giving.ending is not None and waiting is not None:
+        waiting, giving = self.places.waiting_for(conversation), conversation.giving
+        if waiting is not None and giving is not None and giving.ending is not None:
             own, its = conversation.writer, waiting.writer
             # While an event may still be taken back, the charge isn't notified here: the ledger notifies the
             # charge after the unit is stored.
             if own is not None and its is not None and not (own.ahead or its.ahead):
                 waiting.awaited[giving.paid.id](giving.ending)
                 return its.flush(within=lambda more: self.work.commits.add([*writes, *more], writer))
+        owner = conversation.owner
         due = self.places.next.get(owner)
         if due is not None and conversation is self.places.live.get(owner):
             heir = conversation.heir(*due)
@@ -673,7 +520,7 @@ class ChatLife:
                 if queued in typed:
                     self._drop(queued, "typed_while_parked")
                 else:
-                    self._act(self.decide_on(queued), queued)
+                    self._act(self.routing.decide(queued), queued)
             if conversation.goes_on:
                 self._run(conversation.next_run())
             elif self.places.asides_due:
@@ -691,9 +538,8 @@ class ChatLife:
             elif mine:
                 for queued in self.mailbox.take_out(lambda queued: queued in mine):
                     # These were queued before, so there is room.
-                    self._act(self.decide_on(queued), queued)
-        if self.mailbox.behind:
-            self._made_room()
+                    self._act(self.routing.decide(queued), queued)
+        self._made_room()
         if self.idle:
             self.calls.over(self)
 

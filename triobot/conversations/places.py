@@ -1,25 +1,37 @@
-"""The conversations that run in a chat: the live conversations by owner, and the asides beside them.
+"""The conversations that run in a chat, and which of them an event is for.
 
-A conversation belongs to the chat or, with ``per="sender"``, to one member. A member's event goes to the
-member's own live conversation if there is one, else to the chat's.
+`Places` has the live conversations by owner, and the asides beside them. A conversation belongs to the chat
+or, with ``per="sender"``, to one member. A member's event goes to the member's own live conversation if there
+is one, else to the chat's. `ChatRouting` decides what becomes of an event, for `ChatLife` to carry out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, TypeAlias, TypeVar, final
 
-from ..wire.events import Event, Leave, Message, Press, Submission
-from ..wire.ids import SenderId
+import attrs
+
+from ..seams.rooms import is_chat
+from ..wire.events import Event, Join, Leave, Message, Press, Submission
+from ..wire.ids import ChatId, SenderId
 from .conversation import Conversation, Ending
-from .doors.calls import Halt, Place, is_signal
+from .data import Kept
+from .doors.calls import Halt, Order, Place, asked_of, is_signal, room_of, runs_behind
 from .journal_writer import JournalWriter
-from .mailbox import ends
+from .mailbox import Mailbox, ends
+from .notices import Unheard, Untaken
+from .routes import routing
 from .routes.declarations import Per, Table
-from .routes.filters import is_payment
-from .routes.routing import Delivery, Start, Wait, Watch, concerns, interrupts, token_of
+from .routes.filters import Setting, is_payment
+from .routes.routing import Break, Case, Decision, Delivery, Drop, End, Give, Queue, Start, Tell, Wait, Watch
+from .routes.verdicts import Verdicts
+from .running.failures import report_filter
+from .shared import Shared
 
 W = TypeVar("W", Wait, Watch)
+Waits: TypeAlias = Sequence[Wait]
 Due: TypeAlias = tuple[Start, Delivery]
 MANY: Final = 8
 """With fewer live conversations than this, every event is offered to all of them."""
@@ -77,7 +89,7 @@ class Places:
         if sender is None or len(self.live) < MANY or is_signal(event) or is_payment(event):
             return self.all()
         own = [self.live[owner] for owner in (None, sender.id) if owner in self.live]
-        if (token := token_of(event)) is not None:
+        if (token := routing.token_of(event)) is not None:
             # A member may press the button of another member's question, and is then told that it isn't for
             # him.
             own += [
@@ -104,7 +116,7 @@ class Places:
         sender = None if event.sender is None else event.sender.id
         if start.call is not None and start.call.place in (Place.LIVE, Place.SENDER):
             return sender if start.call.place is Place.SENDER else None
-        if not interrupts(start):
+        if not routing.interrupts(start):
             return sender if start.route.per is Per.SENDER else None
         chats_own = None in self.live or not self._table.per_sender
         return sender if sender in self.live or not chats_own else None
@@ -195,7 +207,7 @@ class Places:
         return [
             conversation
             for conversation in self.concerned(event)
-            if concerns(event, conversation.owner) and conversation.may_want(event)
+            if routing.concerns(event, conversation.owner) and conversation.may_want(event)
         ]
 
     def is_typed_for_parked(self, delivery: Delivery) -> bool:
@@ -263,3 +275,181 @@ class Places:
         self.next.clear()
         self.asides_due = ()
         return waiting
+
+
+@final
+@attrs.define(eq=False, repr=False)
+class ChatRouting:
+    """Decisions about the events of one chat, from its mailbox and its places; a decision changes neither.
+
+    Attributes:
+        group: whether two different users were seen in the chat.
+    """
+
+    _shared: Shared
+    _chat_id: ChatId
+    _kept: Kept
+    _mailbox: Mailbox
+    _places: Places
+    group: bool = attrs.field(default=False, init=False)
+
+    def _setting(self, delivery: Delivery) -> Setting:
+        shared, memory = self._shared, self._shared.services.memory
+        asked = shared.commits.asked if delivery.seq > 0 else Verdicts()
+        values = self._kept.values
+        return Setting(shared.username, self.group, delivery.seq, delivery.at, memory, values, asked)
+
+    def _case(
+        self, delivery: Delivery, watches: Sequence[Watch] = (), waits: Waits = (), live: Waits | None = None
+    ) -> Case:
+        event, shared = delivery.event, self._shared
+        failed = partial(report_filter, shared.services, shared.work.count, self._chat_id)
+        setting, table = self._setting(delivery), shared.table
+        if not is_chat(self._chat_id):  # only a room's own route starts in it
+            room = room_of(event)
+            table = table.in_room(None if room is None else room[0])
+        kept = self._places.kept_for
+        return Case(event, setting, table, failed, waits, live, watches, lambda _: bool(kept(delivery)))
+
+    # --- incoming events
+
+    def decide(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
+        """Decide about an event in its turn.
+
+        Args:
+            jumped: the event came while the chat was behind, and `jump` left it in its turn.
+        """
+        waits, live = self._places.waits(delivery.event, delivery.at, delivery.seq)
+        watches = self._places.watches(delivery.event, delivery.at)
+        if live is not None and self._places.is_typed_for_parked(delivery):
+            return Queue()  # typed for the parked aside
+        return routing.decide(self._case(delivery, watches, waits, live), jumped=jumped)
+
+    def jump(self, delivery: Delivery) -> Drop | Start | End | Halt | Order | None:
+        """Decide about an event ahead of its turn. Return None if the event isn't urgent."""
+        return routing.jump(self._case(delivery, self._places.watches(delivery.event, delivery.at)))
+
+    def decide_at_rest(self, delivery: Delivery) -> Decision:
+        """Decide about an event as in a chat without conversations."""
+        return routing.decide(self._case(delivery))
+
+    def afresh(self, delivery: Delivery) -> Start | None:
+        """Return the conversation that a command would start in a chat without conversations."""
+        return routing.afresh(self._case(delivery))
+
+    def too_late(self, delivery: Delivery) -> str | None:
+        """Return why an event is too late: the name under which the event is dropped. None if it isn't."""
+        if self._mailbox.overtaken(delivery, self._places.owner_of(delivery.event)):
+            return "interrupted"
+        return "stopped" if self._mailbox.stopped(delivery) else None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another event may be queued.
+
+        While a task rests in a wait, the next event may be the awaited one, so no event is held back. The
+        inbox's quota for a chat then bounds the queue. Messages for a parked aside don't count: their user
+        may still start something else.
+        """
+        return self._mailbox.has_room(self._places.is_typed_for_parked) or any(
+            wait.resting for conversation in self._places.all() for wait in conversation.waits
+        )
+
+    def advise(self, delivery: Delivery, why: str) -> None:
+        """Send the developer a notice about an event that is dropped as `why`, if it looks like a mistake."""
+        event, table, notice = delivery.event, self._shared.table, self._shared.services.notice
+        if notice is None:
+            return
+        if why == routing.UNHEARD:
+            rooms = self._case(delivery).table.conversations
+            notice(Unheard(event, room_of(event), [route.filter.name for route in rooms]))
+            return
+        press = isinstance(event, Press) and routing.token_of(event) is None
+        if why == "nobody" or (why == "unasked" and isinstance(event, Join)) or (why == "expired" and press):
+            live = self._places.live.get(self._places.owner_of(event))
+            start = None if live is None else routing.begins(self._case(delivery))
+            begun = None if live is None or start is None else (start.route, live.route)
+            notice(Untaken(event, table.routes_of_chats, self._shared.username, begun))
+
+    # --- queued events
+
+    def runs(self, halt: Halt) -> bool:
+        """Return whether `halt` would stop something here, once the queued calls have been routed."""
+        asked = (asked_of(delivery.event) for delivery in self._mailbox.waiting)
+        return runs_behind(self._places.runs(halt), halt, asked)
+
+    def is_overtaken(self, owner: SenderId | None, seq: int, queued: Delivery) -> bool:
+        """Return whether what ends the owner's conversation, in row `seq`, makes a queued event useless.
+
+        Signals stay, and so do events that other parked conversations may be waiting for.
+        """
+        places, live = self._places, self._places.live.get(owner)
+        # An interrupt that a block gave back may be older than queued events.
+        mine = queued.seq < seq and places.owner_of(queued.event) == owner and not is_signal(queued.event)
+        return mine and all(conversation is live for conversation in places.kept_for(queued))
+
+    def offer(self, delivery: Delivery, conversation: Conversation, wait: Wait, *, resting: bool) -> Decision:
+        """Decide whether a conversation's wait takes a queued event.
+
+        Args:
+            resting: the task rests in the wait, so that events that don't fit are dealt with by the wait's
+                `otherwise`.
+        """
+        if not self._places.is_for(delivery, conversation):
+            return Queue()
+        event, setting = delivery.event, self._setting(delivery)
+        if (taken := routing.offer(event, setting, wait)) is not None:
+            return taken
+        queues = not resting or self._places.kept_for(delivery)
+        return Queue() if queues else routing.unfit(event, setting, wait)
+
+    def end(self, conversation: Conversation, watch: Watch) -> tuple[End, Delivery] | None:
+        """Return the first queued event that ends a conversation's block, if there is one."""
+        for delivery in (one for one in self._mailbox.waiting if self._places.is_for(one, conversation)):
+            if (ended := routing.end(self._case(delivery, (watch,)))) is not None:
+                return ended, delivery
+        return None
+
+    def drains(self, conversation: Conversation, queued: Delivery) -> bool:
+        """Return whether a drain of a conversation takes a queued event.
+
+        In a chat, signals are not drained: they stay queued for a wait.
+        """
+        stays = is_signal(queued.event) and is_chat(self._chat_id)
+        return not stays and self._places.is_for(queued, conversation) and not self._places.kept_for(queued)
+
+    def typed_while_parked(
+        self, conversation: Conversation, waiting: Sequence[Delivery]
+    ) -> Sequence[Delivery]:
+        """Return the messages that came too early for a conversation that was parked, and goes on now.
+
+        Each question that the user has seen gets the first event that answers it. Other messages came before
+        their questions were asked, and are returned. If no event was an answer, the last message is left out,
+        unless the conversation is an aside.
+
+        Args:
+            waiting: the events, in order.
+        """
+        typed, taken = list[Delivery](), list[Wait]()
+        places, beside = self._places, conversation in self._places.asides
+        for delivery in waiting:
+            event = delivery.event
+            live, waits = places.live.get(places.owner_of(event)), conversation.waits
+            mine = live is conversation
+            if beside:
+                free = not places.was_live(delivery) and not places.kept_for(delivery)
+                mine = free and delivery.seq not in self._mailbox.passed
+                # The live conversation began later: the message can't answer its questions either.
+                waits = waits if live is None else [*waits, *live.waits]
+            if not (mine and isinstance(event, Message | Press | Submission)):
+                continue
+            match self.decide(delivery):
+                case Give(wait) | Break(wait) if wait in conversation.waits and wait not in taken:
+                    taken.append(wait)
+                case Give(wait) | Break(wait) | Tell(wait) if isinstance(event, Message) and wait in waits:
+                    typed.append(delivery)
+                case Queue() if isinstance(event, Message):
+                    typed.append(delivery)
+                case _:
+                    pass  # an event that isn't a message is refused in its turn
+        return typed if taken or beside else typed[:-1]

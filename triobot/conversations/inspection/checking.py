@@ -151,7 +151,7 @@ class Watched:
         else:
             return None  # try again at the next wait
         stored = Stored(self._row(), tuple(self._records))
-        return Checked(stored, standing, conversation.life.group, set_by, self._judged)
+        return Checked(stored, standing, conversation.life.routing.group, set_by, self._judged)
 
     def _row(self) -> ConversationRow:
         it, route, first = self._conversation, self._conversation.route, self._records[0]

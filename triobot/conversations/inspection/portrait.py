@@ -68,7 +68,7 @@ def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portr
     return {
         "chat_id": life.chat_id,
         "place": None if is_chat(life.chat_id) else _room(life),
-        "group": life.group,
+        "group": life.routing.group,
         "behind": life.mailbox.behind,
         "loading": life.loading,
         "mailbox": [

@@ -336,7 +336,7 @@ async def open_rerun(
     shared = Shared(services, table)
     shared.care = shared.elsewhere = _UNTOUCHED
     life = ChatLife(shared, _UNTOUCHED, row.chat_id, 0)
-    life.group, life.kept.values = group, {}
+    life.routing.group, life.kept.values = group, {}
     async with trio.open_nursery() as nursery:
         leash = leash or Leash(SECONDS)
         time, known, unseen = times_of(stored.records)

@@ -34,12 +34,12 @@ from ...wire.events import Event, Join
 from ...wire.ids import ChatId
 from ..beginnings import Revived
 from ..charges.paid import abandon, tell_parked
-from ..conversation import Conversation
+from ..conversation import Conversation, Ending
 from ..doors.calls import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, stored_call, stored_event
 from ..life import ChatLife
 from ..routes.declarations import Route, RouteKind
 from ..routes.filters import Filter, Setting, is_payment
-from ..routes.routing import Delivery, Start
+from ..routes.routing import Delivery, Start, interrupts
 from ..routes.schedules import Tick
 from ..shared import Shared
 from .care import CRASHES, current_build
@@ -152,8 +152,15 @@ async def _follow(conversation: Conversation, stored: Stored) -> None:
         return
     rows = await await_store(partial(life.services.store.pending, life.chat_id, after=seq - 1, limit=1))
     event = stored_event(rows[0]) if rows and rows[0].seq == seq else None
-    if event is not None:
-        life.follow(conversation, Delivery(seq, event, rows[0].at, rows[0].group))
+    if event is None:
+        return
+    delivery = Delivery(seq, event, rows[0].at, rows[0].group)
+    life.routing.group |= delivery.group
+    decision = life.routing.jump(delivery)
+    if isinstance(decision, Start) and interrupts(decision):
+        conversation.ending = Ending.INTERRUPTED
+        life.places.next[conversation.owner] = decision, delivery
+        life.mailbox.passed |= {seq}
 
 
 async def _stand(conversation: Conversation) -> None:
