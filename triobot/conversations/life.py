@@ -110,9 +110,6 @@ class ChatLife:
         self.places: Final = Places(shared.table)
         self.kept: Final = shared.keeping.begin_life(chat_id)
         self.kept.writers = self.places.writers
-        # Interrupts by owner that were stored in the unit that ends the interrupted conversation. They start
-        # when that conversation has ended.
-        self._heirs: dict[SenderId | None, Conversation] = {}
         self.routing: Final = ChatRouting(shared, chat_id, self.kept, self.mailbox, self.places)
         self.born = 0
 
@@ -482,7 +479,7 @@ class ChatLife:
             heir = conversation.heir(*due)
             written = heir.begin_within(lambda more: self.work.commits.add([*writes, *more], writer))
             if written is not None:
-                self._heirs[owner] = heir
+                self.places.heirs[owner] = heir
                 return written
         return self.work.commits.add(writes, writer)
 
@@ -510,35 +507,22 @@ class ChatLife:
             return
         if self.mailbox.shown is not None and self.mailbox.shown[0] is conversation:
             self.mailbox.shows_no_more()
-        owner, owner_of, kept_for = conversation.owner, self.places.owner_of, self.places.kept_for
-        if conversation in self.places.asides:
-            kept = self.mailbox.take_out(lambda queued: conversation in kept_for(queued))
-            self.places.asides = [aside for aside in self.places.asides if aside is not conversation]
+        beside, kept_for = conversation in self.places.asides, self.places.kept_for
+        if beside or conversation is self.places.live.get(conversation.owner):
+            # Before the removal: the owner of an event depends on the live conversations.
+            mine = self.places.queued_for(conversation, self.mailbox.waiting)
+            following = self.places.remove(conversation)
+            queued = self.mailbox.take_out(mine.__contains__) if beside or following is None else ()
             # Messages that were kept for this conversation only, while it was parked.
-            typed = [queued for queued in kept if isinstance(queued.event, Message) and not kept_for(queued)]
-            for queued in kept:
-                if queued in typed:
-                    self._drop(queued, "typed_while_parked")
+            typed = [one for one in queued if beside and isinstance(one.event, Message) and not kept_for(one)]
+            for one in queued:
+                if one in typed:
+                    self._drop(one, "typed_while_parked")
                 else:
-                    self._act(self.routing.decide(queued), queued)
-            if conversation.goes_on:
-                self._run(conversation.next_run())
-            elif self.places.asides_due:
-                due, *self.places.asides_due = self.places.asides_due
-                self._run(Conversation(self, *due))
-        elif conversation is self.places.live.get(owner):
-            # Before the removal: `owner_of` depends on `live`.
-            mine = [queued for queued in self.mailbox.waiting if owner_of(queued.event) == owner]
-            del self.places.live[owner]
-            if owner in self.places.next:
-                due, heir = self.places.next.pop(owner), self._heirs.pop(owner, None)
-                self._run(heir or conversation.heir(*due))
-            elif conversation.goes_on:
-                self._run(conversation.next_run())
-            elif mine:
-                for queued in self.mailbox.take_out(lambda queued: queued in mine):
                     # These were queued before, so there is room.
-                    self._act(self.routing.decide(queued), queued)
+                    self._act(self.routing.decide(one), one)
+            if following is not None:
+                self._run(following)
         self._made_room()
         if self.idle:
             self.calls.over(self)

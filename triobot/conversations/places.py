@@ -56,9 +56,11 @@ class Places:
         asides: running asides, oldest first.
         asides_due: asides that start when fewer are running.
         next: by owner, the interrupt that starts when the interrupted conversation has ended.
+        heirs: by owner, the conversation of such an interrupt if it was stored in the unit that ends the
+            interrupted conversation.
     """
 
-    __slots__ = ("_opened", "_table", "asides", "asides_due", "live", "next")
+    __slots__ = ("_opened", "_table", "asides", "asides_due", "heirs", "live", "next")
 
     def __init__(self, table: Table) -> None:
         self.live: Final[dict[SenderId | None, Conversation]] = {}
@@ -66,6 +68,7 @@ class Places:
         self.asides: Sequence[Conversation] = ()
         self.asides_due: Sequence[Due] = ()
         self.next: Final[dict[SenderId | None, Due]] = {}
+        self.heirs: Final[dict[SenderId | None, Conversation]] = {}
         self._table = table
         self._opened = 0
 
@@ -75,6 +78,20 @@ class Places:
             self.asides = [*self.asides, conversation]
         else:
             self.live[conversation.owner] = conversation
+
+    def remove(self, conversation: Conversation) -> Conversation | None:
+        """Remove a conversation that has ended. Return the conversation that takes its place, if any."""
+        if conversation in self.asides:
+            self.asides = [aside for aside in self.asides if aside is not conversation]
+            if not conversation.goes_on and self.asides_due:
+                due, *self.asides_due = self.asides_due
+                return Conversation(conversation.life, *due)
+        else:
+            owner = conversation.owner
+            del self.live[owner]
+            if (interrupt := self.next.pop(owner, None)) is not None:
+                return self.heirs.pop(owner, None) or conversation.heir(*interrupt)
+        return conversation.next_run() if conversation.goes_on else None
 
     def all(self) -> list[Conversation]:
         """Return all conversations: the asides, newest first, then the live ones."""
@@ -132,6 +149,12 @@ class Places:
             return True
         mine = self.live.get(self.owner_of(delivery.event)) is conversation
         return mine and not self.is_typed_for_parked(delivery)
+
+    def queued_for(self, conversation: Conversation, waiting: Sequence[Delivery]) -> Sequence[Delivery]:
+        """Return the queued events that must be routed again when a conversation ends."""
+        if conversation in self.asides:
+            return [queued for queued in waiting if conversation in self.kept_for(queued)]
+        return [queued for queued in waiting if self.owner_of(queued.event) == conversation.owner]
 
     # --- waits and blocks
 
