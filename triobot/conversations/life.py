@@ -55,8 +55,6 @@ from .workload import UnitWriter
 # Asides that may run in a chat; further ones wait for a free place. Long sleeps, as for reminders, count as
 # well.
 ASIDES: Final = 64
-# Milliseconds: if the command is repeated sooner, the user can't have read the offer before.
-READ_IN: Final = 1_000
 
 
 @final
@@ -163,8 +161,6 @@ class ChatLife:
         decision = self.routing.decide(delivery, jumped=jumped)
         if isinstance(decision, Queue) and self._meets_parked(delivery):
             return True
-        if isinstance(decision, Queue) and (waiting := self.places.kept_for(delivery)):
-            self.refusals.keep(delivery, waiting[0].seq)
         if isinstance(decision, Queue) and is_signal(delivery.event):
             if None not in self.places.live:
                 self.work.count("signal_kept")
@@ -191,8 +187,6 @@ class ChatLife:
         elif (decision := self.routing.jump(delivery)) is not None:
             self._act(decision, delivery)
         elif not self._meets_parked(delivery):
-            if waiting := self.places.kept_for(delivery):
-                self.refusals.keep(delivery, waiting[0].seq)
             return
         if isinstance(delivery.event, Join):
             self.work.commits.consumed((), [joined(self.chat_id)])
@@ -266,32 +260,22 @@ class ChatLife:
     # --- while a conversation is parked
 
     def _meets_parked(self, delivery: Delivery) -> bool:
-        """Handle a message for a parked live conversation. Return False if the message must be queued.
+        """Tell the user if an event must wait for a parked conversation. Return False if it must be queued.
 
-        The user is told that the conversation can't go on. A command that starts a conversation is answered
-        with an offer instead: the same command again ends the parked conversation, and starts anew.
+        A message that is answered with an offer, or takes an offer up, isn't queued.
         """
-        event = delivery.event
-        conversation = self.places.live.get(self.places.owner_of(event))
-        if conversation is None or not conversation.stuck or not isinstance(event, Message):
-            return False
-        start = self.routing.afresh(delivery)
-        offered = None if start is None else self.refusals.offered(conversation.seq, start.route.name)
-        # A message from before the offer (without an offer: from before this process) was meant for the
-        # parked conversation.
-        since = self.services.store.opening().at if offered is None else offered
-        if start is None or delivery.at < since:
-            self.refusals.regret(delivery, conversation.seq)
-            return False
-        if offered is None:
-            self.refusals.offer_afresh(delivery, conversation.seq, start.route.name)
-        elif delivery.at < offered + READ_IN:
-            self._drop(delivery, "offered_afresh")
-        else:
-            self._drop_earlier(delivery, conversation.owner)
-            self.places.next[conversation.owner] = (start, delivery)
-            conversation.end(Ending.INTERRUPTED, delivery.at)
-        return True
+        conversation = self.places.live.get(self.places.owner_of(delivery.event))
+        if conversation is not None and conversation.stuck and isinstance(delivery.event, Message):
+            decision = self.refusals.answer(delivery, conversation.seq, self.routing.afresh(delivery))
+            if isinstance(decision, Start):
+                self._drop_earlier(delivery, conversation.owner)
+                self.places.next[conversation.owner] = (decision, delivery)
+                conversation.end(Ending.INTERRUPTED, delivery.at)
+            if not isinstance(decision, Queue):
+                return True
+        if waiting := self.places.kept_for(delivery):
+            self.refusals.keep(delivery, waiting[0].seq)
+        return False
 
     def parked_no_more(self, conversation: Conversation) -> None:
         """Forget that a conversation was parked: it has been revived, or has ended."""

@@ -16,7 +16,7 @@ from ..wire.ids import ChatId
 from ..wire.operations import SendMessage
 from .data import OURS, Kept, words_for
 from .routes.filters import Flood, is_payment
-from .routes.routing import BOARD, Delivery, token_of
+from .routes.routing import BOARD, Delivery, Queue, Start, token_of
 from .shared import Shared
 from .texts import Texts
 
@@ -24,6 +24,8 @@ AGAIN: Final = 60_000
 """Milliseconds: a chat is told at most once in this time that its conversation can't go on."""
 TOLD: Final = f"{OURS}parked"
 """Key under which a chat stores what its users were told about parked conversations."""
+# Milliseconds: if the command is repeated sooner, the user can't have read the offer before.
+READ_IN: Final = 1_000
 _LONGEST_COMMAND: Final = 64
 
 
@@ -72,7 +74,35 @@ class Refusals:
                 "tuple[int | None, dict[int, tuple[str, int]]]", decode_value(text)
             )
 
-    def regret(self, delivery: Delivery, conversation: int) -> None:
+    def answer(self, delivery: Delivery, conversation: int, start: Start | None) -> Queue | Start | None:
+        """Answer a message for a parked live conversation.
+
+        The user is told that the conversation can't go on. A command that starts a conversation is answered
+        with an offer instead: the same command again ends the parked conversation, and starts anew.
+
+        Args:
+            start: the conversation that the message would start.
+
+        Returns:
+            Queue if the message must wait; `start` if the message takes up the offer; None otherwise.
+        """
+        name, at = self._offers.get(conversation, ("", 0))
+        offered = at if start is not None and name == start.route.name else None
+        # A message from before the offer (without an offer: from before this process) was meant for the
+        # parked conversation.
+        since = self._services.store.opening().at if offered is None else offered
+        if start is None or delivery.at < since:
+            self._regret(delivery, conversation)
+            return Queue()
+        if offered is None:
+            self._offer_afresh(delivery, conversation, start.route.name)
+        elif delivery.at < offered + READ_IN:
+            self.drop(delivery, "offered_afresh")
+        else:
+            return start
+        return None
+
+    def _regret(self, delivery: Delivery, conversation: int) -> None:
         """Tell the user that the conversation can't go on just now, at most once a minute."""
         told_at, now = self._told_at, self._services.clock.now()
         # A time in the future comes from a clock that was set back since.
@@ -85,12 +115,7 @@ class Refusals:
         self._told_at = self._services.clock.now()
         return self._record()
 
-    def offered(self, conversation: int, route: str) -> int | None:
-        """Return when the user was offered `route` in place of a parked conversation; None if never."""
-        name, at = self._offers.get(conversation, ("", 0))
-        return at if name == route else None
-
-    def offer_afresh(self, delivery: Delivery, conversation: int, route: str) -> None:
+    def _offer_afresh(self, delivery: Delivery, conversation: int, route: str) -> None:
         """Offer to leave a parked conversation for a route; valid until that conversation goes on or ends."""
         event = delivery.event
         assert isinstance(event, Message)
@@ -133,7 +158,7 @@ class Refusals:
             return
         self._kept_back.add(delivery.seq)
         if not isinstance(delivery.event, Press):
-            self.regret(delivery, conversation)
+            self._regret(delivery, conversation)
         if delivery.at < self._services.store.opening().at:
             return  # an earlier process answered it
         self._work.count("kept_while_parked")
