@@ -16,7 +16,7 @@ import trio.testing
 from tests.bot.rig import SECRET, say
 from triobot import Alarm, Bot, Chat, Message, Settings
 from triobot.base.secrets import Secret
-from triobot.conversations import dispatcher
+from triobot.conversations import workload
 from triobot.emulator.faults import Fault
 from triobot.filters import message, text
 from triobot.testing import drive
@@ -395,7 +395,7 @@ async def test_events_that_are_not_routed_are_a_backlog(
         alarms.append(alarm)
 
     # As if too many conversations were at work, whatever they do.
-    monkeypatch.setattr(dispatcher, "BUSY", -1)
+    monkeypatch.setattr(workload, "BUSY", -1)
     async with bot.running() as intake:
         await say(intake, 1, "0")
         await trio.sleep(50)

@@ -26,8 +26,7 @@ import attrs
 import trio
 
 from triobot import Bot
-from triobot.conversations.dispatcher import Dispatcher
-from triobot.conversations.workload import EarlyEvent
+from triobot.conversations.workload import EarlyEvent, Workload
 from triobot.emulator.person import AppError, Person
 from triobot.emulator.world import ImpossibleActError
 from triobot.errors import ConfigError, StoreFullError
@@ -195,7 +194,7 @@ class Deaths:
             self,
             DrivenProcess.take,
             None if EarlyDoor is None else EarlyDoor._take,
-            Dispatcher.until_not_too_busy,
+            Workload.until_not_too_busy,
         )
         accept, commit = CrashableStore.accept, CrashableStore.commit
         passed_on = CrashableStore.__getattr__
@@ -211,10 +210,10 @@ class Deaths:
         def taken_first(door: EarlyDoor, *given: Any) -> EarlyEvent | None:
             return None if deaths._kept_at == trio.current_time() else first_take(door, *given)
 
-        async def until_all_came(dispatcher: Dispatcher) -> None:
+        async def until_all_came(work: Workload) -> None:
             if deaths._kept_at == trio.current_time():
                 await trio.sleep(0.001)
-            await busy(dispatcher)
+            await busy(work)
 
         async def dying_accept(store: CrashableStore, arrival: Arrival, **more: Any) -> Acceptance:
             with deaths.at_a_write(store):
@@ -245,7 +244,7 @@ class Deaths:
         setattr(DrivenProcess, "take", late_take)  # noqa: B010
         if EarlyDoor is not None:
             setattr(EarlyDoor, "_take", taken_first)  # noqa: B010
-        setattr(Dispatcher, "until_not_too_busy", until_all_came)  # noqa: B010
+        setattr(Workload, "until_not_too_busy", until_all_came)  # noqa: B010
         setattr(CrashableStore, "accept", dying_accept)  # noqa: B010
         setattr(CrashableStore, "commit", dying_commit)  # noqa: B010
         setattr(CrashableStore, "__getattr__", reading)  # noqa: B010
@@ -255,7 +254,7 @@ class Deaths:
             setattr(DrivenProcess, "take", take)  # noqa: B010
             if EarlyDoor is not None:
                 setattr(EarlyDoor, "_take", first_take)  # noqa: B010
-            setattr(Dispatcher, "until_not_too_busy", busy)  # noqa: B010
+            setattr(Workload, "until_not_too_busy", busy)  # noqa: B010
             setattr(CrashableStore, "accept", accept)  # noqa: B010
             setattr(CrashableStore, "commit", commit)  # noqa: B010
             setattr(CrashableStore, "__getattr__", passed_on)  # noqa: B010

@@ -162,7 +162,7 @@ async def test_tasks_that_rest_end_with_their_nursery() -> None:
             scope.cancel()
 
     async with open_memory(clock=FakeClock()) as store, trio.open_nursery() as nursery:
-        work = Workload(CommitQueue(store, lambda alarm: None))
+        work = Workload(CommitQueue(store, lambda alarm: None), FakeClock())
         work.nursery = nursery
         nursery.start_soon(work.keep_tasks)
         await trio.testing.wait_all_tasks_blocked()

@@ -19,7 +19,7 @@ from trio.testing import MockClock
 from tests.samples import sample
 from triobot.conversations import dispatcher as dispatcher_module
 from triobot.conversations import life as life_module
-from triobot.conversations import mailbox
+from triobot.conversations import mailbox, workload
 from triobot.conversations.chat import Chat
 from triobot.conversations.questions import tidying
 from triobot.conversations.revival import reviving
@@ -47,7 +47,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything overflows."""
     monkeypatch.setattr(dispatcher_module, "CHANNEL", 3)
     monkeypatch.setattr(reviving, "PAGE", 4)
-    monkeypatch.setattr(dispatcher_module, "BUSY", 2)
+    monkeypatch.setattr(workload, "BUSY", 2)
     monkeypatch.setattr(mailbox, "MAILBOX", 2)
     monkeypatch.setattr(life_module, "ASIDES", 2)
 
@@ -284,7 +284,7 @@ async def test_no_more_conversations_work_at_once_than_we_can_bear(autojump_cloc
             await town.says("hi", chat, wait=False)
         await trio.sleep(100)
         assert town.dispatcher.live == 40
-    assert most == dispatcher_module.BUSY + 1
+    assert most == workload.BUSY + 1
 
 
 async def test_an_unreadable_row_is_counted_and_gone(autojump_clock: MockClock) -> None:
@@ -322,7 +322,7 @@ async def test_an_unreadable_row_is_counted_and_gone(autojump_clock: MockClock) 
 async def test_the_words_beside_conversations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood of stale forms harms only itself."""
     monkeypatch.setattr(tidying, "TIDYING", 3)
-    monkeypatch.setattr(dispatcher_module, "BUSY", 5)
+    monkeypatch.setattr(workload, "BUSY", 5)
     bot = Router()
 
     @bot.conversation(message())

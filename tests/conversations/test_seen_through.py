@@ -17,7 +17,7 @@ from triobot.store.memory import open_memory
 @asynccontextmanager
 async def working() -> AsyncGenerator[Workload]:
     async with open_memory(clock=FakeClock()) as store, trio.open_nursery() as nursery:
-        work = Workload(CommitQueue(store, lambda alarm: None))
+        work = Workload(CommitQueue(store, lambda alarm: None), FakeClock())
         work.nursery = nursery
         yield work
 

@@ -17,7 +17,6 @@ from functools import partial
 from itertools import islice
 from typing import Final, final
 
-import attrs
 import trio
 
 from ..base.alarm_kinds import Alarm
@@ -32,7 +31,7 @@ from .beginnings import Carried
 from .charges.paid import is_the_ledgers
 from .chat import handle_of
 from .conversation import Conversation, Services
-from .doors.calls import Call, Halt, Order, as_event, asked_of, room_of, stored_event
+from .doors.calls import Call, Halt, asked_of, stored_event
 from .doors.elsewhere import Elsewhere
 from .inspection.portrait import Portrait, portray
 from .jobs import SETTING, JobClock
@@ -43,7 +42,7 @@ from .revival.care import RUNS, Care
 from .revival.reviving import CatchingUp, park, unreadable
 from .revival.stored import write_out
 from .routes.declarations import RouteKind, Table
-from .routes.routing import Delivery
+from .routes.routing import Delivery, known
 from .running.failures import CRASHED, GONE, Ending, log, report
 from .shared import Shared
 from .timers import Waking
@@ -53,8 +52,6 @@ CHANNEL: Final = 1024
 KEPT: Final = 10_000
 """Chats in memory; above this number, waiting chats are evicted."""
 LOOKED_AT: Final = 32
-BUSY: Final = 10_000
-"""Conversations that may be busy at once; above this number, events wait in the inbox."""
 
 
 @final
@@ -78,7 +75,6 @@ class Dispatcher:
         self.lives: dict[ChatId, ChatLife] = {}
         self._running: set[Conversation] = set()
         self._fewer_running = trio.lowlevel.ParkingLot()
-        self._held_up_at: int | None = None
         # The newest row that was read, and the newest row that is outdated.
         self._read = self._outdated = 0
         self._evictions = self._evicted_at = 0
@@ -95,7 +91,7 @@ class Dispatcher:
         # Rows beyond the cursor that have been routed: calls of a chat's own code.
         self._hurried: set[int] = set()
         self.jobs: JobClock | None = None
-        self._catching_up = CatchingUp(shared, self.known, self.until_not_too_busy)
+        self._catching_up = CatchingUp(shared)
         self._calls = DispatcherCalls(
             start=self.start,
             let_go=self.let_go,
@@ -146,7 +142,7 @@ class Dispatcher:
         Otherwise a caller that ends itself would continue until the row is routed. If the program stops
         before that, the caller would continue to its next wait.
         """
-        life, event = self.lives.get(row.chat_id), self.known(stored_event(row))
+        life, event = self.lives.get(row.chat_id), known(self.table, stored_event(row))
         if row.seq <= self._cursor or life is None or life.loading or event is None:
             return
         asked = asked_of(event)
@@ -250,7 +246,7 @@ class Dispatcher:
             if received is None:
                 continue
             row, event = received
-            await self.until_not_too_busy()
+            await self.work.until_not_too_busy()
             # The row may have been read from the inbox already, and must be routed only once.
             if row.seq > self._cursor:
                 self._cursor = row.seq
@@ -267,7 +263,7 @@ class Dispatcher:
             if self._evictions != evictions:
                 self._outdated = self._read
             for row in rows:
-                await self.until_not_too_busy()
+                await self.work.until_not_too_busy()
                 self._cursor = row.seq
                 event = stored_event(row)
                 self._route(row, event)
@@ -290,19 +286,12 @@ class Dispatcher:
     @property
     def keeps_up(self) -> bool:
         """Whether an event that comes now would be routed at once."""
-        return not (self._behind or self.work.stopping) and self.work.busy <= BUSY
+        return not (self._behind or self.work.stopping) and not self.work.is_too_busy
 
     @property
     def has_routed_all(self) -> bool:
         """Whether all events that came through the channel were routed."""
         return self._cursor >= self._sent
-
-    async def until_not_too_busy(self) -> None:
-        """Wait while more than `BUSY` conversations are busy."""
-        while self.work.busy > BUSY:
-            self._held_up_at = self._held_up_at or self.services.clock.now()
-            await self.work.less_busy.park()
-        self._held_up_at = None
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
         if self.work.stopping or is_the_ledgers(self.services, row.seq, event):
@@ -313,7 +302,7 @@ class Dispatcher:
         if row.seq in self._hurried:
             return
         self.elsewhere.coming.pop(row.seq, None)
-        if (event := self.known(event)) is None:
+        if (event := known(self.table, event)) is None:
             unreadable(self.shared, row)
             return
         if life is None:
@@ -407,19 +396,6 @@ class Dispatcher:
         for conversation in self._running:
             conversation.shift(by)
         self._waking.jumped(by)
-
-    def known(self, event: Event | None) -> Event | None:
-        """Return the event; None if it is for a route or room that this bot doesn't have.
-
-        A call is returned with the route's present name.
-        """
-        if event is None or (asked := asked_of(event)) is None or isinstance(asked, Order):
-            room = room_of(event)
-            return event if room is None or self.table.in_room(room[0]).conversations else None
-        route = self.table.named(asked.name)
-        if route is None or route.name == asked.name:
-            return None if route is None else event
-        return as_event(attrs.evolve(asked, name=route.name))
 
     # --- running conversations
 
@@ -580,7 +556,8 @@ class Dispatcher:
         """
         rows = await self.services.store.backlog(after=self._cursor, limit=1) if self._behind else ()
         since = [row.at for row in rows] + [life.loads_at for life in self.lives.values() if life.loading]
-        return min([*since, *([] if self._held_up_at is None else [self._held_up_at])], default=None)
+        held_up_at = self.work.held_up_at
+        return min([*since, *([] if held_up_at is None else [held_up_at])], default=None)
 
     def portraits(self, limit: int) -> Sequence[Portrait]:
         """Describe at most `limit` chats in memory, the chats with the newest events first."""

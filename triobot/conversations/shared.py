@@ -36,7 +36,7 @@ class Shared:
     def __init__(self, services: Services, table: Table, username: str | None = None) -> None:
         self.services, self.table, self.username = services, table, username
         self.commits = CommitQueue(services.store, services.raise_alarm)
-        self.work = Workload(self.commits)
+        self.work = Workload(self.commits, services.clock)
         self.timers = Timers(services.clock)
         self.keeping = Keeping(services.store, self.commits, services.texts)
         self.tidying = Tidying(services.outbox, self.work, services.store)

@@ -21,6 +21,7 @@ import trio
 from trio.lowlevel import current_task, reschedule, wait_task_rescheduled
 
 from ..base.alarm_kinds import Alarm, RaiseAlarm
+from ..base.clock import WallClock
 from ..engine.scopes import innermost
 from ..errors import LocalProtocolError, StoreFullError
 from ..seams.inbox import RedeliveredError
@@ -38,6 +39,9 @@ _AWAY_DEADLINE: Final = 0.5  # if the store can't be written now
 
 # Idle tasks that are kept for reuse, each with some three kilobytes. Further tasks end.
 _RESTING: Final = 64
+
+BUSY: Final = 10_000
+"""Conversations that may be busy at once; above this number, events wait in the inbox."""
 
 T = TypeVar("T")
 
@@ -408,16 +412,19 @@ class Workload:
         busy: number of busy conversations and of tasks beside them.
         less_busy: unparked whenever `busy` falls.
         counts: how often each thing has happened so far, by its name in the metrics.
+        held_up_at: time since which an event waits because too many are busy, in wall milliseconds; or None.
         nursery: nursery of all tasks; None until it is open.
         cut_all: evicts every conversation, after a failure of something that all of them need.
     """
 
-    def __init__(self, commits: CommitQueue) -> None:
+    def __init__(self, commits: CommitQueue, clock: WallClock) -> None:
         self.commits = commits
+        self._clock = clock
         self.stopping = self.cut = False
         self.busy = 0
         self.less_busy = trio.lowlevel.ParkingLot()
         self.counts: Counter[str] = Counter()
+        self.held_up_at: int | None = None
         self.nursery: trio.Nursery | None = None
         self.cut_all: Callable[[], None] = lambda: None
         # Idle tasks, kept only while `keep_tasks` runs, which ends the tasks at its own end.
@@ -433,6 +440,18 @@ class Workload:
         self.busy += more
         if more < 0 and self.less_busy:
             self.less_busy.unpark_all()
+
+    @property
+    def is_too_busy(self) -> bool:
+        """Whether more than `BUSY` are busy."""
+        return self.busy > BUSY
+
+    async def until_not_too_busy(self) -> None:
+        """Wait while more than `BUSY` are busy."""
+        while self.is_too_busy:
+            self.held_up_at = self.held_up_at or self._clock.now()
+            await self.less_busy.park()
+        self.held_up_at = None
 
     def start(self, live: Live, name: str) -> None:
         """Run `live` in an idle task or, if there is none, in a new one.

@@ -14,7 +14,7 @@ repeatedly is only tried with other code, or after a while (`care`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, cast, final
 
@@ -39,7 +39,7 @@ from ..doors.calls import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, 
 from ..life import ChatLife
 from ..routes.declarations import Route, RouteKind
 from ..routes.filters import Filter, Setting, is_payment
-from ..routes.routing import Delivery, Start, interrupts
+from ..routes.routing import Delivery, Start, interrupts, known
 from ..routes.schedules import Tick
 from ..shared import Shared
 from .care import CRASHES, current_build
@@ -268,22 +268,10 @@ def _unknown(row: ConversationRow) -> Route:
 
 @final
 class CatchingUp:
-    """Reader of the inbox for chats that are behind the dispatcher's cursor.
+    """Reader of the inbox for chats that are behind the dispatcher's cursor."""
 
-    Args:
-        known: returns the event with a call's present route name; None if the bot has no such route.
-        until_not_too_busy: waits while too many conversations are at work.
-    """
-
-    def __init__(
-        self,
-        shared: Shared,
-        known: Callable[[Event | None], Event | None],
-        until_not_too_busy: Callable[[], Awaitable[None]],
-    ) -> None:
+    def __init__(self, shared: Shared) -> None:
         self._shared, self._services, self._work = shared, shared.services, shared.work
-        self._known = known
-        self._until_not_too_busy = until_not_too_busy
         self._stalled: dict[ChatLife, None] = {}
         self._coming: set[ChatLife] = set()
         self._stall = trio.Event()
@@ -307,7 +295,7 @@ class CatchingUp:
                     # A page for each chat in turn: a flooded chat delays no other.
                     life = next(iter(self._stalled))
                     del self._stalled[life]
-                    await self._until_not_too_busy()
+                    await self._work.until_not_too_busy()
                     if not life.loading:
                         await self._catch_up(life)
                     elif life not in self._coming:
@@ -396,7 +384,7 @@ class CatchingUp:
         Args:
             says: whether to handle an unreadable row.
         """
-        event = self._known(stored_event(row))
+        event = known(self._shared.table, stored_event(row))
         if event is None and says:
             unreadable(self._shared, row)
         # The ledger got a payment's row when it was routed, and consumes it.

@@ -40,7 +40,7 @@ from ...engine.records import Id
 from ...wire.events import Event, Leave, Message, Press, Submission
 from ...wire.ids import SenderId
 from ..codec import CODEC
-from ..doors.calls import Call, Halt, Order, Place, asked_of, is_signal
+from ..doors.calls import Call, Halt, Order, Place, as_event, asked_of, is_signal, room_of
 from .declarations import Route, RouteKind, Table
 from .filters import Filter, Setting, as_command, is_payment
 
@@ -395,6 +395,20 @@ class Case:
     live: Sequence[Wait] | None = None
     watches: Sequence[Watch] = ()
     kept: Callable[[Event], bool] = lambda event: False
+
+
+def known(table: Table, event: Event | None) -> Event | None:
+    """Return the event; None if it is for a route or room that this bot doesn't have.
+
+    A call is returned with the route's present name.
+    """
+    if event is None or (asked := asked_of(event)) is None or isinstance(asked, Order):
+        room = room_of(event)
+        return event if room is None or table.in_room(room[0]).conversations else None
+    route = table.named(asked.name)
+    if route is None or route.name == asked.name:
+        return None if route is None else event
+    return as_event(attrs.evolve(asked, name=route.name))
 
 
 def decide(case: Case, *, jumped: bool = False) -> Decision:
