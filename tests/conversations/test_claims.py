@@ -13,8 +13,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from triobot import Chat, Key, Router
 from triobot.conversations import data as slots
-from triobot.conversations.dispatcher import CHANNEL
 from triobot.conversations.early import Coming
+from triobot.conversations.inbox_reader import CHANNEL
 from triobot.conversations.routes.verdicts import Verdicts
 from triobot.filters import flooding
 from triobot.seams.inbox import Arrival, Quota
@@ -167,7 +167,7 @@ async def test_what_has_begun_is_not_begun_again_from_the_inbox(autojump_clock: 
         seq = await town.says("hi", 20)
         row = attrs.evolve(store.rows[min(store.rows)], seq=seq, begun=None)
         for _ in range(CHANNEL + 2):
-            town.dispatcher.offer(row, Message(row.chat_id, "hi", ALI))
+            town.dispatcher.inbox.offer(row, Message(row.chat_id, "hi", ALI))
         await town.says("hi", 30)
         assert town.counts["fell_behind"]
         assert len(store.rows) >= 3

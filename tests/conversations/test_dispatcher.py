@@ -17,9 +17,8 @@ from town import TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
 from tests.samples import sample
-from triobot.conversations import dispatcher as dispatcher_module
+from triobot.conversations import inbox_reader, mailbox, workload
 from triobot.conversations import life as life_module
-from triobot.conversations import mailbox, workload
 from triobot.conversations.chat import Chat
 from triobot.conversations.questions import tidying
 from triobot.conversations.revival import reviving
@@ -45,7 +44,7 @@ def reproducible(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything overflows."""
-    monkeypatch.setattr(dispatcher_module, "CHANNEL", 3)
+    monkeypatch.setattr(inbox_reader, "CHANNEL", 3)
     monkeypatch.setattr(reviving, "PAGE", 4)
     monkeypatch.setattr(workload, "BUSY", 2)
     monkeypatch.setattr(mailbox, "MAILBOX", 2)

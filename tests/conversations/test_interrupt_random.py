@@ -11,7 +11,7 @@ from town import CHAT, open_town
 from trio.testing import MockClock
 
 from tests.samples import sample
-from triobot.conversations import dispatcher, life, mailbox
+from triobot.conversations import inbox_reader, life, mailbox
 from triobot.conversations.chat import Chat
 from triobot.conversations.revival import reviving
 from triobot.conversations.routes.filters import command, leave
@@ -24,7 +24,7 @@ async def test_nothing_is_lost_behind_the_last_interrupt(
 ) -> None:
     """And nothing of before it is said after it."""
     random = Random(seed)
-    monkeypatch.setattr(dispatcher, "CHANNEL", random.choice([1, 1024]))
+    monkeypatch.setattr(inbox_reader, "CHANNEL", random.choice([1, 1024]))
     monkeypatch.setattr(reviving, "PAGE", random.choice([1, 3, 256]))
     monkeypatch.setattr(mailbox, "MAILBOX", random.choice([1, 3, 16]))
     monkeypatch.setattr(life, "ASIDES", random.choice([1, 64]))

@@ -11,7 +11,7 @@ from town import TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
 from tests.samples import sample
-from triobot.conversations import dispatcher, workload
+from triobot.conversations import inbox_reader, workload
 from triobot.conversations.chat import Chat
 from triobot.conversations.revival import reviving
 from triobot.conversations.routes.filters import command, text
@@ -72,7 +72,7 @@ async def test_each_message_is_seen_once_and_in_order(
 ) -> None:
     """With tiny channels and pages, slow stores, timeouts at every moment, and a clean stop or two."""
     random = Random(seed)
-    monkeypatch.setattr(dispatcher, "CHANNEL", random.choice([1, 3, 1024]))
+    monkeypatch.setattr(inbox_reader, "CHANNEL", random.choice([1, 3, 1024]))
     monkeypatch.setattr(reviving, "PAGE", random.choice([1, 3, 256]))
     monkeypatch.setattr(workload, "BUSY", random.choice([1, 10_000]))
     log = Log(random)

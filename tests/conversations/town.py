@@ -110,7 +110,7 @@ class Town:
         def offer(begins: Callable[[InboxRow], bool] | None, row: InboxRow) -> None:
             self.accepted.append(((row.seq, 0), event))
             if begins is None or not begins(row):
-                self.dispatcher.offer(row, event)
+                self.dispatcher.inbox.offer(row, event)
 
         if self.at_once and self.door is not None:
             accepted = await self.door.store(event, arrival, Quota(), offer)

@@ -1,12 +1,7 @@
 """The dispatcher: it brings accepted events to their chats, in order.
 
-One cursor moves over the inbox. Normally, events come through a memory channel. Once the channel was full,
-the dispatcher is *behind*: it reads all events from the inbox until the inbox has no more. In the same way, a
-chat with a full mailbox is behind by itself, up to the dispatcher's cursor, and delays no other chat.
-
-Each row says whether its chat had conversations when the row was read. The dispatcher uses this answer only
-for chats that are not in memory. The answer is wrong only if the chat has left memory since then: such a row
-is *outdated*.
+A chat with a full mailbox is *behind* by itself, up to the cursor of the inbox reader, and delays no other
+chat.
 """
 
 from __future__ import annotations
@@ -33,11 +28,11 @@ from .chat import handle_of
 from .conversation import Conversation, Services
 from .doors.calls import Call, Halt, asked_of, stored_event
 from .doors.elsewhere import Elsewhere
+from .inbox_reader import InboxReader
 from .inspection.portrait import Portrait, portray
 from .jobs import SETTING, JobClock
 from .life import ChatLife, DispatcherCalls
 from .notices import Refused
-from .revival import reviving
 from .revival.care import RUNS, Care
 from .revival.reviving import CatchingUp, park, unreadable
 from .revival.stored import write_out
@@ -48,7 +43,6 @@ from .shared import Shared
 from .timers import Waking
 from .workload import holds
 
-CHANNEL: Final = 1024
 KEPT: Final = 10_000
 """Chats in memory; above this number, waiting chats are evicted."""
 LOOKED_AT: Final = 32
@@ -59,37 +53,24 @@ class Dispatcher:
     """Runs the conversations of all chats.
 
     Attributes:
+        inbox: reads the events to route.
         lives: the chats in memory; the chat with the newest event is the last.
-        has_begun: returns whether a row has begun a conversation in this process, so that it isn't routed.
-            The second argument is the newest row of earlier processes.
     """
 
     def __init__(self, services: Services, table: Table, *, username: str | None = None) -> None:
         shared = self.shared = Shared(services, table, username)
         self.services, self.table = services, table
         self.commits, self.work, self.keeping = shared.commits, shared.work, shared.keeping
+        inbox = self.inbox = InboxReader(shared)
         self.work.cut_all = self._cut_everything
-        shared.elsewhere = Elsewhere(services, table, self.offer, self._runs, self._is_behind, self.hurry)
+        shared.elsewhere = Elsewhere(services, table, inbox.offer, self._runs, self._is_behind, self.hurry)
         shared.care = Care(services, self.work, shared.tidying, self.retry)
         self.elsewhere, self.care = shared.elsewhere, shared.care
         self.lives: dict[ChatId, ChatLife] = {}
         self._running: set[Conversation] = set()
         self._fewer_running = trio.lowlevel.ParkingLot()
-        # The newest row that was read, and the newest row that is outdated.
-        self._read = self._outdated = 0
-        self._evictions = self._evicted_at = 0
         self._waking = Waking(services, self.commits, shared.timers, self.recall)
-        self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event] | None](CHANNEL)
-        # Whether other processes add events, so that all events are read from the inbox; and how often that
-        # was announced.
-        self._shares_inbox = services.store.news is not None
-        self._news = 0
-        # Behind from the start: the last process may have left events in the inbox.
-        self._behind = True
-        self._cursor = self._sent = self._newest = 0
         self._scope = trio.CancelScope(shield=True)
-        # Rows beyond the cursor that have been routed: calls of a chat's own code.
-        self._hurried: set[int] = set()
         self.jobs: JobClock | None = None
         self._catching_up = CatchingUp(shared)
         self._calls = DispatcherCalls(
@@ -100,41 +81,6 @@ class Dispatcher:
             over=self.over,
             take_back=self.take_back,
         )
-        self._from_before: int | None = None
-        self.has_begun: Callable[[InboxRow, int], bool] = lambda row, from_before: False
-
-    # --- from the inbox
-
-    def offer(self, row: InboxRow, event: Event) -> None:
-        """Take an accepted event, in the order of acceptance; never waits.
-
-        If the channel is full, the event is read from the inbox later.
-        """
-        if self.work.stopping:
-            return
-        if self._shares_inbox:
-            self._newest = max(self._newest, row.seq)
-            self.look_in_inbox()
-            return
-        self.was_read(row.seq)
-        if not self._behind:
-            try:
-                self._sender.send_nowait((row, event))
-            except trio.WouldBlock:
-                self._behind = True
-                self.work.count("fell_behind")
-            else:
-                self._sent = row.seq
-                return
-        self._newest = max(self._newest, row.seq)
-
-    def look_in_inbox(self) -> None:
-        """Have the inbox read soon, as another process may have added events; never waits."""
-        self._news += 1
-        if not self._behind:
-            self._behind = True
-            with suppress(trio.WouldBlock):  # if full, the receiver is awake
-                self._sender.send_nowait(None)
 
     def hurry(self, row: InboxRow) -> None:
         """Route a call by a chat's own code at once if it ends a conversation there, perhaps the caller.
@@ -143,12 +89,12 @@ class Dispatcher:
         before that, the caller would continue to its next wait.
         """
         life, event = self.lives.get(row.chat_id), known(self.table, stored_event(row))
-        if row.seq <= self._cursor or life is None or life.loading or event is None:
+        if row.seq <= self.inbox.cursor or life is None or life.loading or event is None:
             return
         asked = asked_of(event)
         route = self.table.named(asked.name) if isinstance(asked, Call) and life.places.live else None
         if isinstance(asked, Halt) or (route is not None and route.kind is RouteKind.INTERRUPT):
-            self._hurried = {seq for seq in self._hurried if seq > self._cursor} | {row.seq}
+            self.inbox.skip(row.seq)
             self.elsewhere.coming.pop(row.seq, None)
             life.jump(Delivery(row.seq, event, row.at, row.group))
             if not life.mailbox.behind:
@@ -198,9 +144,7 @@ class Dispatcher:
                             self.jobs = JobClock(self.services, self.elsewhere, routes, wait_written)
                             nursery.start_soon(self._or_cut, self.jobs.keep_time)
                         task_status.started()
-                        while True:
-                            await self._or_cut(self._from_channel)
-                            await self._or_cut(self._from_backlog)
+                        await self._or_cut(self._route_events)
             finally:
                 self.work.stopping = self.work.cut = True
                 self._waking.end()
@@ -234,80 +178,21 @@ class Dispatcher:
         for conversation in list(self._running):
             conversation.evict()
 
-    async def _from_channel(self) -> None:
-        """Route events from the channel until it is empty and the dispatcher is behind."""
+    async def _route_events(self) -> None:
         while True:
-            try:
-                received = self._receiver.receive_nowait()
-            except trio.WouldBlock:
-                if self._behind:
-                    return
-                received = await self._receiver.receive()
-            if received is None:
-                continue
-            row, event = received
-            await self.work.until_not_too_busy()
-            # The row may have been read from the inbox already, and must be routed only once.
-            if row.seq > self._cursor:
-                self._cursor = row.seq
-                self._route(row, event)
-
-    async def _from_backlog(self) -> None:
-        """Route events from the inbox until no newer ones have come."""
-        while True:
-            newest, news = self._newest, self._news
-            evictions = self._evictions
-            read = partial(self.services.store.backlog, after=self._cursor, limit=reviving.PAGE)
-            rows = await await_store(read)
-            self.was_read(rows[-1].seq if rows else 0)
-            if self._evictions != evictions:
-                self._outdated = self._read
-            for row in rows:
-                await self.work.until_not_too_busy()
-                self._cursor = row.seq
-                event = stored_event(row)
-                self._route(row, event)
-            if not rows and (self._newest, self._news) == (newest, news):
-                # Rows up to `newest` were durable before the read. Rows that the read didn't return have been
-                # consumed.
-                self._cursor, self._behind = max(self._cursor, newest), False
-                return
-
-    def was_read(self, seq: int) -> None:
-        """Record that rows up to `seq` were read.
-
-        The rows are outdated while an eviction is being written.
-        """
-        if seq > self._read:
-            self._read = seq
-        if not self.commits.is_written(self._evicted_at):
-            self._outdated = self._read
-
-    @property
-    def keeps_up(self) -> bool:
-        """Whether an event that comes now would be routed at once."""
-        return not (self._behind or self.work.stopping) and not self.work.is_too_busy
-
-    @property
-    def has_routed_all(self) -> bool:
-        """Whether all events that came through the channel were routed."""
-        return self._cursor >= self._sent
+            self._route(*await self.inbox.receive())
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
         if self.work.stopping or is_the_ledgers(self.services, row.seq, event):
             return
-        if self._from_before is not None and self.has_begun(row, self._from_before):
-            return
         life = self.lives.get(row.chat_id)
-        if row.seq in self._hurried:
-            return
         self.elsewhere.coming.pop(row.seq, None)
         if (event := known(self.table, event)) is None:
             unreadable(self.shared, row)
             return
         if life is None:
             life = self.new_life(row.chat_id, row.seq - 1)
-            if row.parked or row.seq <= self._outdated or self.table.asks_kept:
+            if row.parked or self.inbox.is_outdated(row) or self.table.asks_kept:
                 self._load(life)
         else:
             self.lives[row.chat_id] = self.lives.pop(row.chat_id)  # the newest last
@@ -341,9 +226,7 @@ class Dispatcher:
         for conversation in life.places.all():
             conversation.evict()
             self.shared.timers.wake_at(conversation, None)
-        # Rows that are read before the chat's last writes are stored are outdated.
-        self._evictions += 1
-        self._evicted_at, self._outdated = self.commits.added, self._read
+        self.inbox.outdate()
         self.work.count("evicted")
         self._waking.look_again()
 
@@ -389,7 +272,7 @@ class Dispatcher:
         again = self.new_life(chat_id, 0)
         if life is not None:
             again.routing.group, again.sender = life.routing.group, life.sender
-        again.mailbox.latest = self._cursor
+        again.mailbox.latest = self.inbox.cursor
         self._load(again)
 
     def _jumped(self, by: int) -> None:
@@ -493,7 +376,7 @@ class Dispatcher:
 
     def _is_behind(self, chat_id: ChatId) -> bool:
         life = self.lives.get(chat_id)
-        return self._behind or (life is not None and life.mailbox.behind)
+        return self.inbox.behind or (life is not None and life.mailbox.behind)
 
     def over(self, life: ChatLife) -> None:
         """Drop an idle chat from memory."""
@@ -522,9 +405,9 @@ class Dispatcher:
 
         This comes before any chat is loaded. A full store raises an alarm, and is tried again.
         """
-        while self._from_before is None:
+        while self.inbox.from_before < 0:
             try:
-                self._from_before = await write_out(self.services.store)
+                self.inbox.from_before = await write_out(self.services.store)
             except StoreFullError as error:
                 # Nothing else may start before this has succeeded: these conversations would begin anew.
                 text = f"the store can't be written, so the bot can't start: {error.remedy}"
@@ -554,7 +437,8 @@ class Dispatcher:
         An event waits until it is routed, or until its chat is loaded. Events that were routed, and wait for
         the code of their conversation, don't count.
         """
-        rows = await self.services.store.backlog(after=self._cursor, limit=1) if self._behind else ()
+        inbox = self.inbox
+        rows = await self.services.store.backlog(after=inbox.cursor, limit=1) if inbox.behind else ()
         since = [row.at for row in rows] + [life.loads_at for life in self.lives.values() if life.loading]
         held_up_at = self.work.held_up_at
         return min([*since, *([] if held_up_at is None else [held_up_at])], default=None)

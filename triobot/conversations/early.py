@@ -154,6 +154,7 @@ class EarlyDoor:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._services = dispatcher.services
+        self._inbox = dispatcher.inbox
         self._lives = dispatcher.lives
         self.coming: Final[dict[ChatId, int]] = {}
         self.beginnings: Final[dict[ChatId, Begins]] = {}
@@ -163,7 +164,7 @@ class EarlyDoor:
         self._lately: dict[str, None] = {}
         # Conversations are started from the store's task, but run in this context instead of its own.
         self._context: Context | None = None
-        dispatcher.has_begun = self._has_begun
+        dispatcher.inbox.has_begun = self._has_begun
         dispatcher.keeping.changes = self._changes
 
     async def store(self, event: Event, arrival: Arrival, quota: Quota, hand_on: HandOn) -> Acceptance | None:
@@ -199,7 +200,7 @@ class EarlyDoor:
         if (
             type(event) in _BEGINNERS
             and event.chat_id not in self.coming
-            and self._dispatcher.keeps_up
+            and self._inbox.keeps_up
             and self._dispatcher.care.may_claim(event.chat_id)
         ):
             life = self._lives.get(event.chat_id)
@@ -213,7 +214,7 @@ class EarlyDoor:
 
     def _take(self, life: ChatLife, event: Event, arrival: Arrival, asked: Verdicts) -> EarlyEvent | None:
         dispatcher, chat_id, key = self._dispatcher, event.chat_id, arrival.key
-        if not dispatcher.has_routed_all or key in self._lately or not _may_take(life, arrival.sender_id):
+        if not self._inbox.has_routed_all or key in self._lately or not _may_take(life, arrival.sender_id):
             return None
         given = self._decide(event, arrival.at, life, asked)
         if type(given) is not Give or not given.wait.resting or given.wait.question:
@@ -294,7 +295,7 @@ class EarlyDoor:
 
     def _run(self, event: Event, begins: Begins, row: InboxRow) -> None:
         dispatcher = self._dispatcher
-        dispatcher.was_read(row.seq)
+        self._inbox.was_read(row.seq)
         life = dispatcher.new_life(row.chat_id, row.seq, row.at)
         if begins.values is not None:
             life.kept.begin_with(begins.values)
@@ -305,8 +306,9 @@ class EarlyDoor:
         life.places.live[owner] = conversation
         life.calls.start(conversation)
 
-    def _has_begun(self, row: InboxRow, from_before: int) -> bool:
-        return row.begun is not None and row.seq > from_before and row.seq not in self._declined
+    def _has_begun(self, row: InboxRow) -> bool:
+        newer = row.seq > self._inbox.from_before
+        return newer and row.begun is not None and row.seq not in self._declined
 
     def _changes(self, chat_id: ChatId) -> None:
         """Handle a coming change of a chat's data: a conversation that begins there reads the data again."""

@@ -240,7 +240,7 @@ class Standby:
             try:
                 with speaking(intake.voice):
                     async with opens(intake) as self._work, trio.open_nursery() as nursery:
-                        self._way.news = self._work.dispatcher.look_in_inbox
+                        self._way.news = self._work.dispatcher.inbox.look_in_inbox
                         for run in self.background:
                             name = getattr(run, "__qualname__", None)
                             nursery.start_soon(run_contained, run, name=name)

@@ -702,9 +702,9 @@ async def open_work(
             async with trio.open_nursery() as nursery:
                 intake.work = work
                 if (news := intake.store.news) is not None:
-                    nursery.start_soon(news, dispatcher.look_in_inbox, partial(carry_out, intake.api))
+                    nursery.start_soon(news, dispatcher.inbox.look_in_inbox, partial(carry_out, intake.api))
                 else:
-                    intake.inbox.deliver = dispatcher.offer
+                    intake.inbox.deliver = dispatcher.inbox.offer
                     if claims and (door := early_door(dispatcher)) is not None:
                         intake.inbox.early = door.store
                 try:

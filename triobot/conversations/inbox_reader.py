@@ -1,0 +1,164 @@
+"""The inbox reader: one cursor over the accepted events, which are routed in the order of acceptance.
+
+Normally, events come through a memory channel. Once the channel was full, the reader is *behind*: it reads
+all events from the inbox until the inbox has no more.
+
+Each row says whether its chat had conversations when the row was read. This answer is used only for chats
+that are not in memory. The answer is wrong only if the chat has left memory since then: such a row is
+*outdated*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Final, final
+
+import trio
+
+from ..seams.inbox import InboxRow
+from ..seams.patience import await_store
+from ..wire.events import Event
+from .doors.calls import stored_event
+from .revival import reviving
+from .shared import Shared
+
+CHANNEL: Final = 1024
+
+
+@final
+class InboxReader:
+    """Reads the accepted events that have to be routed, in order, each once.
+
+    Attributes:
+        cursor: newest row that was read to be routed.
+        behind: whether the next events are read from the inbox.
+        from_before: newest row of earlier processes; -1 until their conversations are stored.
+        has_begun: returns whether a row has begun a conversation in this process, so that it isn't routed.
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        self._store, self._commits, self._work = shared.services.store, shared.commits, shared.work
+        self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event] | None](CHANNEL)
+        # Whether other processes add events, so that all events are read from the inbox; and how often that
+        # was announced.
+        self._shares_inbox = self._store.news is not None
+        self._news = 0
+        # Behind from the start: the last process may have left events in the inbox.
+        self.behind = True
+        self.cursor = self._sent = self._newest = 0
+        self._page: Iterator[InboxRow] = iter(())
+        # Rows beyond the cursor that have been routed: calls of a chat's own code.
+        self._hurried: set[int] = set()
+        # The newest row that was read, and the newest row that is outdated.
+        self._read = self._outdated = 0
+        self._evictions = self._evicted_at = 0
+        self.from_before = -1
+        self.has_begun: Callable[[InboxRow], bool] = lambda row: False
+
+    def offer(self, row: InboxRow, event: Event) -> None:
+        """Take an accepted event, in the order of acceptance; never waits.
+
+        If the channel is full, the event is read from the inbox later.
+        """
+        if self._work.stopping:
+            return
+        if self._shares_inbox:
+            self.look_in_inbox()
+        else:
+            self.was_read(row.seq)
+            if not self.behind:
+                try:
+                    self._sender.send_nowait((row, event))
+                except trio.WouldBlock:
+                    self.behind = True
+                    self._work.count("fell_behind")
+                else:
+                    self._sent = row.seq
+                    return
+        self._newest = max(self._newest, row.seq)
+
+    def look_in_inbox(self) -> None:
+        """Have the inbox read soon, as another process may have added events; never waits."""
+        self._news += 1
+        if not self.behind:
+            self.behind = True
+            with suppress(trio.WouldBlock):  # if full, the receiver is awake
+                self._sender.send_nowait(None)
+
+    async def receive(self) -> tuple[InboxRow, Event | None]:
+        """Wait for the next event that has to be routed, and while too many conversations are busy.
+
+        Return the event's row, and the event; None for an unreadable event.
+
+        Cancellation: *atomic*: the event stays in the inbox for the next process.
+        """
+        while True:
+            if (row := next(self._page, None)) is not None:
+                event = stored_event(row)
+            else:
+                try:
+                    received = self._receiver.receive_nowait()
+                except trio.WouldBlock:
+                    if self.behind:
+                        await self._read_page()
+                        continue
+                    received = await self._receiver.receive()
+                if received is None:
+                    continue
+                row, event = received
+            await self._work.until_not_too_busy()
+            # The row may have been read from the inbox already, and must be routed only once.
+            if row.seq > self.cursor:
+                self.cursor = row.seq
+                if row.seq not in self._hurried and not self.has_begun(row):
+                    return row, event
+
+    async def _read_page(self) -> None:
+        """Read rows from the inbox. If there are no newer ones, the reader is no longer behind."""
+        newest, news, evictions = self._newest, self._news, self._evictions
+        rows = await await_store(partial(self._store.backlog, after=self.cursor, limit=reviving.PAGE))
+        self.was_read(rows[-1].seq if rows else 0)
+        if self._evictions != evictions:
+            self._outdated = self._read
+        if not rows and (self._newest, self._news) == (newest, news):
+            # Rows up to `newest` were durable before the read. Rows that the read didn't return have been
+            # consumed.
+            self.cursor, self.behind = max(self.cursor, newest), False
+        self._page = iter(rows)
+
+    @property
+    def keeps_up(self) -> bool:
+        """Whether an event that comes now would be routed at once."""
+        return not (self.behind or self._work.stopping) and not self._work.is_too_busy
+
+    @property
+    def has_routed_all(self) -> bool:
+        """Whether all events that came through the channel were routed."""
+        return self.cursor >= self._sent
+
+    def skip(self, seq: int) -> None:
+        """Leave out a row beyond the cursor: the row is routed at once."""
+        self._hurried = {hurried for hurried in self._hurried if hurried > self.cursor} | {seq}
+
+    # --- outdated rows
+
+    def was_read(self, seq: int) -> None:
+        """Record that rows up to `seq` were read.
+
+        The rows are outdated while an eviction is being written.
+        """
+        if seq > self._read:
+            self._read = seq
+        if not self._commits.is_written(self._evicted_at):
+            self._outdated = self._read
+
+    def outdate(self) -> None:
+        """Mark rows as outdated that are read before the last writes of an evicted chat are stored."""
+        self._evictions += 1
+        self._evicted_at, self._outdated = self._commits.added, self._read
+
+    def is_outdated(self, row: InboxRow) -> bool:
+        """Return whether the row's chat may have left memory since the row was read."""
+        return row.seq <= self._outdated
