@@ -687,7 +687,7 @@ async def test_goods_are_given_whatever_becomes_of_who_waits(
         if end == "interrupt":
             await town.says("/cancel")
         await trio.sleep(70)
-        assert town.dispatcher.live == 1
+        assert len(town.dispatcher.tasks.running) == 1
         assert await state(town, town.pay_button().ref_id) == "delivered"
         await trio.sleep(3600)
         assert shop.outcomes == []

@@ -176,7 +176,7 @@ async def test_an_interrupt_in_the_moment_of_the_yes_loses_nothing() -> None:
     outbox = RacingOutbox()
     async with open_town(shop.bot, outbox=outbox) as town:
         await town.says("buy")
-        (live,) = town.dispatcher._running
+        (live,) = town.dispatcher.tasks.running
         outbox.at_yes = lambda: live.end(Ending.INTERRUPTED)
         await town.pays()
         assert [money.redelivered for money in shop.given] == [False]

@@ -210,7 +210,7 @@ async def test_a_start_is_durable_when_it_has_been_said() -> None:
         await start(nursery, town)
         await town.rest()
         assert not await call(town, remind, 7, key="7")
-        assert town.dispatcher.live == 1
+        assert len(town.dispatcher.tasks.running) == 1
         nursery.cancel_scope.cancel()
 
 
@@ -482,7 +482,7 @@ async def test_a_conversation_goes_on_as_itself_in_the_same_place() -> None:
             await town.says("more")
         assert seen == [("x", ALI, 0), "left", ("x", ALI, 1), "left", ("x", ALI, 2)]
         assert len(town.store.rows) == 0
-        assert town.dispatcher.live == 1
+        assert len(town.dispatcher.tasks.running) == 1
         assert TEXTS.apology not in town.sent()
 
 
@@ -563,7 +563,7 @@ async def test_an_aside_goes_on_beside(autojump_clock: MockClock) -> None:
         assert not await call(town, count, 0, key="k")
         await trio.sleep(10)
         assert seen == [0, 1, 2, 3]
-        assert town.dispatcher.live == 1
+        assert len(town.dispatcher.tasks.running) == 1
 
 
 async def test_who_goes_on_after_a_refused_continuation_is_written_down(autojump_clock: MockClock) -> None:

@@ -218,7 +218,7 @@ async def test_a_chat_that_is_apologized_to_is_not_locked() -> None:
         await town.says("4321")
         assert town.sent() == ["PIN?", TEXTS.apology]
         await town.says("hello?")
-        assert town.dispatcher.live == 2
+        assert len(town.dispatcher.tasks.running) == 2
         held.release()
         await town.rest()
         assert town.sent() == ["PIN?", TEXTS.apology, "PIN?"]
@@ -490,7 +490,7 @@ async def test_a_waits_filter_that_raises_fails_its_conversation(
         held.release()
         await town.rest()
         assert caught == ["KeyError"]
-        assert town.dispatcher.live == 1
+        assert len(town.dispatcher.tasks.running) == 1
         await town.says(SECRET)
         assert town.sent() == ["busy", TEXTS.apology]
         assert town.counts["crashed"] == 1

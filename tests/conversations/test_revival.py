@@ -55,7 +55,7 @@ async def test_chats_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         for chat in range(1, 11):
             await town.says("hi", chat)
         assert len(town.dispatcher.lives) == 3
-        assert town.dispatcher.live == 3
+        assert len(town.dispatcher.tasks.running) == 3
         assert town.counts["evicted"] == 7
         for _ in range(2):
             for chat in range(1, 11):

@@ -139,7 +139,7 @@ async def test_drain_waits_for_what_was_given_and_not_looked_at_yet() -> None:
 
     async with open_town(bot) as town:
         await town.says("hi", wait=False)
-        while not town.dispatcher.live:
+        while not town.dispatcher.tasks.running:
             await trio.lowlevel.checkpoint()
         await town.dispatcher.drain()
         assert got == ["begun"]
@@ -265,7 +265,7 @@ async def test_a_question_that_is_answered_while_draining_loses_its_buttons() ->
             held.release()
         assert town.sent() == ["Which?", "busy"]
         assert len(town.edits()) == 1
-        assert town.dispatcher.live == 0
+        assert not town.dispatcher.tasks.running
 
 
 async def test_a_normal_end_while_draining_starts_nobody() -> None:

@@ -272,7 +272,8 @@ class Town:
 
     def left_over(self) -> dict[str, int]:
         """How much the dispatcher still remembers of chats, where there is anything."""
-        kept = {name: len(getattr(self.dispatcher, name)) for name in ("lives", "_running", "_catching_up")}
+        kept = {name: len(getattr(self.dispatcher, name)) for name in ("lives", "_catching_up")}
+        kept["running"] = len(self.dispatcher.tasks.running)
         kept["tidying"] = len(self.dispatcher.shared.tidying)
         kept["_consumption"] = self.dispatcher.commits.waiting
         kept["_asked"] = len(self.dispatcher.commits.asked.said)

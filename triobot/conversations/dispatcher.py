@@ -7,8 +7,6 @@ chat.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from functools import partial
 from itertools import islice
 from typing import Final, final
 
@@ -16,15 +14,11 @@ import trio
 
 from ..base.alarm_kinds import Alarm
 from ..base.authors import came_by_signal, split
-from ..errors import NotDeliveredError, StoreFullError, TriobotError
+from ..errors import StoreFullError
 from ..seams.inbox import InboxRow
-from ..seams.patience import await_store
 from ..wire.events import Event
 from ..wire.ids import ChatId
-from ..wire.operations import SendMessage
-from .beginnings import Carried
 from .charges.paid import is_the_ledgers
-from .chat import handle_of
 from .conversation import Conversation, Services
 from .doors.calls import Call, Halt, asked_of, stored_event
 from .doors.elsewhere import Elsewhere
@@ -32,16 +26,14 @@ from .inbox_reader import InboxReader
 from .inspection.portrait import Portrait, portray
 from .jobs import SETTING, JobClock
 from .life import ChatLife, DispatcherCalls
-from .notices import Refused
-from .revival.care import RUNS, Care
+from .revival.care import Care
 from .revival.reviving import CatchingUp, park, unreadable
 from .revival.stored import write_out
 from .routes.declarations import RouteKind, Table
 from .routes.routing import Delivery, known
-from .running.failures import CRASHED, GONE, Ending, log, report
 from .shared import Shared
+from .tasks import ConversationTasks
 from .timers import Waking
-from .workload import holds
 
 KEPT: Final = 10_000
 """Chats in memory; above this number, waiting chats are evicted."""
@@ -54,6 +46,7 @@ class Dispatcher:
 
     Attributes:
         inbox: reads the events to route.
+        tasks: run the conversations.
         lives: the chats in memory; the chat with the newest event is the last.
     """
 
@@ -62,19 +55,17 @@ class Dispatcher:
         self.services, self.table = services, table
         self.commits, self.work, self.keeping = shared.commits, shared.work, shared.keeping
         inbox = self.inbox = InboxReader(shared)
-        self.work.cut_all = self._cut_everything
+        tasks = self.tasks = ConversationTasks(shared)
+        self.work.cut_all = tasks.cut_all
         shared.elsewhere = Elsewhere(services, table, inbox.offer, self._runs, self._is_behind, self.hurry)
         shared.care = Care(services, self.work, shared.tidying, self.retry)
         self.elsewhere, self.care = shared.elsewhere, shared.care
         self.lives: dict[ChatId, ChatLife] = {}
-        self._running: set[Conversation] = set()
-        self._fewer_running = trio.lowlevel.ParkingLot()
         self._waking = Waking(services, self.commits, shared.timers, self.recall)
         self._scope = trio.CancelScope(shield=True)
-        self.jobs: JobClock | None = None
         self._catching_up = CatchingUp(shared)
         self._calls = DispatcherCalls(
-            start=self.start,
+            start=tasks.start,
             let_go=self.let_go,
             park=park,
             room=self._catching_up.room,
@@ -138,11 +129,9 @@ class Dispatcher:
                         nursery.start_soon(self._or_cut, self.care.live_on)
                         nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
                         nursery.start_soon(self._or_cut, self._waking.keep_reviving)
-                        routes = self.table.jobs
-                        if routes or await self.services.store.setting(SETTING):
-                            wait_written = self.commits.wait_written
-                            self.jobs = JobClock(self.services, self.elsewhere, routes, wait_written)
-                            nursery.start_soon(self._or_cut, self.jobs.keep_time)
+                        if self.table.jobs or await self.services.store.setting(SETTING):
+                            jobs = self.tasks.jobs = JobClock(self.shared)
+                            nursery.start_soon(self._or_cut, jobs.keep_time)
                         task_status.started()
                         await self._or_cut(self._route_events)
             finally:
@@ -162,7 +151,7 @@ class Dispatcher:
         try:
             await trio.sleep_forever()
         finally:
-            self._cut_everything()
+            self.tasks.cut_all()
             self._scope.cancel()
 
     async def _or_cut(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -170,13 +159,8 @@ class Dispatcher:
         try:
             await work()
         except BaseException:
-            self._cut_everything()
+            self.tasks.cut_all()
             raise
-
-    def _cut_everything(self) -> None:
-        self.work.stopping = self.work.cut = True
-        for conversation in list(self._running):
-            conversation.evict()
 
     async def _route_events(self) -> None:
         while True:
@@ -276,99 +260,20 @@ class Dispatcher:
         self._load(again)
 
     def _jumped(self, by: int) -> None:
-        for conversation in self._running:
+        for conversation in self.tasks.running:
             conversation.shift(by)
         self._waking.jumped(by)
 
     # --- running conversations
-
-    def start(self, conversation: Conversation) -> None:
-        """Start a conversation's task."""
-        if self.work.nursery is None or self.work.stopping:
-            return
-        self.work.count("started")
-        self._running.add(conversation)
-        self.work.start(partial(self._live, conversation), conversation.route.name)
-        self.work.working(1)
-
-    async def _live(self, conversation: Conversation, scope: trio.CancelScope) -> None:
-        """Run a conversation's coroutine to its end; an author's error is never raised.
-
-        Args:
-            scope: the task's own scope, which is cancelled with the conversation. The scope is shielded,
-                except while the task waits for something other than the coroutine.
-        """
-        care, life, words = self.care, conversation.life, ""
-        failure: Exception | None = None
-        try:
-            try:
-                # No local variable may keep `begin`: it may be large, and the task may wait for months.
-                written = conversation.begin.written if isinstance(conversation.begin, Carried) else None
-                if written is not None or care.early:
-                    scope.shield = False
-                if life.kept.is_unread:
-                    scope.shield = False
-                    await await_store(life.kept.load)
-                if conversation.evicted:
-                    return  # its event was taken back
-                conversation.make_run()
-                if written is not None:
-                    # Without this, a chain of `continue_as` that never waits would run ahead of the disk and
-                    # block all other tasks.
-                    with suppress(trio.ClosedResourceError):  # the bot stops
-                        await self.commits.wait_for(written)
-                if care.early:
-                    revived, writer = conversation.stored is not None, conversation.writer
-                    await care.begins(conversation.seq, None if revived or not writer else writer.counted)
-                if self.work.cut or conversation.evicted:
-                    return  # its row is in the inbox
-                inner = conversation.go_over(handle_of(conversation), scope)
-                if self.services.tracing is not None:
-                    inner = self.services.tracing.drive(conversation, inner)
-                try:
-                    end = await care.drive(conversation.seq, inner)
-                finally:
-                    conversation.went_over()
-                failure = conversation.came_to(end)
-            finally:
-                if conversation.settled is not None:
-                    conversation.settled.set()
-                conversation.stirred(busy=False)
-                # The author's failure handler and filters run here, and count as this conversation's code.
-                care.at_work[RUNS] = conversation.seq
-                words = "" if failure is None else _report(conversation, failure)
-                # Before the apology is sent: the chat must not wait for that.
-                life.ended(conversation)
-                care.at_work[RUNS] = 0
-            if words and conversation.ending is Ending.FAILED:
-                scope.shield = False
-                taken = None if conversation.writer is None else conversation.writer.ahead
-                if taken is None or await holds(taken):
-                    await _apologize(conversation, words)
-            conversation.is_done()
-        except BaseException as error:
-            care.ends_process(error, conversation.seq, conversation.route.name, conversation.told_place)
-            raise
-        finally:
-            self.gone(conversation)
 
     def let_go(self, conversation: Conversation) -> None:
         """Stop waiting for a coroutine that doesn't end.
 
         Its conversation is parked, so the chat can go on.
         """
-        self.gone(conversation)
+        self.tasks.gone(conversation)
         if not self.work.cut and self.lives.get(conversation.life.chat_id) is conversation.life:
             conversation.park("its code catches every cancellation (BaseException), and does not end")
-
-    def gone(self, conversation: Conversation) -> None:
-        """Drop a conversation from the running ones: its task ends, or was given up."""
-        self._running.discard(conversation)
-        if conversation.route.job is not None and self.jobs is not None:
-            self.jobs.look_again()
-        self.shared.timers.wake_at(conversation, None)
-        if self._fewer_running:
-            self._fewer_running.unpark_all()
 
     def _runs(self, halt: Halt) -> bool:
         life = self.lives.get(halt.chat_id)
@@ -393,8 +298,8 @@ class Dispatcher:
         life = self.lives.get(chat_id)
         ending = () if life is None else life.end_all(life.mailbox.latest + 1)
         self.shared.tidying.forget(chat_id)
-        while not self._running.isdisjoint(ending):
-            await self._fewer_running.park()
+        while not self.tasks.running.isdisjoint(ending):
+            await self.tasks.fewer.park()
         await self.commits.wait_written(chat_id)
         self.keeping.drop(chat_id)
 
@@ -426,11 +331,6 @@ class Dispatcher:
         while self.work.busy:
             await self.work.less_busy.park()
 
-    @property
-    def waits_for_platform(self) -> bool:
-        """Whether every conversation waits, or is busy with nothing but requests to the platform."""
-        return all(conversation.waits_for_platform for conversation in self._running)
-
     async def oldest(self) -> int | None:
         """Return since when the oldest waiting event waits, in wall milliseconds; None if no event waits.
 
@@ -447,43 +347,3 @@ class Dispatcher:
         """Describe at most `limit` chats in memory, the chats with the newest events first."""
         newest = islice(reversed(self.lives.values()), limit)
         return [portray(life, self.shared.timers.when) for life in newest]
-
-    @property
-    def live(self) -> int:
-        """Number of conversations that run now, whether busy or waiting."""
-        return len(self._running)
-
-
-def _report(conversation: Conversation, failure: Exception) -> str:
-    """Log and count a failure. Return the message for the user; "" for none.
-
-    No crash is reported if the user has left, blocked the bot or not paid.
-    """
-    services, route, chat_id = conversation.services, conversation.route, conversation.life.chat_id
-    what, words = conversation.verdict(failure)
-    conversation.work.count(what)
-    if what == CRASHED:
-        gives = None if conversation.giving is None else conversation.giving.becomes
-        told = services, route.name, chat_id, f"{conversation.seq}"
-        report(failure, *told, place=conversation.told_place, gives=gives, job=route.job is not None)
-    elif what == GONE and conversation.refused and services.notice is not None:
-        services.notice(Refused(route.name, chat_id))
-    return words
-
-
-async def _apologize(conversation: Conversation, words: str) -> None:
-    """Send the failure message that the ended conversation still owes."""
-    work, chat_id = conversation.work, conversation.life.chat_id
-    work.working(1)
-    recorded = trio.Event()
-    try:
-        # Queued at once, so that it is sent before the chat's next message.
-        await conversation.services.outbox.perform(SendMessage(chat_id, words), recorded=recorded)
-    except TriobotError as error:
-        log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
-        if isinstance(error, NotDeliveredError) and work.stopping:
-            return  # the next start sends it
-    finally:
-        work.working(-1)
-        work.commits.when_written(recorded.set)
-    conversation.shared.tidying.said(chat_id, conversation.seq)

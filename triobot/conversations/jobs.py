@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, cast, final
 
@@ -27,10 +27,10 @@ from ..seams.values import reading
 from ..seams.writes import PutSetting
 from ..store import Store
 from .doors.calls import Call, Place, call_arrival
-from .doors.elsewhere import RETRY_STORE, Elsewhere, is_under_way, put_in
+from .doors.elsewhere import RETRY_STORE, is_under_way, put_in
 from .routes.declarations import Route
 from .routes.schedules import LATE, NEWEST, Missed, Tick, Timetable, passed
-from .services import Services
+from .shared import Shared
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -89,25 +89,16 @@ async def lives(store: Store, names: Sequence[str]) -> bool:
 
 @final
 class JobClock:
-    """Begins the runs of all jobs at their due times.
+    """Begins the runs of all jobs at their due times."""
 
-    Args:
-        wait_written: waits until all earlier writes are stored.
-    """
-
-    def __init__(
-        self,
-        services: Services,
-        elsewhere: Elsewhere,
-        routes: Sequence[Route],
-        wait_written: Callable[[], Awaitable[None]],
-    ) -> None:
+    def __init__(self, shared: Shared) -> None:
+        services, routes = shared.services, shared.table.jobs
         self._services = services
         self._store: Store = services.store
         self._ring: RaiseAlarm = services.raise_alarm
-        self._elsewhere = elsewhere
+        self._elsewhere = shared.elsewhere
         self._jobs = {route.first_name: (route, job) for route in routes if (job := route.job) is not None}
-        self._wait_written = wait_written
+        self._commits = shared.commits
         self._known: dict[str, KnownJob] = {}
         self._stirred = trio.Event()
         # Held from the check for a living run to the start, so that an operator's start and a due one can't
@@ -165,7 +156,7 @@ class JobClock:
         now = self._services.clock.now()
         if known.next > now:
             return known.next
-        await self._wait_written()
+        await self._commits.wait_written()
         if await lives(self._store, (*route.names, route.function)):
             # The run's end calls `look_again`. If an operator ends the run, this is noticed at the next due
             # time.
@@ -217,7 +208,7 @@ class JobClock:
         await self._reckoned.wait()
         async with self._beginning:
             found, known = _declared(self._known, name)
-            await self._wait_written()
+            await self._commits.wait_written()
             route, job = self._jobs[found]
             await _refuse_second(self._store, name, (*route.names, route.function))
             now = self._services.clock.now()

@@ -309,7 +309,7 @@ class Intake:
             "arrived": attrs.asdict(self.inbox.statistics()),
             **({} if self.traffic is None else {"traffic": attrs.asdict(self.traffic.statistics())}),
             "send_age": 0.0 if work is None else work.outbox.oldest,
-            "live": 0 if work is None else work.dispatcher.live,
+            "live": 0 if work is None else len(work.dispatcher.tasks.running),
             "counts": {} if work is None else dict(work.dispatcher.work.counts),
             "outbox": {} if work is None else attrs.asdict(work.outbox.statistics()),
             "payment_facts": {} if work is None else dict(work.cashier.books.counts),
@@ -366,7 +366,7 @@ class Intake:
 
     async def about_jobs(self, asked: AboutJobs) -> Sequence[Told]:
         """Answer an operator's request about jobs."""
-        jobs = None if self.work is None else self.work.dispatcher.jobs
+        jobs = None if self.work is None else self.work.dispatcher.tasks.jobs
         if jobs is None:
             return await _about_jobs(self.store, self.clock, asked)
         if asked.run is not None:
@@ -443,7 +443,7 @@ class Runtime:
     def statistics(self) -> Statistics:
         """Return counts of the bot's work and state in this process."""
         return Statistics(
-            live=self.dispatcher.live,
+            live=len(self.dispatcher.tasks.running),
             counts=dict(self.dispatcher.work.counts),
             store=self.store.statistics(),
             outbox=self.outbox.statistics(),
@@ -720,7 +720,7 @@ async def open_work(
                     broadcasts.rest()
                     with trio.move_on_after(settings.grace):
                         await _or_stuck(
-                            dispatcher.drain, lambda: dispatcher.waits_for_platform and outbox.stuck
+                            dispatcher.drain, lambda: dispatcher.tasks.waits_for_platform and outbox.stuck
                         )
                         await broadcasts.drain()
                         at_rest = await _or_stuck(outbox.drain, lambda: outbox.stuck)
