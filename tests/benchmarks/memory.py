@@ -20,7 +20,7 @@ from pathlib import Path
 
 import trio
 
-from triobot.conversations import dispatcher
+from triobot.conversations import registry
 
 from .bots import asking
 from .box import Box, open_box
@@ -54,9 +54,7 @@ async def _ask(box: Box, chats: Iterable[int]) -> None:
     await box.rest()
 
 
-async def measure(
-    *, chats: int = dispatcher.KEPT, extra: int | None = None, profile: bool = False
-) -> Figures:
+async def measure(*, chats: int = registry.KEPT, extra: int | None = None, profile: bool = False) -> Figures:
     """Bytes of a live chat, of one that has left memory, and on the disk; and what a collection takes."""
     figures: Figures = {}
     extra = chats if extra is None else extra
@@ -113,7 +111,7 @@ def tell(figures: Figures) -> None:
 def main() -> None:
     """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--chats", type=int, default=dispatcher.KEPT)
+    parser.add_argument("--chats", type=int, default=registry.KEPT)
     parser.add_argument("--extra", type=int)
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()

@@ -442,7 +442,7 @@ async def _look(world: DrivenWorld, person: Person) -> None:
 
 def _unrested(bot: Bot) -> Sequence[str]:
     assert bot._work is not None
-    lives = list(bot._work.dispatcher.lives.values())
+    lives = list(bot._work.dispatcher.chats.lives.values())
     there = [one for life in lives for one in life.places.all()]
     return [f"{one.route.name} hangs" for one in there if not one.quiescent]
 

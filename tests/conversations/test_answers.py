@@ -279,9 +279,9 @@ async def test_a_second_delivery_is_taken_by_nobody(autojump_clock: MockClock) -
         # After a restart the first event of a chat brings it back.
         await town.says("/nothing", 6)
         await town.dispatcher.keeping.put(CHAT, COUNT.name, "[1,1]")
-        town.dispatcher.recall(CHAT)
+        town.dispatcher.chats.recall(CHAT)
         await trio.sleep(1)
-        life = town.dispatcher.lives.get(CHAT)
+        life = town.dispatcher.chats.lives.get(CHAT)
         assert life is not None
         life._sender = ALI.id
         fresh = list[bool]()

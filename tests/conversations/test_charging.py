@@ -786,12 +786,12 @@ async def test_a_delivery_and_who_waits_for_it_come_back(how: str, autojump_cloc
         await town.says("buy")
         await town.pays()
         if how == "evicted":
-            life = town.dispatcher.lives.get(CHAT)
+            life = town.dispatcher.chats.lives.get(CHAT)
             assert life is not None
             assert life.may_leave
-            town.dispatcher.evict(life)
+            town.dispatcher.chats.evict(life)
             await town.rest()
-            assert town.dispatcher.lives.get(CHAT) is None
+            assert town.dispatcher.chats.lives.get(CHAT) is None
             await town.says(HERE)
     if how == "restarted":
         async with open_town(shop.bot, store=store, outbox=outbox) as town:
@@ -813,9 +813,9 @@ async def test_who_waits_hears_of_what_an_operator_does(
         await town.pays()
         ref_id = RefId(town.pay_button().ref_id)
         if how == "evicted":
-            life = town.dispatcher.lives.get(CHAT)
+            life = town.dispatcher.chats.lives.get(CHAT)
             assert life is not None
-            town.dispatcher.evict(life)
+            town.dispatcher.chats.evict(life)
             await town.rest()
         if how != "restarted":
             await town.cashier.books.move(ref_id, Plain(fact))
@@ -880,11 +880,11 @@ async def test_a_chat_that_left_memory_is_called_back_to_its_payment() -> None:
     shop = Shop()
     async with open_town(shop.bot) as town:
         await town.says("buy")
-        life = town.dispatcher.lives.get(CHAT)
+        life = town.dispatcher.chats.lives.get(CHAT)
         assert life is not None
-        town.dispatcher.evict(life)
+        town.dispatcher.chats.evict(life)
         await town.rest()
-        assert town.dispatcher.lives.get(CHAT) is None
+        assert town.dispatcher.chats.lives.get(CHAT) is None
         town.outbox.reply(YES, verifies)
         await town.pays()
         assert (shop.outcomes, len(shop.given)) == ([None], 1)
@@ -897,9 +897,9 @@ async def test_what_an_operator_has_to_deal_with_is_not_granted(evicted: bool) -
     async with open_town(shop.bot) as town:
         await town.says("buy")
         if evicted:
-            life = town.dispatcher.lives.get(CHAT)
+            life = town.dispatcher.chats.lives.get(CHAT)
             assert life is not None
-            town.dispatcher.evict(life)
+            town.dispatcher.chats.evict(life)
             await town.rest()
         captured = PaymentAnswer("verify", "verified", PRICE)
         await town.cashier.books.move(RefId(town.pay_button().ref_id), Plain("restored"), captured)

@@ -103,4 +103,4 @@ async def test_nothing_is_lost_behind_the_last_interrupt(
         assert town.store.rows == {}
         assert town.left_over() == {}
         assert town.dispatcher.work.busy == 0
-        assert CHAT not in town.dispatcher.lives
+        assert CHAT not in town.dispatcher.chats.lives

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triobot import Bot, Chat
-from triobot.conversations import dispatcher
+from triobot.conversations import registry
 from triobot.filters import text
 from triobot.testing import drive
 
@@ -15,7 +15,7 @@ async def test_the_newest_wait_is_the_same_after_a_revival(
     how: str, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
     """A conversation that asked after the aside beside it has the next word; then the aside has it."""
-    monkeypatch.setattr(dispatcher, "KEPT", 1 if how == "leaves memory" else 100)
+    monkeypatch.setattr(registry, "KEPT", 1 if how == "leaves memory" else 100)
     bot = Bot()
 
     @bot.conversation

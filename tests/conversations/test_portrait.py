@@ -40,7 +40,7 @@ async def test_a_conversation_s_line_and_its_deadlines(autojump_clock: MockClock
 
     async with open_town(bot) as town:
         await town.says("go")
-        seen = only(town.dispatcher.portraits(10))
+        seen = only(town.dispatcher.chats.portraits(10))
 
         assert tuple(map(seen.get, ("kind", "state", "durable", "owner"))) == (
             "conversation",
@@ -75,7 +75,7 @@ async def test_children_are_told_below_their_parent() -> None:
 
     async with open_town(bot) as town:
         await town.says("go")
-        tasks = only(town.dispatcher.portraits(10))["tasks"]
+        tasks = only(town.dispatcher.chats.portraits(10))["tasks"]
         assert [task["path"] for task in tasks] == ["", "1/1.", "1/2."]
         assert [task["positions"][-1]["function"].rpartition(".")[2] for task in tasks] == [
             "parent",
@@ -96,7 +96,7 @@ async def test_a_step_works_and_what_comes_meanwhile_is_in_the_mailbox() -> None
     async with open_town(bot) as town:
         await town.says("go")
         seq = await town.says(SECRET)
-        chats: Any = town.dispatcher.portraits(10)
+        chats: Any = town.dispatcher.chats.portraits(10)
         [chat] = chats
         [queued] = chat["mailbox"]
         assert (queued["seq"], queued["what"]) == (seq, "text")
@@ -106,7 +106,7 @@ async def test_a_step_works_and_what_comes_meanwhile_is_in_the_mailbox() -> None
 
         done.set()
         await town.rest()
-        assert only(town.dispatcher.portraits(10))["state"] == "waits"
+        assert only(town.dispatcher.chats.portraits(10))["state"] == "waits"
 
 
 async def test_the_newest_chats_are_told_first_and_so_many() -> None:
@@ -121,7 +121,7 @@ async def test_the_newest_chats_are_told_first_and_so_many() -> None:
         for chat in (1, 2, 3):
             await town.says("go", chat)
         await town.says("go", 2)
-        assert [seen["chat_id"] for seen in town.dispatcher.portraits(2)] == [2, 3]
+        assert [seen["chat_id"] for seen in town.dispatcher.chats.portraits(2)] == [2, 3]
 
 
 @attrs.define
@@ -168,5 +168,5 @@ async def test_a_room_is_called_by_its_name_and_key(autojump_clock: MockClock) -
         await town.says("go")
         await trio.sleep(1)
 
-        [seen] = town.dispatcher.portraits(10)
+        [seen] = town.dispatcher.chats.portraits(10)
         assert (seen["place"], only([seen])["route"]) == ("diary 2026-01-28", "diary")

@@ -136,7 +136,7 @@ async def test_a_call_and_a_stop_that_wait_know_former_names(autojump_clock: Moc
         await start(nursery, town)
         await town.rest()
         assert sorted(ran) == ["shop.remember 1", "shop.remember 2"]
-        life = town.dispatcher.lives.get(CHAT)
+        life = town.dispatcher.chats.lives.get(CHAT)
         assert life is not None
         assert [there.key for there in life.places.asides] == ["two"]
         nursery.cancel_scope.cancel()

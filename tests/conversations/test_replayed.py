@@ -268,7 +268,7 @@ async def test_a_revived_conversation_keeps_no_journal(autojump_clock: MockClock
             await town.says("hi")
     async with open_town(router, store=store) as town:
         await town.says("more")
-        life = town.dispatcher.lives.get(CHAT)
+        life = town.dispatcher.chats.lives.get(CHAT)
         assert life is not None
         there = life.places.live[None]
         assert there.stored is not None

@@ -11,7 +11,7 @@ from doubles import FakeOutbox, FakeStore
 from town import TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
-from triobot.conversations import dispatcher as dispatcher_module
+from triobot.conversations import registry
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router
@@ -50,17 +50,17 @@ def counting_bot(got: list[str]) -> Router:
 
 async def test_chats_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those in which nothing has happened for longest leave it, and come back when something does."""
-    monkeypatch.setattr(dispatcher_module, "KEPT", 3)
+    monkeypatch.setattr(registry, "KEPT", 3)
     async with open_town(counting_bot([])) as town:
         for chat in range(1, 11):
             await town.says("hi", chat)
-        assert len(town.dispatcher.lives) == 3
+        assert len(town.dispatcher.chats.lives) == 3
         assert len(town.dispatcher.tasks.running) == 3
         assert town.counts["evicted"] == 7
         for _ in range(2):
             for chat in range(1, 11):
                 await town.says("more", chat)
-                assert len(town.dispatcher.lives) <= 3
+                assert len(town.dispatcher.chats.lives) <= 3
         for chat in range(1, 11):
             assert town.sent(chat) == ["1", "2"]
         assert town.store.rows == {}
@@ -70,16 +70,16 @@ async def test_chats_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_the_chat_that_was_used_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is the least recently used that leaves."""
-    monkeypatch.setattr(dispatcher_module, "KEPT", 2)
+    monkeypatch.setattr(registry, "KEPT", 2)
     async with open_town(counting_bot([])) as town:
         for chat in (1, 2, 1, 3):
             await town.says("hi", chat)
-        assert sorted(town.dispatcher.lives) == [1, 3]
+        assert sorted(town.dispatcher.chats.lives) == [1, 3]
 
 
 async def test_who_is_busy_stays(monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock) -> None:
     """However many there are: a step is never cut for memory's sake."""
-    monkeypatch.setattr(dispatcher_module, "KEPT", 1)
+    monkeypatch.setattr(registry, "KEPT", 1)
     bot, done = Router(), list[int]()
 
     @bot.conversation
@@ -91,7 +91,7 @@ async def test_who_is_busy_stays(monkeypatch: pytest.MonkeyPatch, autojump_clock
         for chat in range(1, 6):
             await town.says("hi", chat, wait=False)
         await trio.sleep(1)
-        assert len(town.dispatcher.lives) == 5
+        assert len(town.dispatcher.chats.lives) == 5
         await trio.sleep(100)
     assert sorted(done) == [1, 2, 3, 4, 5]
 
@@ -100,7 +100,7 @@ async def test_a_deadline_of_who_has_left_memory(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
     """It comes back for that, in time."""
-    monkeypatch.setattr(dispatcher_module, "KEPT", 1)
+    monkeypatch.setattr(registry, "KEPT", 1)
     bot, ended = Router(), list[float]()
 
     @bot.conversation
@@ -114,7 +114,7 @@ async def test_a_deadline_of_who_has_left_memory(
         begun = trio.current_time()
         for chat in (1, 2, 3):
             await town.says("hi", chat)
-        assert 1 not in town.dispatcher.lives
+        assert 1 not in town.dispatcher.chats.lives
         await trio.sleep(100)
     assert [round(time - begun) for time in ended] == [30]
 

@@ -87,7 +87,7 @@ class Town:
             self.services.clock,
             deliver=self._deliver,
             ring=self.alarms.append,
-            recall=lambda chat_id: self.dispatcher.recall(chat_id),
+            recall=lambda chat_id: self.dispatcher.chats.recall(chat_id),
         )
         self.services = attrs.evolve(self.services, payments=self.cashier)
         self.dispatcher = Dispatcher(self.services, self._table, username=self._username)
@@ -272,7 +272,8 @@ class Town:
 
     def left_over(self) -> dict[str, int]:
         """How much the dispatcher still remembers of chats, where there is anything."""
-        kept = {name: len(getattr(self.dispatcher, name)) for name in ("lives", "_catching_up")}
+        chats = self.dispatcher.chats
+        kept = {"lives": len(chats.lives), "catching_up": len(chats.catching_up)}
         kept["running"] = len(self.dispatcher.tasks.running)
         kept["tidying"] = len(self.dispatcher.shared.tidying)
         kept["_consumption"] = self.dispatcher.commits.waiting

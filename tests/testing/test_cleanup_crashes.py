@@ -54,10 +54,10 @@ async def test_evicted_again_and_again_it_sends_nothing(autojump_clock: object, 
         assert bot._work is not None
         dispatcher = bot._work.dispatcher
         for _ in range(times):
-            life = dispatcher.lives.get(ChatId(ali.chat_id))
+            life = dispatcher.chats.lives.get(ChatId(ali.chat_id))
             assert life is not None and life.may_leave
-            dispatcher.evict(life)
-            dispatcher.recall(ChatId(ali.chat_id))
+            dispatcher.chats.evict(life)
+            dispatcher.chats.recall(ChatId(ali.chat_id))
             await world.waits(seconds=1)
         assert bot.statistics().counts["revived"] == times
         assert [seen.text for seen in await ali.history() if seen.from_bot] == ["Name?"]

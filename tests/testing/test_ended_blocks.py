@@ -151,9 +151,9 @@ def bot_of(work: Callable[[Things, Trace], Awaitable[None]], traces: list[Trace]
 async def evicts(bot: Bot, chat_id: int) -> None:
     assert bot._work is not None
     dispatcher = bot._work.dispatcher
-    life = dispatcher.lives.get(ChatId(chat_id))
+    life = dispatcher.chats.lives.get(ChatId(chat_id))
     assert life is not None and life.may_leave
-    dispatcher.evict(life)
+    dispatcher.chats.evict(life)
 
 
 async def dies(world: DrivenWorld, bot: Bot, chat_id: int, how: str) -> None:

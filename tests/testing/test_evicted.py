@@ -90,12 +90,12 @@ async def test_nothing_shows_that_a_chat_has_left_memory(
         assert bot._work is not None
         dispatcher = bot._work.dispatcher
         for _ in range(3):
-            life = dispatcher.lives.get(ChatId(ali.chat_id))
+            life = dispatcher.chats.lives.get(ChatId(ali.chat_id))
             assert life is not None
-            dispatcher.evict(life)
+            dispatcher.chats.evict(life)
             await world.waits(seconds=5)
             assert [(seen.text, seen.buttons, seen.form) for seen in await ali.history()] == before
-            dispatcher.recall(ChatId(ali.chat_id))
+            dispatcher.chats.recall(ChatId(ali.chat_id))
             await world.waits(seconds=5)
         await CASES[waits](ali)
         await ali.sees("Done.")

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from triobot import Bot, Chat, Command, Key, Router
-from triobot.conversations import dispatcher
+from triobot.conversations import registry
 from triobot.errors import ConfigError
 from triobot.filters import command, kept, text
 from triobot.testing import drive
@@ -46,7 +46,7 @@ def a_bot_with_admins() -> Bot:
 async def test_who_has_signed_in_is_let_in(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, memory: int
 ) -> None:
-    monkeypatch.setattr(dispatcher, "KEPT", memory)
+    monkeypatch.setattr(registry, "KEPT", memory)
     async with drive(a_bot_with_admins()) as world:
         ali, sara = world.user("Ali"), world.user("Sara")
         for person in (ali, sara):

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from triobot import Bot, Chat, ChatId, Failure, Key, Room, RoomRef, SenderId
-from triobot.conversations import dispatcher
+from triobot.conversations import registry
 from triobot.errors import ConfigError, LocalProtocolError
 from triobot.filters import command, join, signal, text
 from triobot.testing import drive
@@ -168,7 +168,7 @@ async def test_a_room_whose_code_has_changed_is_parked_and_keeps_its_signals(aut
 async def test_rooms_at_rest_leave_memory_and_come_back(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "KEPT", 2)
+    monkeypatch.setattr(registry, "KEPT", 2)
     bot = Bot()
 
     @bot.room(signal(Count))

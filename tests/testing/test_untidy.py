@@ -80,10 +80,10 @@ async def test_what_leaves_memory_owes_nothing_twice(autojump_clock: object) -> 
         assert bot._work is not None
         done = bot.statistics().outbox.done
         for _ in range(3):
-            life = bot._work.dispatcher.lives.get(ChatId(ali.chat_id))
+            life = bot._work.dispatcher.chats.lives.get(ChatId(ali.chat_id))
             assert life is not None
-            bot._work.dispatcher.evict(life)
-            bot._work.dispatcher.recall(ChatId(ali.chat_id))
+            bot._work.dispatcher.chats.evict(life)
+            bot._work.dispatcher.chats.recall(ChatId(ali.chat_id))
             await world.waits(minutes=5)
         assert bot.statistics().outbox.done == done
 

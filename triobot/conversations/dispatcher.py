@@ -1,14 +1,14 @@
 """The dispatcher: it brings accepted events to their chats, in order.
 
-A chat with a full mailbox is *behind* by itself, up to the cursor of the inbox reader, and delays no other
-chat.
+The inbox reader returns the events, the registry has the chats, and the conversations' tasks run what the
+events start. The dispatcher routes the events, and starts and stops all of these. A chat with a full mailbox
+is *behind* by itself, up to the cursor of the inbox reader, and delays no other chat.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from itertools import islice
-from typing import Final, final
+from collections.abc import Awaitable, Callable
+from typing import final
 
 import trio
 
@@ -19,35 +19,29 @@ from ..seams.inbox import InboxRow
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from .charges.paid import is_the_ledgers
-from .conversation import Conversation, Services
+from .conversation import Services
 from .doors.calls import Call, Halt, asked_of, stored_event
 from .doors.elsewhere import Elsewhere
 from .inbox_reader import InboxReader
-from .inspection.portrait import Portrait, portray
 from .jobs import SETTING, JobClock
-from .life import ChatLife, DispatcherCalls
+from .registry import ChatRegistry
 from .revival.care import Care
-from .revival.reviving import CatchingUp, park, unreadable
+from .revival.reviving import unreadable
 from .revival.stored import write_out
 from .routes.declarations import RouteKind, Table
 from .routes.routing import Delivery, known
 from .shared import Shared
 from .tasks import ConversationTasks
-from .timers import Waking
-
-KEPT: Final = 10_000
-"""Chats in memory; above this number, waiting chats are evicted."""
-LOOKED_AT: Final = 32
 
 
 @final
 class Dispatcher:
-    """Runs the conversations of all chats.
+    """Routes the events of all chats.
 
     Attributes:
-        inbox: reads the events to route.
-        tasks: run the conversations.
-        lives: the chats in memory; the chat with the newest event is the last.
+        inbox: returns the events to route.
+        tasks: tasks of the running conversations.
+        chats: chats in memory.
     """
 
     def __init__(self, services: Services, table: Table, *, username: str | None = None) -> None:
@@ -57,21 +51,11 @@ class Dispatcher:
         inbox = self.inbox = InboxReader(shared)
         tasks = self.tasks = ConversationTasks(shared)
         self.work.cut_all = tasks.cut_all
-        shared.elsewhere = Elsewhere(services, table, inbox.offer, self._runs, self._is_behind, self.hurry)
-        shared.care = Care(services, self.work, shared.tidying, self.retry)
+        chats = self.chats = ChatRegistry(shared, inbox, tasks)
+        shared.elsewhere = Elsewhere(services, table, inbox.offer, chats.runs, chats.is_behind, self.hurry)
+        shared.care = Care(services, self.work, shared.tidying, chats.retry)
         self.elsewhere, self.care = shared.elsewhere, shared.care
-        self.lives: dict[ChatId, ChatLife] = {}
-        self._waking = Waking(services, self.commits, shared.timers, self.recall)
         self._scope = trio.CancelScope(shield=True)
-        self._catching_up = CatchingUp(shared)
-        self._calls = DispatcherCalls(
-            start=tasks.start,
-            let_go=self.let_go,
-            park=park,
-            room=self._catching_up.room,
-            over=self.over,
-            take_back=self.take_back,
-        )
 
     def hurry(self, row: InboxRow) -> None:
         """Route a call by a chat's own code at once if it ends a conversation there, perhaps the caller.
@@ -79,7 +63,7 @@ class Dispatcher:
         Otherwise a caller that ends itself would continue until the row is routed. If the program stops
         before that, the caller would continue to its next wait.
         """
-        life, event = self.lives.get(row.chat_id), known(self.table, stored_event(row))
+        life, event = self.chats.lives.get(row.chat_id), known(self.table, stored_event(row))
         if row.seq <= self.inbox.cursor or life is None or life.loading or event is None:
             return
         asked = asked_of(event)
@@ -117,18 +101,18 @@ class Dispatcher:
                 with self._scope:
                     async with trio.open_nursery() as nursery:
                         self.work.nursery = nursery
-                        self._waking.begin()
+                        self.chats.waking.begin()
                         nursery.start_soon(self._or_cut, self.work.keep_tasks)
                         nursery.start_soon(self._or_cut, self.commits.keep_flushing)
                         await self._or_cut(self.write_out)
                         await self._or_cut(self._begin_code)
                         await self._or_cut(self.care.begin)
                         await self._or_cut(self.shared.tidying.begin)
-                        nursery.start_soon(self._or_cut, self._catching_up.keep_up)
+                        nursery.start_soon(self._or_cut, self.chats.catching_up.keep_up)
                         nursery.start_soon(self._or_cut, self.shared.timers.keep_time)
                         nursery.start_soon(self._or_cut, self.care.live_on)
-                        nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
-                        nursery.start_soon(self._or_cut, self._waking.keep_reviving)
+                        nursery.start_soon(self._or_cut, self.chats.waking.revive_unfinished)
+                        nursery.start_soon(self._or_cut, self.chats.waking.keep_reviving)
                         if self.table.jobs or await self.services.store.setting(SETTING):
                             jobs = self.tasks.jobs = JobClock(self.shared)
                             nursery.start_soon(self._or_cut, jobs.keep_time)
@@ -136,7 +120,7 @@ class Dispatcher:
                         await self._or_cut(self._route_events)
             finally:
                 self.work.stopping = self.work.cut = True
-                self._waking.end()
+                self.chats.waking.end()
                 await self.commits.flush_at_the_end()
             guard.cancel_scope.cancel()
 
@@ -169,17 +153,11 @@ class Dispatcher:
     def _route(self, row: InboxRow, event: Event | None) -> None:
         if self.work.stopping or is_the_ledgers(self.services, row.seq, event):
             return
-        life = self.lives.get(row.chat_id)
         self.elsewhere.coming.pop(row.seq, None)
         if (event := known(self.table, event)) is None:
             unreadable(self.shared, row)
             return
-        if life is None:
-            life = self.new_life(row.chat_id, row.seq - 1)
-            if row.parked or self.inbox.is_outdated(row) or self.table.asks_kept:
-                self._load(life)
-        else:
-            self.lives[row.chat_id] = self.lives.pop(row.chat_id)  # the newest last
+        life = self.chats.life_for(row)
         life.mailbox.latest = row.seq
         if life.loading:
             return
@@ -191,103 +169,12 @@ class Dispatcher:
         else:
             life.mailbox.behind = True
         if life.idle:
-            self.over(life)
-
-    def new_life(self, chat_id: ChatId, cursor: int, now: int | None = None) -> ChatLife:
-        life = self.lives[chat_id] = ChatLife(self.shared, self._calls, chat_id, cursor)
-        life.born = self.services.clock.now() if now is None else now
-        if len(self.lives) > KEPT:
-            # Evict the first chat that can be evicted, among the chats with the oldest events.
-            longest = islice(self.lives.values(), LOOKED_AT)
-            if leaves := next((one for one in longest if one.may_leave), None):
-                self.evict(leaves)
-        return life
-
-    def evict(self, life: ChatLife) -> None:
-        """Remove a chat from memory; its conversations stay in the store."""
-        del self.lives[life.chat_id]
-        self.keeping.drop(life.chat_id)
-        for conversation in life.places.all():
-            conversation.evict()
-            self.shared.timers.wake_at(conversation, None)
-        self.inbox.outdate()
-        self.work.count("evicted")
-        self._waking.look_again()
-
-    # --- loading chats
-
-    def _load(self, life: ChatLife) -> None:
-        life.loading = life.mailbox.behind = True
-        life.loads_at = self.services.clock.now()
-        self._catching_up.room(life)
-
-    def recall(self, chat_id: ChatId) -> None:
-        """Load a chat from the store, unless it is in memory."""
-        if chat_id not in self.lives and not self.work.stopping:
-            self._load(self.new_life(chat_id, 0))
-
-    def retry(self, chat_id: ChatId) -> None:
-        """Reload a chat from the store, as soon as none of its conversations is busy."""
-        if self.work.nursery is not None and not self.work.cut:
-            self.work.nursery.start_soon(self._retry, chat_id)
-
-    async def _retry(self, chat_id: ChatId) -> None:
-        life = self.lives.get(chat_id)
-        while life is not None and not life.may_come_back:
-            await self.work.less_busy.park()
-            if self.lives.get(chat_id) is not life:
-                return  # dropped, or reloaded already
-        if not self.work.stopping:
-            self._bring_back(chat_id)
-
-    def take_back(self, life: ChatLife, units: int) -> None:
-        """Reload a chat from the store: events that it took early, from unit `units` on, aren't stored."""
-        for conversation in life.places.all():
-            if conversation.writer is not None:
-                conversation.writer.take_back(units)
-            conversation.evict()
-        if not self.work.stopping:
-            self._bring_back(life.chat_id)
-
-    def _bring_back(self, chat_id: ChatId) -> None:
-        if (life := self.lives.get(chat_id)) is not None:
-            self.evict(life)
-            life.mailbox.behind = False  # stops the old object's catching up
-        again = self.new_life(chat_id, 0)
-        if life is not None:
-            again.routing.group, again.sender = life.routing.group, life.sender
-        again.mailbox.latest = self.inbox.cursor
-        self._load(again)
+            self.chats.drop(life)
 
     def _jumped(self, by: int) -> None:
         for conversation in self.tasks.running:
             conversation.shift(by)
-        self._waking.jumped(by)
-
-    # --- running conversations
-
-    def let_go(self, conversation: Conversation) -> None:
-        """Stop waiting for a coroutine that doesn't end.
-
-        Its conversation is parked, so the chat can go on.
-        """
-        self.tasks.gone(conversation)
-        if not self.work.cut and self.lives.get(conversation.life.chat_id) is conversation.life:
-            conversation.park("its code catches every cancellation (BaseException), and does not end")
-
-    def _runs(self, halt: Halt) -> bool:
-        life = self.lives.get(halt.chat_id)
-        return life is not None and life.routing.runs(halt)
-
-    def _is_behind(self, chat_id: ChatId) -> bool:
-        life = self.lives.get(chat_id)
-        return self.inbox.behind or (life is not None and life.mailbox.behind)
-
-    def over(self, life: ChatLife) -> None:
-        """Drop an idle chat from memory."""
-        if self.lives.get(life.chat_id) is life:
-            del self.lives[life.chat_id]
-            self.keeping.drop(life.chat_id)
+        self.chats.waking.jumped(by)
 
     async def end_chat(self, chat_id: ChatId) -> None:
         """End all conversations of a chat that is to be forgotten. Return when all its writes are stored.
@@ -295,7 +182,7 @@ class Dispatcher:
         Cancellation: *atomic*: the conversations end anyway.
         """
         await trio.lowlevel.checkpoint()
-        life = self.lives.get(chat_id)
+        life = self.chats.lives.get(chat_id)
         ending = () if life is None else life.end_all(life.mailbox.latest + 1)
         self.shared.tidying.forget(chat_id)
         while not self.tasks.running.isdisjoint(ending):
@@ -337,13 +224,7 @@ class Dispatcher:
         An event waits until it is routed, or until its chat is loaded. Events that were routed, and wait for
         the code of their conversation, don't count.
         """
-        inbox = self.inbox
+        inbox, lives = self.inbox, self.chats.lives
         rows = await self.services.store.backlog(after=inbox.cursor, limit=1) if inbox.behind else ()
-        since = [row.at for row in rows] + [life.loads_at for life in self.lives.values() if life.loading]
-        held_up_at = self.work.held_up_at
-        return min([*since, *([] if held_up_at is None else [held_up_at])], default=None)
-
-    def portraits(self, limit: int) -> Sequence[Portrait]:
-        """Describe at most `limit` chats in memory, the chats with the newest events first."""
-        newest = islice(reversed(self.lives.values()), limit)
-        return [portray(life, self.shared.timers.when) for life in newest]
+        since = [row.at for row in rows] + [life.loads_at for life in lives.values() if life.loading]
+        return min((at for at in [*since, self.work.held_up_at] if at is not None), default=None)

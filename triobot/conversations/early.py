@@ -29,7 +29,7 @@ from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import attrs
 import trio
@@ -43,18 +43,18 @@ from ..wire.ids import ChatId, SenderId
 from .beginnings import InRow
 from .conversation import Conversation
 from .data import any_declared, joined, of_authors
+from .inbox_reader import InboxReader
 from .life import ChatLife
 from .places import MANY
+from .registry import ChatRegistry
 from .revival.care import CLAIMED
 from .revival.stored import StartedWith, open_run
 from .routes.declarations import Per, RouteKind
 from .routes.filters import Setting
 from .routes.routing import Case, Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
 from .routes.verdicts import Verdicts
+from .shared import Shared
 from .workload import EarlyEvent
-
-if TYPE_CHECKING:
-    from .dispatcher import Dispatcher
 
 LATELY: Final = 4096
 """Number of keys to remember of events that were taken early."""
@@ -144,18 +144,16 @@ class Coming:
 
 @final
 class EarlyDoor:
-    """Handles events of a dispatcher's chats before they are stored.
+    """Handles events of chats before they are stored.
 
     Attributes:
         coming: chats with events that are being stored, with the events' number.
         beginnings: conversations that are about to begin, by chat.
     """
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
-        self._services = dispatcher.services
-        self._inbox = dispatcher.inbox
-        self._lives = dispatcher.lives
+    def __init__(self, shared: Shared, inbox: InboxReader, chats: ChatRegistry) -> None:
+        self._shared, self._inbox, self._chats = shared, inbox, chats
+        self._services, self._lives = shared.services, chats.lives
         self.coming: Final[dict[ChatId, int]] = {}
         self.beginnings: Final[dict[ChatId, Begins]] = {}
         # Rows with a stored beginning that was not started: they are routed like other rows.
@@ -164,8 +162,8 @@ class EarlyDoor:
         self._lately: dict[str, None] = {}
         # Conversations are started from the store's task, but run in this context instead of its own.
         self._context: Context | None = None
-        dispatcher.inbox.has_begun = self._has_begun
-        dispatcher.keeping.changes = self._changes
+        inbox.has_begun = self._has_begun
+        shared.keeping.changes = self._changes
 
     async def store(self, event: Event, arrival: Arrival, quota: Quota, hand_on: HandOn) -> Acceptance | None:
         """Store an event with its consequences; see `triobot.seams.inbox.StoreEarly`."""
@@ -201,7 +199,7 @@ class EarlyDoor:
             type(event) in _BEGINNERS
             and event.chat_id not in self.coming
             and self._inbox.keeps_up
-            and self._dispatcher.care.may_claim(event.chat_id)
+            and self._shared.care.may_claim(event.chat_id)
         ):
             life = self._lives.get(event.chat_id)
             if life is None:
@@ -213,7 +211,7 @@ class EarlyDoor:
     # --- events for waiting conversations
 
     def _take(self, life: ChatLife, event: Event, arrival: Arrival, asked: Verdicts) -> EarlyEvent | None:
-        dispatcher, chat_id, key = self._dispatcher, event.chat_id, arrival.key
+        chat_id, key = event.chat_id, arrival.key
         if not self._inbox.has_routed_all or key in self._lately or not _may_take(life, arrival.sender_id):
             return None
         given = self._decide(event, arrival.at, life, asked)
@@ -227,14 +225,14 @@ class EarlyDoor:
             if len(self._lately) > LATELY:
                 del self._lately[next(iter(self._lately))]
         self._lives[chat_id] = self._lives.pop(chat_id)  # the newest last
-        dispatcher.work.count("answered_at_once")
+        self._shared.work.count("answered_at_once")
         taken = writer.take(arrival)
         conversation.give(given.wait, Taken(Delivery(_HAS_NO_NUMBER, event, arrival.at), given.value))
         return taken
 
     def _decide(self, event: Event, at: int, life: ChatLife | None, asked: Verdicts) -> Decision | None:
         """Return the decision about an event that isn't stored; None if a filter failed."""
-        dispatcher = self._dispatcher
+        shared = self._shared
         failures: list[str] = []
         waits: list[Wait] = []
         live: list[Wait] | None = None
@@ -242,15 +240,15 @@ class EarlyDoor:
         if life is not None:
             (waits, live), watches = life.places.waits(event), life.places.watches(event)
         group, kept = (False, None) if life is None else (life.routing.group, life.kept.values)
-        setting = Setting(dispatcher.shared.username, group, _HAS_NO_NUMBER, at, None, kept, asked)
+        setting = Setting(shared.username, group, _HAS_NO_NUMBER, at, None, kept, asked)
 
         def failed(name: str, error: Exception) -> None:
             failures.append(name)
 
-        at_work = dispatcher.care.at_work
+        at_work = shared.care.at_work
         at_work[CLAIMED] = event.chat_id
         try:
-            decision = decide(Case(event, setting, dispatcher.table, failed, waits, live, watches))
+            decision = decide(Case(event, setting, shared.table, failed, waits, live, watches))
         finally:
             at_work[CLAIMED] = 0
         return None if failures else decision
@@ -258,9 +256,9 @@ class EarlyDoor:
     # --- conversations that begin
 
     def _begins(self, event: Event, at: int, asked: Verdicts) -> Begins | None:
-        dispatcher, services, chat_id = self._dispatcher, self._services, event.chat_id
+        shared, services, chat_id = self._shared, self._services, event.chat_id
         # Before the event is stored, the chat's data can't be read.
-        if dispatcher.table.asks_kept or dispatcher.commits.has_data(chat_id):
+        if shared.table.asks_kept or shared.commits.has_data(chat_id):
             return None
         start = self._decide(event, at, None, asked)
         if type(start) is not Start or start.call is not None or not start.route.durable:
@@ -282,7 +280,7 @@ class EarlyDoor:
 
         Return False if its chat came into memory meanwhile.
         """
-        work = self._dispatcher.work
+        work = self._shared.work
         if work.stopping:
             return False  # the next start revives it
         if work.nursery is None or row.chat_id in self._lives:
@@ -294,12 +292,11 @@ class EarlyDoor:
         return True
 
     def _run(self, event: Event, begins: Begins, row: InboxRow) -> None:
-        dispatcher = self._dispatcher
         self._inbox.was_read(row.seq)
-        life = dispatcher.new_life(row.chat_id, row.seq, row.at)
+        life = self._chats.create(row.chat_id, row.seq, row.at)
         if begins.values is not None:
             life.kept.begin_with(begins.values)
-        dispatcher.work.count("taken_at_once")
+        self._shared.work.count("taken_at_once")
         delivery, owner = Delivery(row.seq, event, row.at), begins.owner
         conversation = Conversation(life, begins.start, delivery, owner, InRow(begins.first))
         life.sender = None if event.sender is None else event.sender.id
@@ -320,7 +317,7 @@ class EarlyDoor:
     def number(self, asked: Verdicts, row: InboxRow) -> None:
         """Keep the filters' verdicts on an event under its row number: no filter is asked again."""
         if (said := asked.said.get(_HAS_NO_NUMBER)) is not None:
-            self._dispatcher.commits.asked.said[row.seq] = said
+            self._shared.commits.asked.said[row.seq] = said
 
     def came(self, coming: Coming) -> None:
         """Handle that an event was stored or refused: its chat may take other events early again."""
@@ -342,7 +339,7 @@ class EarlyDoor:
                 await self._services.store.pending(chat_id, after=0, limit=1)
             then()
 
-        self._dispatcher.work.beside(wait_out)
+        self._shared.work.beside(wait_out)
 
 
 def _may_take(life: ChatLife, sender: SenderId | None) -> bool:

@@ -41,19 +41,17 @@ class InboxReader:
     def __init__(self, shared: Shared) -> None:
         self._store, self._commits, self._work = shared.services.store, shared.commits, shared.work
         self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event] | None](CHANNEL)
-        # Whether other processes add events, so that all events are read from the inbox; and how often that
-        # was announced.
-        self._shares_inbox = self._store.news is not None
-        self._news = 0
         # Behind from the start: the last process may have left events in the inbox.
         self.behind = True
         self.cursor = self._sent = self._newest = 0
-        self._page: Iterator[InboxRow] = iter(())
+        # How often other processes have announced events.
+        self._news = 0
+        self._page: Iterator[tuple[InboxRow, Event | None]] = iter(())
         # Rows beyond the cursor that have been routed: calls of a chat's own code.
         self._hurried: set[int] = set()
-        # The newest row that was read, and the newest row that is outdated.
-        self._read = self._outdated = 0
-        self._evictions = self._evicted_at = 0
+        # The newest row that was read, the newest row that is outdated; the number of evictions, and of the
+        # units up to the last eviction.
+        self._read = self._outdated = self._evictions = self._evicted_at = 0
         self.from_before = -1
         self.has_begun: Callable[[InboxRow], bool] = lambda row: False
 
@@ -64,7 +62,8 @@ class InboxReader:
         """
         if self._work.stopping:
             return
-        if self._shares_inbox:
+        if self._store.news is not None:
+            # Other processes add events, so all events are read from the inbox.
             self.look_in_inbox()
         else:
             self.was_read(row.seq)
@@ -95,25 +94,22 @@ class InboxReader:
         Cancellation: *atomic*: the event stays in the inbox for the next process.
         """
         while True:
-            if (row := next(self._page, None)) is not None:
-                event = stored_event(row)
-            else:
+            if (received := next(self._page, None)) is None:
                 try:
                     received = self._receiver.receive_nowait()
                 except trio.WouldBlock:
                     if self.behind:
                         await self._read_page()
-                        continue
-                    received = await self._receiver.receive()
-                if received is None:
-                    continue
+                    else:
+                        received = await self._receiver.receive()
+            if received is not None:
                 row, event = received
-            await self._work.until_not_too_busy()
-            # The row may have been read from the inbox already, and must be routed only once.
-            if row.seq > self.cursor:
-                self.cursor = row.seq
-                if row.seq not in self._hurried and not self.has_begun(row):
-                    return row, event
+                await self._work.until_not_too_busy()
+                # The row may have been read from the inbox already, and must be routed only once.
+                if row.seq > self.cursor:
+                    self.cursor = row.seq
+                    if row.seq not in self._hurried and not self.has_begun(row):
+                        return row, event
 
     async def _read_page(self) -> None:
         """Read rows from the inbox. If there are no newer ones, the reader is no longer behind."""
@@ -126,7 +122,7 @@ class InboxReader:
             # Rows up to `newest` were durable before the read. Rows that the read didn't return have been
             # consumed.
             self.cursor, self.behind = max(self.cursor, newest), False
-        self._page = iter(rows)
+        self._page = ((row, stored_event(row)) for row in rows)
 
     @property
     def keeps_up(self) -> bool:

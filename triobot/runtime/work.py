@@ -320,7 +320,7 @@ class Intake:
         """Return descriptions of the chats in memory, for an operator."""
         if (work := self.work) is None:
             return []
-        seen = work.dispatcher.portraits(limit)
+        seen = work.dispatcher.chats.portraits(limit)
         lanes = [work.outbox.lane(cast("ChatId", chat["chat_id"])) for chat in seen]
         return [{**chat, "lane": attrs.asdict(lane)} for chat, lane in zip(seen, lanes, strict=True)]
 
@@ -671,7 +671,7 @@ async def open_work(
             ring=bell.ring,
             on_alarm=bell.pass_on,
             epoch=intake.store.opening().epoch,
-            recall=lambda chat_id: dispatcher.recall(chat_id),
+            recall=lambda chat_id: dispatcher.chats.recall(chat_id),
             tracing=None if tracing is None else tracing.asking,
         )
         services = Services(
@@ -744,7 +744,7 @@ def early_door(dispatcher: Dispatcher) -> EarlyDoor | None:
         if error.name != "triobot.conversations.early":
             raise
         return None
-    return EarlyDoor(dispatcher)
+    return EarlyDoor(dispatcher.shared, dispatcher.inbox, dispatcher.chats)
 
 
 @asynccontextmanager

@@ -150,7 +150,7 @@ def kept_by(broken: Sequence[BrokenPromise]) -> list[str]:
 def _waits_in_rooms(bot: Bot) -> int:
     """Return the number of signals in the mailboxes of running rooms."""
     work = bot._work  # pyright: ignore[reportPrivateUsage]
-    lives = list[Mapping[str, object]]() if work is None else work.dispatcher.portraits(_LIVES)
+    lives = list[Mapping[str, object]]() if work is None else work.dispatcher.chats.portraits(_LIVES)
     rooms = [life for life in lives if not is_chat(ChatId(cast("int", life["chat_id"])))]
     return sum(len(cast("list[object]", room["mailbox"])) for room in rooms)
 

@@ -268,7 +268,7 @@ def _unknown(row: ConversationRow) -> Route:
 
 @final
 class CatchingUp:
-    """Reader of the inbox for chats that are behind the dispatcher's cursor."""
+    """Reader of the inbox for chats that are behind the inbox reader's cursor."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared, self._services, self._work = shared, shared.services, shared.work

@@ -212,7 +212,7 @@ class LiveBranch:
     def stands(self) -> Sequence[Portrait]:
         """Return the state of each conversation of the chat: see `portray`."""
         work = None if self._intake is None else self._intake.work
-        portraits = () if work is None else work.dispatcher.portraits(_KEPT)
+        portraits = () if work is None else work.dispatcher.chats.portraits(_KEPT)
         mine = [one for one in portraits if one["chat_id"] == self.past.chat_id]
         return [one for chat in mine for one in cast("Sequence[Portrait]", chat["conversations"])]
 
