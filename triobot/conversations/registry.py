@@ -137,7 +137,7 @@ class ChatRegistry:
 
     def runs(self, halt: Halt) -> bool:
         """Return whether `halt` would stop something in its chat."""
-        return (life := self.lives.get(halt.chat_id)) is not None and life.runs(halt)
+        return (life := self.lives.get(halt.chat_id)) is not None and life.routing.runs(halt)
 
     def is_behind(self, chat_id: ChatId) -> bool:
         """Return whether events of a chat may wait in the inbox only."""
