@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import examples
-from triobot.outbox.lanes import NEVER, PATIENCE, Lanes, Place, share_caps
+from triobot.outbox.lanes import NEVER, Lanes, Place
+from triobot.outbox.ready_queue import PATIENCE
+from triobot.outbox.slots import share_caps
 from triobot.seams.outbox import Urgency
 
 

@@ -2,7 +2,7 @@
 
 Suggested reading order:
 
-- `lanes` and `pacing`: which operation may start;
+- `lanes`, `ready_queue`, `slots` and `pacing`: which operation may start;
 - `retry`: what follows from a failed attempt;
 - `breaker`: whether the token or one chat caused a refusal;
 - `delivery`: the entries of a lane;

@@ -1,13 +1,8 @@
 """Lanes: decide which operation may start now. Pure.
 
-Each recipient has one FIFO lane with at most one operation in flight. The operations in flight of all lanes
-are bounded.
-
-A started operation occupies one of `parallel` slots, so a burst is sent at the speed of the platform's
-answers. A lane gives up its slot when later requests of other lanes have been answered: the platform works,
-but this chat is stuck. While nothing is answered at all, every lane gives up its slot after a shorter time.
-Then only the number of connections bounds the operations in flight. The last connections are reserved for
-urgent classes. Lanes known to be stuck leave half of the connections, and some slots, to the other lanes.
+Each recipient has one FIFO lane with at most one operation in flight. `slots` bounds the operations in flight
+of all lanes, and `ready_queue` selects the next of the lanes that may start. This module has each lane's
+entries, pauses and failures.
 
 The order within a lane is strictly the order of queueing. Urgency only selects the next *lane*. A lane is as
 urgent as its most urgent operation, so a money operation also hurries the operations before it. Idle lanes
@@ -21,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable, Iterator
-from itertools import chain, count
+from itertools import count
 from typing import Final, Generic, final
 
 import attrs
@@ -30,30 +25,17 @@ from typing_extensions import TypeVar
 from ..base.frozen import guarded
 from ..seams.outbox import Urgency
 from .pacing import Pace
+from .ready_queue import URGENCIES, ReadyQueue
+from .slots import Flight, Slots
 
 P = TypeVar("P", bound="Place")
 
 NEVER: Final = float("inf")
 
-# How often a startable class may be passed over; then it starts next, before more urgent classes.
-PATIENCE: Final = {
-    Urgency.MONEY: 0,
-    Urgency.REPLY: 4,
-    Urgency.BESIDE: 16,
-    Urgency.BROADCAST: 16,
-    Urgency.TYPING: 32,
-}
-
-# Least seconds for which a lane keeps its slot while other lanes are answered. Twice the usual answer time
-# applies if longer.
-_WAITS: Final = 0.5
-# Divisor of `_WAITS` while nothing is answered.
-_HASTE: Final = 5
+_CLASSES: Final = len(URGENCIES)
 
 # Failures in a row that make a lane stuck. A single unanswered attempt also makes a lane stuck.
 _STRIKES: Final = 3
-# How often stuck lanes may be passed over before a stuck lane starts.
-_STUCK_PATIENCE: Final = 3
 
 # Longest pause of a payment's lane, in seconds: a payment must be verified within an hour.
 _LONGEST_MONEY_REST: Final = 300.0
@@ -62,41 +44,10 @@ _LONGEST_MONEY_REST: Final = 300.0
 # pauses.
 _OUTAGE: Final = 5.0
 
-# After `_SILENCE` seconds without any answer, `_IN_SILENCE` requests a second may use the second half of the
-# connections. The client gives up a request after a minute, before the connections run out.
-_SILENCE: Final = 2.0
-_IN_SILENCE: Final = 3
-
-# Number of ready lanes per slot at which a backlog begins. In a backlog the newest and the oldest lane
-# alternate, so that a user who writes now doesn't wait for the whole backlog.
-_BACKLOG: Final = 16
-
 # A lane that got a 429 pauses between operations; each good answer shortens the pause.
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
 _SHORTEST_PAUSE: Final = 0.05
-
-
-def share_caps(parallel: int) -> dict[Urgency, int]:
-    """Return each class's largest number of slots, so that one slow class leaves slots to the others."""
-    return {
-        Urgency.MONEY: parallel,
-        Urgency.REPLY: max(1, parallel - parallel // 8),
-        Urgency.BESIDE: max(1, parallel // 4),
-        Urgency.BROADCAST: max(1, parallel // 2),
-        Urgency.TYPING: max(1, parallel // 4),
-    }
-
-
-def connection_caps(connections: int) -> dict[Urgency, int]:
-    """Return, for each class, the total of requests in flight at which the class no longer starts any."""
-    return {urgency: max(1, connections - connections // 16 * urgency) for urgency in Urgency}
-
-
-# Iterating over an enum costs a generator, several times for each operation.
-_URGENCIES: Final = tuple(Urgency)
-_CLASSES: Final = len(_URGENCIES)
-_PATIENCE: Final = [PATIENCE[urgency] for urgency in Urgency]
 
 
 @attrs.define(eq=False)
@@ -136,7 +87,7 @@ class _Lane(Generic[P]):
 
     Attributes:
         head: the entry that has started at least once: in flight, or put back.
-        holds: class of the slot that the lane occupies.
+        flight: the head's start; None while the head is not in flight.
         limited_until: end of the pause that the platform asked for.
         counts: number of entries of each class.
     """
@@ -146,22 +97,18 @@ class _Lane(Generic[P]):
     queue: dict[P, None]
     counts: list[int]
     head: P | None = None
-    in_flight: bool = False
-    began: float = 0.0
-    holds: Urgency | None = None
-    began_stuck: bool = False
+    flight: Flight | None = None
     suspended: bool = False
     not_before: float = 0.0
     pause: float = 0.0
     limited_until: float = 0.0
     failing_since: float | None = None
     strikes: int = 0
-    listed: dict[_Lane[P], None] | None = None
     wakes_at: float = NEVER
 
     @property
     def urgency(self) -> Urgency:
-        for urgency in _URGENCIES:
+        for urgency in URGENCIES:
             if self.counts[urgency]:
                 return urgency
         raise LookupError("a lane in which nothing waits has no urgency")
@@ -182,26 +129,11 @@ class Lanes(Generic[P]):
     """
 
     def __init__(self, parallel: int = 40, connections: int = 472, pace: Pace | None = None) -> None:
-        self.parallel = parallel
-        self.connections = max(parallel, connections)
         self.pace = pace or Pace()
         self.held = False
         self.queued = 0
-        self.in_flight = 0
-        # Lists indexed by class: hashing an enum member costs a call.
-        self._caps = [share_caps(parallel)[urgency] for urgency in Urgency]
-        self._connection_caps = [connection_caps(self.connections)[urgency] for urgency in Urgency]
-        self._half = max(1, self.connections // 2)
-        self._stuck_caps = (max(1, parallel - parallel // 4), self._half)
-        # Lanes that occupy a slot, in start order.
-        self._holding: dict[_Lane[P], None] = {}
-        self._held_by = [0 for _ in Urgency]
-        # Slots and connections in use by stuck lanes.
-        self._stuck_holding = self._stuck_flying = 0
-        self._stuck_passed = 0
-        self._newest_next = False
-        # Time of the last start while half of the connections were in use.
-        self._flew_at = 0.0
+        self._slots = Slots(parallel, connections, self.pace)
+        self._ready: ReadyQueue[_Lane[P]] = ReadyQueue(self._slots, self.pace)
         # End of the pause of all classes except money.
         self.limited_until = 0.0
         # End of each lane's pause that the platform asked for, and the start of the oldest of these pauses.
@@ -209,14 +141,7 @@ class Lanes(Generic[P]):
         self._limited_since = 0.0
         # Time of the first failure since the last success; None without such a failure.
         self._failing_since: float | None = None
-        # Time of the last answer, or of a later request that started while no request was in flight.
-        self._heard_at = float("-inf")
-        # Latest start time among the answered requests.
-        self._answered_began = float("-inf")
-        self._passed = [0 for _ in Urgency]
         self._lanes: dict[Hashable, _Lane[P]] = {}
-        self._ready: list[dict[_Lane[P], None]] = [{} for _ in Urgency]
-        self._stuck_ready: list[dict[_Lane[P], None]] = [{} for _ in Urgency]
         self._suspended: dict[_Lane[P], None] = {}
         self._resting: list[tuple[float, int, _Lane[P]]] = []
         self._ticks = count()
@@ -230,15 +155,13 @@ class Lanes(Generic[P]):
             Whether `start` may now return an operation that it would not have returned before. False if
             another lane of the same class is ready already, or if this lane has to wait.
         """
-        others = bool(self._ready[place.urgency])
         lane = self._lanes.get(place.key)
         if lane is None:
             lane = self._lanes[place.key] = _Lane(place.key, {}, [0] * _CLASSES)
         lane.queue[place] = None
         lane.counts[place.urgency] += 1
         self.queued += 1
-        self._arrange(lane, now)
-        return lane.listed is not None and not others
+        return self._arrange(lane, now)
 
     def hasten(self, place: P, urgency: Urgency, now: float) -> None:
         """Raise, but never lower, the urgency of an entry that isn't in flight."""
@@ -256,50 +179,37 @@ class Lanes(Generic[P]):
             return False
         if place in lane.queue:
             del lane.queue[place]
-        elif lane.head is place and not lane.in_flight:
+        elif lane.head is place and lane.flight is None:
             lane.head = None
             self._unsuspend(lane)
         else:
             return False
         self.queued -= 1
-        self._gone(lane, place, now)
+        lane.counts[place.urgency] -= 1
+        self._arrange(lane, now)
         return True
 
     def drop(self, key: Hashable, now: float) -> list[P]:
         """Remove all entries of a lane except the entry in flight; return the removed entries in order."""
-        lane = self._lanes.get(key)
-        if lane is None:
-            return []
-        places = list(lane.queue)
-        if lane.head is not None and not lane.in_flight:
-            places.insert(0, lane.head)
-        for place in places:
-            self.withdraw(place, now)
-        return places
+        lane = self.standing(key)
+        return [place for place in lane.places[lane.flying :] if self.withdraw(place, now)]
 
     # --- starting
 
     def start(self, now: float) -> P | None:
         """Select the next entry that may start and count it as in flight; None if no entry may start."""
-        if self.held or not self.queued or self.in_flight >= self.connections:
+        if self.held or not self.queued or self._slots.full:
             return None
         if self._resting:
             self._wake(now)
-        startable = self._startable()
-        if not startable and self._gives_up_at() <= now:
-            self._give_places_up(now)
-            startable = self._startable()
-        if startable and self._all_start_at(now) > now:
+        startable = self._ready.startable()
+        if not startable and self._slots.give_up(now):
+            startable = self._ready.startable()
+        if startable and (self.limited_until > now or self._slots.opens_at(now) > now):
             startable = startable[:1] if startable[0] is Urgency.MONEY else []
         if not startable or self.pace.ready_at(now) > now:
             return None
-        chosen = self._choose(startable)
-        for urgency in startable:
-            self._passed[urgency] += 1
-        self._passed[chosen] = 0
-        lane = self._next(chosen)
-        assert lane is not None
-        return self._take(lane, now)
+        return self._take(self._ready.pop(startable), now)
 
     def start_probe(self, now: float, *, untried_only: bool) -> P | None:
         """Start one entry even while `held` is set. Entries of suspended lanes come last.
@@ -310,9 +220,9 @@ class Lanes(Generic[P]):
             untried_only: never start an entry of a suspended lane.
         """
         self._wake(now)
-        for urgency in _URGENCIES:
-            for lane in chain(self._ready[urgency], self._stuck_ready[urgency]):
-                return self._take(lane, now)
+        for lane in self._ready:
+            self._ready.remove(lane)
+            return self._take(lane, now)
         if untried_only:
             return None
         for lane in self._suspended:
@@ -322,7 +232,7 @@ class Lanes(Generic[P]):
 
     def look_again(self, now: float) -> float:
         """Return when an entry may become ready without other events; `NEVER` if none can."""
-        if self.in_flight >= self.connections:
+        if self._slots.full:
             return NEVER
         wakes_at = NEVER
         if self._resting:
@@ -331,22 +241,20 @@ class Lanes(Generic[P]):
                 heapq.heappop(self._resting)
             wakes_at = self._resting[0][0] if self._resting else NEVER
         if self.queued and not self.held:
-            if startable := self._startable():
-                all_at = now if startable[0] is Urgency.MONEY else self._all_start_at(now)
-                wakes_at = min(wakes_at, max(now, self.pace.ready_at(now), all_at))
-            elif any(self._ready) or any(self._stuck_ready):
-                wakes_at = min(wakes_at, max(now, self._gives_up_at()))
+            if startable := self._ready.startable():
+                opens_at = max(self.pace.ready_at(now), now)
+                if startable[0] is not Urgency.MONEY:
+                    opens_at = max(opens_at, self.limited_until, self._slots.opens_at(now))
+                wakes_at = min(wakes_at, opens_at)
+            elif self._ready:
+                wakes_at = min(wakes_at, max(now, self._slots.gives_up_at()))
         return wakes_at
 
     # --- the ends of started operations
 
     def began(self, place: P, now: float) -> None:
         """Restart the timing of an entry in flight: its request begins now, after a wait or an upload."""
-        lane = self._lanes[place.key]
-        lane.began = now
-        if lane.holds is not None:
-            del self._holding[lane]
-            self._holding[lane] = None
+        self._slots.restart(self._flying(place)[1], now)
 
     def finish(self, place: P, now: float) -> None:
         """Remove an entry in flight; the lane continues with its next entry."""
@@ -355,7 +263,8 @@ class Lanes(Generic[P]):
         if not lane.queue and lane.not_before <= now:
             del self._lanes[lane.key]
         else:
-            self._gone(lane, place, now)
+            lane.counts[place.urgency] -= 1
+            self._arrange(lane, now)
 
     def postpone(self, place: P, until: float, now: float) -> None:
         """Put an entry in flight back at the head of its lane; the next attempt starts at `until`."""
@@ -381,11 +290,11 @@ class Lanes(Generic[P]):
 
     def answered(self, place: P, now: float) -> None:
         """Record that the platform answered an entry in flight: a success, or a refusal of this operation."""
-        lane = self._lanes[place.key]
+        lane, flight = self._flying(place)
         lane.failing_since = None
         lane.strikes = 0
-        self._heard(lane, now)
-        if self._limits and lane.began >= self._limited_since and place.urgency is not Urgency.MONEY:
+        self._slots.answered(flight, now)
+        if self._limits and flight.began >= self._limited_since and place.urgency is not Urgency.MONEY:
             self._limits.clear()
             self.limited_until = 0.0
         if self._failing_since is not None:
@@ -395,7 +304,7 @@ class Lanes(Generic[P]):
         if lane.pause:
             lane.pause = lane.pause * 0.8 if lane.pause * 0.8 >= _SHORTEST_PAUSE else 0.0
             lane.not_before = now + lane.pause
-        self.pace.went_well(place.key, lane.began, now)
+        self.pace.went_well(place.key, flight.began, now)
 
     def pushed_back(self, place: P, now: float, *, limited: bool, rests: float = 0.0) -> float:
         """Record that an entry in flight failed, got no answer, or got a 429 (`limited`).
@@ -408,13 +317,13 @@ class Lanes(Generic[P]):
         Returns:
             Time of the first of the lane's present failures in a row.
         """
-        lane = self._lanes[place.key]
+        lane, flight = self._flying(place)
         if lane.failing_since is None:
             lane.failing_since = now
-        if self.pace.is_late(lane.began, now) and not limited:
+        if self.pace.is_late(flight.began, now) and not limited:
             lane.strikes = _STRIKES
         else:
-            self._heard(lane, now)
+            self._slots.answered(flight, now)
             lane.strikes += not limited
         if limited:
             lane.pause = min(_LONGEST_PAUSE, max(_FIRST_PAUSE, lane.pause * 2))
@@ -424,7 +333,7 @@ class Lanes(Generic[P]):
         if rests:
             self._rest(lane, place.urgency, now, rests)
         lane.not_before = max(lane.not_before, lane.limited_until)
-        self.pace.pushed_back(place.key, lane.began, now, limited=limited)
+        self.pace.pushed_back(place.key, flight.began, now, limited=limited)
         return lane.failing_since
 
     def _rest(self, lane: _Lane[P], urgency: Urgency, now: float, seconds: float) -> None:
@@ -453,23 +362,13 @@ class Lanes(Generic[P]):
         lane = self._lanes.get(key)
         return next(reversed(lane.queue), None) if lane is not None else None
 
-    def busy(self, key: Hashable) -> bool:
-        """Return whether a lane has an entry, queued or in flight."""
-        lane = self._lanes.get(key)
-        return lane is not None and (lane.head is not None or bool(lane.queue))
-
-    def flying(self, key: Hashable) -> P | None:
-        """Return a lane's entry in flight, if any."""
-        lane = self._lanes.get(key)
-        return lane.head if lane is not None and lane.in_flight else None
-
     def standing(self, key: Hashable) -> LaneStanding[P]:
         """Return a snapshot of a lane."""
         lane = self._lanes.get(key)
         if lane is None:
             return LaneStanding((), 0, False, 0.0)
         places = tuple(place for place in (lane.head, *lane.queue) if place is not None)
-        return LaneStanding(places, int(lane.in_flight), lane.suspended, lane.not_before)
+        return LaneStanding(places, int(lane.flight is not None), lane.suspended, lane.not_before)
 
     def places(self) -> Iterator[P]:
         """Yield every entry, queued or in flight, in the order of each lane."""
@@ -483,6 +382,11 @@ class Lanes(Generic[P]):
         return not self.queued and not self._resting
 
     @property
+    def in_flight(self) -> int:
+        """Number of operations in flight."""
+        return self._slots.in_flight
+
+    @property
     def known(self) -> int:
         """Number of lanes in memory."""
         return len(self._lanes)
@@ -494,150 +398,51 @@ class Lanes(Generic[P]):
 
     # --- internals
 
-    def _all_start_at(self, now: float) -> float:
-        """Return when all classes may start an entry; money always may.
-
-        While nothing is answered, only a few requests a second may use the second half of the connections.
-        Otherwise each of these connections could carry a lost request at the end of the silence, and new
-        requests would wait until the lost ones time out.
-        """
-        at = self.limited_until
-        if self.in_flight >= self._half and now >= self._heard_at + max(_SILENCE, 2 * self.pace.usual):
-            at = max(at, self._flew_at + 1 / _IN_SILENCE)
-        return at
-
-    def _startable(self) -> list[Urgency]:
-        if len(self._holding) >= self.parallel:
-            return []
-        ready, stuck, flying = self._ready, self._stuck_ready, self.in_flight
-        held, caps, most = self._held_by, self._caps, self._connection_caps
-        startable: list[Urgency] = []
-        for urgency in _URGENCIES:
-            if (
-                (ready[urgency] or (stuck[urgency] and self._takes_stuck(urgency)))
-                and held[urgency] < caps[urgency]
-                and flying < most[urgency]
-            ):
-                startable.append(urgency)
-        return startable
-
-    def _choose(self, startable: list[Urgency]) -> Urgency:
-        # Check the least urgent class first: it has waited longest, and starts only one entry.
-        for urgency in reversed(startable):
-            if urgency is not Urgency.MONEY and self._passed[urgency] >= _PATIENCE[urgency]:
-                return urgency
-        return startable[0]
-
-    def _next(self, urgency: Urgency) -> _Lane[P] | None:
-        """Return the next lane of a class: a stuck lane if it is due, or if no other lane is ready."""
-        ready, stuck = self._ready[urgency], self._stuck_ready[urgency]
-        if stuck and self._takes_stuck(urgency) and not (ready and self._stuck_passed < _STUCK_PATIENCE):
-            return next(iter(stuck))
-        if len(ready) > _BACKLOG * self.parallel or self.pace.rate is not None:
-            self._newest_next = not self._newest_next
-            if self._newest_next:
-                return next(reversed(ready), None)
-        return next(iter(ready), None)
-
-    def _takes_stuck(self, urgency: Urgency) -> bool:
-        places, connections = self._stuck_caps
-        return urgency is Urgency.MONEY or (self._stuck_holding < places and self._stuck_flying < connections)
-
     def _take(self, lane: _Lane[P], now: float) -> P:
-        self._unlist(lane)
         if lane.head is None:
             lane.head = next(iter(lane.queue))
             del lane.queue[lane.head]
         self.queued -= 1
-        self._fly(lane, lane.urgency, now)
+        lane.flight = self._slots.occupy(lane.urgency, now, stuck=lane.stuck)
+        self.pace.started(now)
         return lane.head
 
-    def _fly(self, lane: _Lane[P], urgency: Urgency, now: float) -> None:
-        if not self.in_flight:
-            self._heard_at = now
-        lane.in_flight, lane.began, lane.began_stuck = True, now, lane.strikes >= _STRIKES
-        lane.holds = urgency
-        self._holding[lane] = None
-        self._held_by[urgency] += 1
-        if lane.began_stuck:
-            self._stuck_passed = 0
-            self._stuck_flying += 1
-            self._stuck_holding += 1
-        elif self._stuck_ready[urgency]:
-            self._stuck_passed += 1
-        self.in_flight += 1
-        if self.in_flight > self._half:
-            self._flew_at = now
-        self.pace.started(now)
+    def _flying(self, place: P) -> tuple[_Lane[P], Flight]:
+        lane = self._lanes[place.key]
+        assert lane.head is place and lane.flight is not None
+        return lane, lane.flight
 
     def _landed(self, place: P) -> _Lane[P]:
-        lane = self._lanes[place.key]
-        assert lane.head is place and lane.in_flight
-        self._give_place_up(lane)
-        lane.in_flight = False
-        self.in_flight -= 1
-        self._stuck_flying -= lane.began_stuck
+        lane, flight = self._flying(place)
+        self._slots.release(flight)
+        lane.flight = None
         return lane
-
-    def _heard(self, lane: _Lane[P], now: float) -> None:
-        self._heard_at = now
-        if lane.began > self._answered_began:
-            self._answered_began = lane.began
-
-    def _gives_up_at(self) -> float:
-        """Return when the lane with the oldest slot gives the slot up, if nothing is answered meanwhile."""
-        for oldest in self._holding:
-            waits = max(_WAITS, 2 * self.pace.usual)
-            if oldest.began + waits <= self._answered_began:
-                return self._answered_began
-            return max(self._heard_at + waits, oldest.began + waits / _HASTE)
-        return NEVER
-
-    def _give_places_up(self, now: float) -> None:
-        while self._gives_up_at() <= now:
-            self._give_place_up(next(iter(self._holding)))
-
-    def _give_place_up(self, lane: _Lane[P]) -> None:
-        if lane.holds is not None:
-            del self._holding[lane]
-            self._held_by[lane.holds] -= 1
-            self._stuck_holding -= lane.began_stuck
-            lane.holds = None
-
-    def _gone(self, lane: _Lane[P], place: P, now: float) -> None:
-        lane.counts[place.urgency] -= 1
-        self._arrange(lane, now)
 
     def _unsuspend(self, lane: _Lane[P]) -> None:
         lane.suspended = False
         self._suspended.pop(lane, None)
 
-    def _unlist(self, lane: _Lane[P]) -> None:
-        if lane.listed is not None:
-            del lane.listed[lane]
-            lane.listed = None
+    def _arrange(self, lane: _Lane[P], now: float) -> bool:
+        """Apply a lane's state: ready, paused, neither, or empty.
 
-    def _arrange(self, lane: _Lane[P], now: float) -> None:
-        idle = lane.head is None and not lane.queue
-        if lane.in_flight or lane.suspended:
-            self._unlist(lane)
-            lane.wakes_at = NEVER
-        elif lane.not_before > now:
-            self._unlist(lane)
-            if lane.wakes_at != lane.not_before:
-                lane.wakes_at = lane.not_before
-                heapq.heappush(self._resting, (lane.wakes_at, next(self._ticks), lane))
-        elif idle:
-            self._unlist(lane)
-            lane.wakes_at = NEVER
-            del self._lanes[lane.key]
-        else:
-            lane.wakes_at = NEVER
-            ready = (self._stuck_ready if lane.stuck else self._ready)[lane.urgency]
-            if lane.listed is not ready:
-                self._unlist(lane)
-                lane.listed = ready
-                ready[lane] = None
+        Returns:
+            Whether `start` may now return something else than before.
+        """
+        wakes_at, ready = NEVER, False
+        if lane.flight is None and not lane.suspended:
+            if lane.not_before > now:
+                wakes_at = lane.not_before
+                if lane.wakes_at != wakes_at:
+                    heapq.heappush(self._resting, (wakes_at, next(self._ticks), lane))
+            elif lane.head is None and not lane.queue:
+                del self._lanes[lane.key]
+            else:
+                ready = True
+        lane.wakes_at = wakes_at
+        if ready:
+            return self._ready.add(lane, lane.urgency, stuck=lane.stuck)
+        self._ready.remove(lane)
+        return False
 
     def _wake(self, now: float) -> None:
         while self._resting and self._resting[0][0] <= now:

@@ -253,9 +253,9 @@ class LaneSender:
             for delivery in self.lanes.drop(own, self._time()):
                 self.suspects.cleared(delivery)
                 self._reject(delivery, left(delivery))
-            flying = self.lanes.flying(own)
-            if flying is not None:
-                flying.dropped = True
+            lane = self.lanes.standing(own)
+            for delivery in lane.places[: lane.flying]:
+                delivery.dropped = True
         self.suspects.tell()
 
     def refuse_waiting(self, lane: Hashable, urgency: Urgency) -> None:
@@ -302,7 +302,7 @@ class LaneSender:
     def show_typing(self, chat: Recipient) -> None:
         """Queue a typing indicator, unless an operation of the chat is queued or in flight."""
         self.hide_typing(chat)
-        if not self.lanes.busy(lane_of(chat)):
+        if not self.lanes.standing(lane_of(chat)).places:
             self._typing[chat] = self.queue(Call(SendAction(chat)), Urgency.TYPING)
 
     def hide_typing(self, chat: Hashable) -> None:
