@@ -411,7 +411,7 @@ async def test_urgency_is_the_broadcasts_own(autojump_clock: MockClock, store: S
     async with running(store) as rig:
         await rig.start(chats=[1])
         await trio.sleep(0.05)
-        [place] = rig.outbox._sender.lanes.places()
+        [place] = rig.outbox._lanes.places()
         assert place.urgency is Urgency.BROADCAST
         await rig.over()
 

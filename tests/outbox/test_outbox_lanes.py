@@ -93,7 +93,7 @@ def test_random_programs_keep_the_order_of_each_lane_and_lose_nothing(
             for place in flying:
                 assert not lanes.withdraw(place, now)
         elif action == "drop":
-            dropped = lanes.drop(number, now)
+            dropped = [place for place in lanes.standing(number).places if lanes.withdraw(place, now)]
             gone.update(dropped)
             suspended = [place for place in suspended if place not in gone]
             assert not set(dropped) & set(flying)

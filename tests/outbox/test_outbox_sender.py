@@ -557,7 +557,7 @@ async def test_no_phone_number_or_text_in_reprs_and_logs(autojump_clock: Any, ca
         for number in range(6):
             nursery.start_soon(outbox.perform, SendMessage(PhoneNumber(f"+9891200000{number}"), "a secret"))
         await trio.sleep(1)
-        said = f"{list(outbox._sender.lanes.places())} {alarms} {caplog.text} {outbox.statistics()}"
+        said = f"{list(outbox._lanes.places())} {alarms} {caplog.text} {outbox.statistics()}"
         assert alarms and "Delivery(" in said
         assert "98912" not in said and "a secret" not in said
         nursery.cancel_scope.cancel()

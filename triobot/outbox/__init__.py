@@ -7,6 +7,8 @@ Suggested reading order:
 - `breaker`: whether the token or one chat caused a refusal;
 - `delivery`: the entries of a lane;
 - `suspects`, `uploads`, `typing` and `answers`;
+- `requests`: how an operation reaches the platform;
+- `attempts`: what the end of an attempt changes;
 - `sender` and `outbox`: the only two modules that start tasks.
 
 The outbox keeps everything in memory. Callers of `perform` store what must survive the process, before and

@@ -308,12 +308,6 @@ class Unrecorded:
             self._most = 2 * len(self._last) + _LEAST
 
 
-def media_of(operation: Operation[object]) -> Media | None:
-    if isinstance(operation, SendMessage | EditMessage) and isinstance(operation.content, Media):
-        return operation.content
-    return None
-
-
 def with_media(operation: Operation[object], media: Media) -> Operation[object]:
     assert isinstance(operation, SendMessage | EditMessage)
     return attrs.evolve(operation, content=cast("Content", media))
@@ -329,8 +323,8 @@ def comes_again(delivery: Delivery) -> bool:
 
 
 def to_upload(operation: Operation[object]) -> Media | None:
-    media = media_of(operation)
-    return None if media is None or isinstance(media.source, Descriptor) else media
+    content = operation.content if isinstance(operation, SendMessage | EditMessage) else None
+    return content if isinstance(content, Media) and not isinstance(content.source, Descriptor) else None
 
 
 def has_file(operation: Operation[object]) -> bool:

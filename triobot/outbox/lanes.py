@@ -98,7 +98,6 @@ class _Lane(Generic[P]):
     counts: list[int]
     head: P | None = None
     flight: Flight | None = None
-    suspended: bool = False
     not_before: float = 0.0
     pause: float = 0.0
     limited_until: float = 0.0
@@ -181,18 +180,13 @@ class Lanes(Generic[P]):
             del lane.queue[place]
         elif lane.head is place and lane.flight is None:
             lane.head = None
-            self._unsuspend(lane)
+            self._suspended.pop(lane, None)
         else:
             return False
         self.queued -= 1
         lane.counts[place.urgency] -= 1
         self._arrange(lane, now)
         return True
-
-    def drop(self, key: Hashable, now: float) -> list[P]:
-        """Remove all entries of a lane except the entry in flight; return the removed entries in order."""
-        lane = self.standing(key)
-        return [place for place in lane.places[lane.flying :] if self.withdraw(place, now)]
 
     # --- starting
 
@@ -226,7 +220,7 @@ class Lanes(Generic[P]):
         if untried_only:
             return None
         for lane in self._suspended:
-            self._unsuspend(lane)
+            del self._suspended[lane]
             return self._take(lane, now)
         return None
 
@@ -276,7 +270,6 @@ class Lanes(Generic[P]):
     def suspend(self, place: P, now: float) -> None:
         """Put an entry in flight back at the head of its lane, until `resume` or a probe starts it."""
         lane = self._landed(place)
-        lane.suspended = True
         self._suspended[lane] = None
         self.queued += 1
         self._arrange(lane, now)
@@ -284,8 +277,8 @@ class Lanes(Generic[P]):
     def resume(self, place: P, now: float) -> None:
         """Continue a suspended lane with its head `place`; do nothing if `place` isn't the suspended head."""
         lane = self._lanes.get(place.key)
-        if lane is not None and lane.head is place and lane.suspended:
-            self._unsuspend(lane)
+        if lane is not None and lane.head is place and lane in self._suspended:
+            del self._suspended[lane]
             self._arrange(lane, now)
 
     def answered(self, place: P, now: float) -> None:
@@ -368,7 +361,7 @@ class Lanes(Generic[P]):
         if lane is None:
             return LaneStanding((), 0, False, 0.0)
         places = tuple(place for place in (lane.head, *lane.queue) if place is not None)
-        return LaneStanding(places, int(lane.flight is not None), lane.suspended, lane.not_before)
+        return LaneStanding(places, int(lane.flight is not None), lane in self._suspended, lane.not_before)
 
     def places(self) -> Iterator[P]:
         """Yield every entry, queued or in flight, in the order of each lane."""
@@ -418,10 +411,6 @@ class Lanes(Generic[P]):
         lane.flight = None
         return lane
 
-    def _unsuspend(self, lane: _Lane[P]) -> None:
-        lane.suspended = False
-        self._suspended.pop(lane, None)
-
     def _arrange(self, lane: _Lane[P], now: float) -> bool:
         """Apply a lane's state: ready, paused, neither, or empty.
 
@@ -429,7 +418,7 @@ class Lanes(Generic[P]):
             Whether `start` may now return something else than before.
         """
         wakes_at, ready = NEVER, False
-        if lane.flight is None and not lane.suspended:
+        if lane.flight is None and lane not in self._suspended:
             if lane.not_before > now:
                 wakes_at = lane.not_before
                 if lane.wakes_at != wakes_at:

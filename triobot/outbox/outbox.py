@@ -17,17 +17,23 @@ import trio
 from typing_extensions import TypeVar
 
 from ..base.alarm_kinds import RaiseAlarm
+from ..errors import NotDeliveredError
 from ..seams.outbox import Platform, Urgency
 from ..wire.events import Press
 from ..wire.ids import Recipient
 from ..wire.operations import AnswerCallback
 from .answers import Answers
+from .attempts import Attempts
 from .backlog import is_stuck, oldest_wait
-from .delivery import chat_of, lane_of
-from .lanes import NEVER
+from .delivery import Delivery, chat_of, lane_of
+from .lanes import NEVER, Lanes
+from .pacing import Pace
+from .requests import Requests
 from .retry import Random
 from .rules import LaneReport, OutboxRules, OutboxStatistics
 from .sender import LaneSender
+from .suspects import Suspects
+from .timer import Timer
 from .typing import Typists
 
 R = TypeVar("R")
@@ -79,7 +85,16 @@ class LaneOutbox:
         self, platform: Platform, raise_alarm: RaiseAlarm, rules: OutboxRules, random: Random
     ) -> None:
         self._rules = rules
-        self._sender = LaneSender(platform, rules, random=random, raise_alarm=raise_alarm, start=self._start)
+        self._timer = Timer()
+        self._lanes: Lanes[Delivery] = Lanes(
+            rules.parallel, rules.connections - rules.answers.parallel, Pace(rules.pace)
+        )
+        self._requests = Requests(platform, rules, self._timer)
+        self._suspects = Suspects(self._lanes, self._requests, rules.breaker, raise_alarm)
+        self._attempts = Attempts(self._lanes, self._suspects, self._requests, rules.retry, random)
+        self._sender = LaneSender(
+            self._lanes, self._suspects, self._requests, self._attempts, self._timer, self._start
+        )
         # Bound directly, without a wrapper: see `LaneSender.perform`.
         self.perform = self._sender.perform
         self._answers = Answers(self._perform_answer, self._start, rules.answers)
@@ -116,7 +131,7 @@ class LaneOutbox:
         Without an answer by the author, an empty answer is sent after a second.
         """
         self._answers.take(press.chat_id, press.callback_id, trio.current_time())
-        self._sender.mind(self._look_again())
+        self._timer.mind(self._look_again())
 
     def press_due(self, press: Press[object]) -> None:
         """Answer a press now with an empty text, unless the press was already answered."""
@@ -174,29 +189,50 @@ class LaneOutbox:
     @property
     def oldest(self) -> float:
         """Age in seconds of the oldest operation that a caller waits for; 0 while everything is held."""
-        return oldest_wait(self._sender.lanes, trio.current_time())
+        return oldest_wait(self._lanes, trio.current_time())
 
     @property
     def rate(self) -> float | None:
         """Largest number of requests that may start in a second; None: no limit."""
-        return self._sender.lanes.pace.rate
+        return self._lanes.pace.rate
 
     def works(self) -> bool:
         """Return whether the platform accepts requests; if unknown, send a question in the background."""
-        return self._sender.works()
+        breaker = self._suspects.breaker
+        if breaker.may_ask_first():
+            breaker.ask_started(trio.current_time())
+            self._start(self._suspects.ask)
+        return breaker.accepts
 
     @property
     def stuck(self) -> bool:
         """Whether `drain` makes no progress until the platform recovers or allows a higher pace."""
-        return self._answers.idle and is_stuck(self._sender.lanes, trio.current_time())
+        return self._answers.idle and is_stuck(self._lanes, trio.current_time())
 
     def statistics(self) -> OutboxStatistics:
         """Return the outbox's state and counters."""
-        return self._sender.statistics(answers_sent=self._answers.sent, answers_failed=self._answers.failed)
+        lanes, breaker, attempts, answers = self._lanes, self._suspects.breaker, self._attempts, self._answers
+        return OutboxStatistics(
+            queued=lanes.queued,
+            in_flight=lanes.in_flight,
+            lanes=lanes.known,
+            suspended=lanes.suspended,
+            held=breaker.held is not None,
+            token_refused=breaker.refused_all,
+            rate=self.rate,
+            done=attempts.done,
+            failed=attempts.failed,
+            retries=attempts.retries,
+            possible_repeats=attempts.possible_repeats,
+            typing_sent=attempts.typing_sent,
+            typing_failed=attempts.typing_failed,
+            answers_sent=answers.sent,
+            answers_failed=answers.failed,
+        )
 
     def lane(self, chat: Recipient) -> LaneReport:
         """Return a report of a chat's lane."""
-        lane = self._sender.lanes.standing(lane_of(chat))
+        lane = self._lanes.standing(lane_of(chat))
         return LaneReport(
             tuple(delivery.call.operation.path for delivery in lane.places[:_SHOWN]),
             len(lane.places),
@@ -222,7 +258,7 @@ class LaneOutbox:
                     await self._closing.wait()
                     self._patience.deadline = trio.current_time() + self._rules.grace
                     with self._patience:
-                        while self._sender.lanes.in_flight or not self._answers.idle:
+                        while self._lanes.in_flight or not self._answers.idle:
                             await self._wait_idle()
                     # First, before the nursery ends: a caller cancelled later then starts no task in the
                     # nursery.
@@ -247,28 +283,28 @@ class LaneOutbox:
     async def _keep_time(self) -> None:
         while True:
             self._pump()
-            await self._sender.wait_due(self._look_again())
+            await self._timer.wait_due(self._look_again())
 
     def _look_again(self) -> float:
         if self._closing.is_set():
-            return self._sender.expires_at
+            return self._requests.expires_at
         return min(
-            self._sender.expires_at,
-            self._sender.suspects.look_again(trio.current_time()),
+            self._requests.expires_at,
+            self._suspects.look_again(trio.current_time()),
             self._typists.look_again(),
             self._answers.look_again(),
         )
 
     def _pump(self) -> None:
         """End the late requests, and start every operation that may start now."""
-        self._sender.expire(trio.current_time())
+        self._requests.expire(trio.current_time())
         if not self._closing.is_set():
             now = trio.current_time()
             self._answers.answer_due(now)
             for chat in self._typists.due(now):
                 self._sender.show_typing(chat)
         self._sender.go_on()
-        self._sender.mind(self._look_again())
+        self._timer.mind(self._look_again())
 
     def _start(self, task: Callable[[], Awaitable[None]]) -> None:
         assert self._nursery is not None
@@ -290,8 +326,7 @@ class LaneOutbox:
             self._idle = self._sender.on_landing = None
 
     def _is_idle(self) -> bool:
-        lanes = self._sender.lanes
-        return not lanes.queued and not lanes.in_flight and self._answers.idle
+        return not self._lanes.queued and not self._lanes.in_flight and self._answers.idle
 
     # --- answers
 
@@ -300,7 +335,13 @@ class LaneOutbox:
             self._answers.answer_soon(press.chat_id, press.callback_id, text)
 
     async def _perform_answer(self, operation: AnswerCallback) -> None:
+        """Send an answer outside the lanes; the breaker counts a success."""
+        began = trio.current_time()
         try:
-            await self._sender.perform_aside(operation)
+            if self._lanes.limited_until > began:
+                raise NotDeliveredError(operation.path, "the platform asked for silence")
+            within = min(self._rules.answers.within, self._rules.answer_within)
+            await self._requests.perform(operation, within)
+            self._suspects.worked(chat_of(operation.chat_id), began, trio.current_time())
         finally:
-            self._sender.stir()
+            self._timer.stir()

@@ -8,20 +8,19 @@ leave the lanes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from typing import Final, final
+
+import trio
 
 from ..base.alarm_kinds import Alarm, RaiseAlarm
 from ..errors import TriobotError
-from ..wire.content import File
-from ..wire.operations import Upload
 from .breaker import Breaker, BreakerRules, Held
 from .delivery import Delivery
 from .lanes import NEVER, Lanes
+from .requests import Requests
 from .retry import is_push_back, is_token_or_chat, is_unreadable
 
-# The question concerns no chat, and no user sees it: a refusal can only be due to the token (gap 37).
-QUESTION: Final = Upload.of(File.from_bytes(b"triobot\n", "triobot.txt"))
 _HELD_TEXT: Final = (
     "The platform refuses what is sent with 403 and nothing succeeds: the token is probably not valid any "
     "more. Everything waits, nothing is lost; a probe goes out every {every:g} seconds. Check the token."
@@ -40,10 +39,9 @@ class Suspects:
 
     Args:
         lanes: the lanes of the deliveries.
+        requests: sends the question.
         rules: the breaker's settings.
         raise_alarm: called when everything is held.
-        time: returns the loop's seconds.
-        ask: sends `QUESTION`, and returns at the answer.
 
     Attributes:
         waiting: the suspended deliveries of each chat.
@@ -51,21 +49,14 @@ class Suspects:
     """
 
     def __init__(
-        self,
-        lanes: Lanes[Delivery],
-        rules: BreakerRules,
-        raise_alarm: RaiseAlarm,
-        *,
-        time: Callable[[], float],
-        ask: Callable[[], Awaitable[object]],
+        self, lanes: Lanes[Delivery], requests: Requests, rules: BreakerRules, raise_alarm: RaiseAlarm
     ) -> None:
         self.waiting: dict[Hashable, dict[Delivery, None]] = {}
         self.breaker = Breaker(rules)
         self._lanes = lanes
+        self._requests = requests
         self._rules = rules
         self._raise_alarm = raise_alarm
-        self._time = time
-        self._ask = ask
         self.told: Held | None = None
 
     # --- starting
@@ -134,16 +125,16 @@ class Suspects:
 
     async def ask(self) -> None:
         """Send the question to learn whether the token is refused; the answer's content doesn't matter."""
-        began, good, denied = self._time(), True, False
+        began, good, denied = trio.current_time(), True, False
         try:
-            await self._ask()
+            await self._requests.ask()
         except (TriobotError, OSError) as error:
             denied = is_token_or_chat(error)
             good = is_unreadable(error) or not (denied or is_push_back(error))
         finally:
             self.breaker.ask_ended(denied=denied)
         if good:
-            now = self._time()
+            now = trio.current_time()
             self._try_again(self.breaker.accepted(began, now), now)
         self.tell()
 

@@ -1,0 +1,196 @@
+"""Attempts: applies the end of an attempt to the delivery, the lane and the callers. Instant.
+
+After a success, the delivery leaves its lane, and the callers get the result. After a failure, `retry` and
+the breaker decide: the callers get the error, or the delivery goes back into its lane for another attempt.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, final
+
+import outcome
+from trio.lowlevel import reschedule
+
+from ..errors import BadRequestError, DeliveryUnknownError, NotDeliveredError, RefusedError
+from ..seams.outbox import Urgency
+from ..wire.operations import Operation, SendAction, repeatable
+from . import retry
+from .delivery import Delivery, is_followed, left
+from .lanes import Lanes
+from .requests import Requests
+from .retry import Random, RetryRules
+from .suspects import Suspects
+
+_SILENCE_TEXT: Final = (
+    "the platform asks for silence (Retry-After), in several chats: all but money waits for %.0f s"
+)
+
+_log = logging.getLogger("triobot.outbox")
+
+
+@final
+class Attempts:
+    """The ends of all attempts, and the counters of the outcomes.
+
+    Args:
+        lanes: the lanes of the deliveries.
+        suspects: the breaker, and the deliveries that wait for its decision.
+        requests: the attempts' requests, which end here, and the files' descriptors.
+        rules: pauses and time limits of retries.
+        dice: returns a number from 0 to 1.
+
+    Attributes:
+        done, failed, retries, possible_repeats, typing_sent, typing_failed: see `OutboxStatistics`.
+    """
+
+    def __init__(
+        self, lanes: Lanes[Delivery], suspects: Suspects, requests: Requests, rules: RetryRules, dice: Random
+    ) -> None:
+        self.done = self.failed = self.retries = self.possible_repeats = 0
+        self.typing_sent = self.typing_failed = 0
+        self._lanes = lanes
+        self._suspects = suspects
+        self._requests = requests
+        self._rules = rules
+        self._dice = dice
+
+    def begin(self, delivery: Delivery) -> None:
+        """Count an attempt that begins."""
+        delivery.sending = True
+        delivery.attempts += 1
+        self.retries += delivery.attempts > 1
+
+    # --- how an attempt ends
+
+    def land(self, delivery: Delivery, now: float) -> None:
+        """End an attempt whose result no call wants; remove the delivery from its lane."""
+        self._landed(delivery)
+        self._lanes.finish(delivery, now)
+
+    def succeed(self, delivery: Delivery, operation: Operation[object], result: object, now: float) -> None:
+        """End an attempt with the result of `operation`, the delivery's own; the callers get the result."""
+        self.possible_repeats += delivery.doubtful
+        self._landed(delivery)
+        self._lanes.answered(delivery, now)
+        self._lanes.finish(delivery, now)
+        self.typing_sent += isinstance(operation, SendAction)
+        self.done += 1
+        for call in delivery.calls:
+            call.delivery = None
+            if call.task is not None:
+                reschedule(call.task, outcome.Value(result))
+                call.task = None
+        self._suspects.worked(delivery.chat, delivery.began, now)
+
+    def fail(self, delivery: Delivery, operation: Operation[object], error: Exception, now: float) -> None:
+        """End an attempt with the error of `operation`: repeat, suspend or reject the delivery.
+
+        Args:
+            operation: the delivery's own, or the upload of its file.
+        """
+        self._landed(delivery)
+        failing_since = now
+        if retry.is_push_back(error):
+            failing_since = self._pushed_back(delivery, error, now)
+        elif isinstance(error, RefusedError) and not retry.is_token_or_chat(error):
+            self._lanes.answered(delivery, now)
+        if isinstance(operation, SendAction):
+            self.typing_failed += 1
+            if retry.is_token_or_chat(error):
+                self._suspects.breaker.refused(delivery.chat, now)
+        if delivery.doubtful and not repeatable(operation) and not retry.took_no_effect(error):
+            self.possible_repeats += 1
+        if isinstance(error, BadRequestError) and delivery.cached is not None and not delivery.refreshed:
+            # The platform no longer has the file. The author isn't at fault, so the file is uploaded again,
+            # once.
+            self._requests.uploads.forget(delivery.cached)
+            delivery.refreshed = True
+            self._put_back(delivery, now, now)
+            return
+        verdict = retry.judge(
+            operation,
+            error,
+            on_unknown=delivery.call.on_unknown,
+            attempts=delivery.attempts,
+            failing_for=now - failing_since,
+            doubtful=delivery.doubtful,
+            rules=self._rules,
+            random=self._dice,
+        )
+        match verdict:
+            case retry.Again(pause, possible_repeat, unknown):
+                delivery.doubtful = delivery.doubtful or possible_repeat
+                for call in delivery.calls:
+                    if unknown and call.doubted is not None:
+                        call.doubted()
+                self._put_back(delivery, now + pause, now)
+            case retry.Suspect(refusal):
+                own = self._suspects.breaker.refused(
+                    delivery.chat, now, broadcast=delivery.urgency is Urgency.BROADCAST
+                )
+                if own or not delivery.wanted or delivery.dropped:
+                    self._give_up(delivery, refusal, now)
+                elif not is_followed(self._lanes, delivery, now):
+                    self._suspects.suspend(delivery, refusal, now)
+            case retry.GiveUp(final_error):
+                self._give_up(delivery, final_error, now)
+        self._suspects.tell()
+
+    # --- errors for the callers
+
+    def refuse(self, delivery: Delivery) -> None:
+        """Fail a delivery's calls because the outbox closes, with an error that fits the earlier attempts."""
+        path = delivery.call.operation.path
+        if delivery.written or delivery.doubtful:
+            self.reject(delivery, DeliveryUnknownError(path, "the outbox was closed meanwhile"))
+        else:
+            self.reject(delivery, NotDeliveredError(path, "the outbox was closed before it was sent"))
+
+    def reject(self, delivery: Delivery, error: Exception) -> None:
+        """Fail a delivery's calls."""
+        own = error
+        for call in delivery.calls:
+            if call.task is not None:
+                reschedule(call.task, outcome.Error(own))
+                call.task = None
+            elif call.own and call.wanted and call.error is None:
+                call.error = own
+            else:
+                continue
+            self.failed += 1
+            own = retry.copy_for(error)
+
+    # --- internals
+
+    def _landed(self, delivery: Delivery) -> None:
+        self._requests.ended(delivery)
+        delivery.sending = delivery.written = False
+        delivery.uploading = None
+        if delivery.landed is not None:
+            delivery.landed.set()
+            delivery.landed = None
+        if delivery.probe:
+            delivery.probe = False
+            self._suspects.breaker.probe_ended()
+
+    def _pushed_back(self, delivery: Delivery, error: Exception, now: float) -> float:
+        lanes, until = self._lanes, self._lanes.limited_until
+        since = lanes.pushed_back(
+            delivery, now, limited=retry.is_limit(error), rests=retry.retry_after(error)
+        )
+        if lanes.limited_until > max(until, now):
+            _log.warning(_SILENCE_TEXT, lanes.limited_until - now)
+        return since
+
+    def _put_back(self, delivery: Delivery, until: float, now: float) -> None:
+        if delivery.dropped:
+            self._give_up(delivery, left(delivery), now)
+        elif not delivery.wanted:
+            self._lanes.finish(delivery, now)
+        elif not is_followed(self._lanes, delivery, now):
+            self._lanes.postpone(delivery, until, now)
+
+    def _give_up(self, delivery: Delivery, error: Exception, now: float) -> None:
+        self._lanes.finish(delivery, now)
+        self.reject(delivery, error)

@@ -1,0 +1,29 @@
+"""The timer: wakes the outbox's timer task when something is due."""
+
+from __future__ import annotations
+
+from typing import final
+
+import trio
+
+
+@final
+class Timer:
+    """The wait of one task, which ends at a time that may be moved forward meanwhile."""
+
+    def __init__(self) -> None:
+        self._scope = trio.CancelScope()
+
+    async def wait_due(self, at: float) -> None:
+        """Wait until `at`, or until `mind` or `stir` ends the wait earlier."""
+        with trio.move_on_at(at) as self._scope:
+            await trio.sleep_forever()
+
+    def mind(self, at: float) -> None:
+        """Make `wait_due` return by the time `at`."""
+        if at < self._scope.deadline:
+            self._scope.deadline = at
+
+    def stir(self) -> None:
+        """Make `wait_due` return now. Instant, so functions that abort a wait may call `stir`."""
+        self._scope.cancel()
