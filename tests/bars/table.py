@@ -11,8 +11,8 @@ from typing import Final
 MOST: Final = {
     # Lines without docstrings, comments and what is blank. What a bot loads is what a reader of the core has
     # before him: see `loading`.
-    "code lines": 57_855,
-    "code lines that a bot loads": 36_000,
+    "code lines": 57_876,
+    "code lines that a bot loads": 36_021,
     "code lines of conversations and engine": 13_000,
     "code lines of the largest class": 475,
     "methods of the class with most": 52,
