@@ -7,7 +7,6 @@ is *behind* by itself, up to the cursor of the inbox reader, and delays no other
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import final
 
 import trio
@@ -102,22 +101,22 @@ class Dispatcher:
                     async with trio.open_nursery() as nursery:
                         self.work.nursery = nursery
                         self.chats.waking.begin()
-                        nursery.start_soon(self._or_cut, self.work.keep_tasks)
-                        nursery.start_soon(self._or_cut, self.commits.keep_flushing)
-                        await self._or_cut(self.write_out)
-                        await self._or_cut(self._begin_code)
-                        await self._or_cut(self.care.begin)
-                        await self._or_cut(self.shared.tidying.begin)
-                        nursery.start_soon(self._or_cut, self.chats.catching_up.keep_up)
-                        nursery.start_soon(self._or_cut, self.shared.timers.keep_time)
-                        nursery.start_soon(self._or_cut, self.care.live_on)
-                        nursery.start_soon(self._or_cut, self.chats.waking.revive_unfinished)
-                        nursery.start_soon(self._or_cut, self.chats.waking.keep_reviving)
+                        nursery.start_soon(self.tasks.or_cut, self.work.keep_tasks)
+                        nursery.start_soon(self.tasks.or_cut, self.commits.keep_flushing)
+                        await self.tasks.or_cut(self.write_out)
+                        await self.tasks.or_cut(self._begin_code)
+                        await self.tasks.or_cut(self.care.begin)
+                        await self.tasks.or_cut(self.shared.tidying.begin)
+                        nursery.start_soon(self.tasks.or_cut, self.chats.catching_up.keep_up)
+                        nursery.start_soon(self.tasks.or_cut, self.shared.timers.keep_time)
+                        nursery.start_soon(self.tasks.or_cut, self.care.live_on)
+                        nursery.start_soon(self.tasks.or_cut, self.chats.waking.revive_unfinished)
+                        nursery.start_soon(self.tasks.or_cut, self.chats.waking.keep_reviving)
                         if self.table.jobs or await self.services.store.setting(SETTING):
                             jobs = self.tasks.jobs = JobClock(self.shared)
-                            nursery.start_soon(self._or_cut, jobs.keep_time)
+                            nursery.start_soon(self.tasks.or_cut, jobs.keep_time)
                         task_status.started()
-                        await self._or_cut(self._route_events)
+                        await self.tasks.or_cut(self._route_events)
             finally:
                 self.work.stopping = self.work.cut = True
                 self.chats.waking.end()
@@ -137,14 +136,6 @@ class Dispatcher:
         finally:
             self.tasks.cut_all()
             self._scope.cancel()
-
-    async def _or_cut(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run a task that every conversation needs. If it fails, evict all conversations, and re-raise."""
-        try:
-            await work()
-        except BaseException:
-            self.tasks.cut_all()
-            raise
 
     async def _route_events(self) -> None:
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import final
@@ -120,6 +121,14 @@ class ConversationTasks:
         self._shared.timers.wake_at(conversation, None)
         if self.fewer:
             self.fewer.unpark_all()
+
+    async def or_cut(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run a task that every conversation needs. If it fails, evict all conversations, and re-raise."""
+        try:
+            await work()
+        except BaseException:
+            self.cut_all()
+            raise
 
     def cut_all(self) -> None:
         """Evict all conversations, as the program stops or something fails that all of them need."""
