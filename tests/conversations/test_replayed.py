@@ -142,7 +142,7 @@ async def test_journals_with_folders_in_them_go_on(
         return hashlib.blake2b(repr(attrs.asdict(operation)).encode(), digest_size=8).hexdigest()
 
     with monkeypatch.context() as patch:
-        patch.setattr("triobot.conversations.conversation.fingerprint", as_before)
+        patch.setattr("triobot.conversations.operations.fingerprint", as_before)
         store = await leave_behind(before)
     assert await count_reworded(store, now) == reworded
 
@@ -272,7 +272,7 @@ async def test_a_revived_conversation_keeps_no_journal(autojump_clock: MockClock
         assert life is not None
         there = life.places.live[None]
         assert there.stored is not None
-        assert (there.stored.records, there.run.records) == ((), ())
+        assert (there.stored.records, there.operations.run.records) == ((), ())
 
 
 async def test_children_wait_for_one_another(autojump_clock: MockClock) -> None:

@@ -93,7 +93,7 @@ class Scope(Generic[E_co]):
             None if until is None else Watch(until.look, until.name, cut=lambda: is_cut(self._scope.around))
         )
         length = check_seconds(seconds)
-        self._scope = conversation.run.scope(
+        self._scope = conversation.operations.run.scope(
             None if math.isinf(length) and length > 0 else length, at=at, takes=self._watch, shield=shield
         )
         self._event: E_co | None = None
@@ -114,7 +114,7 @@ class Scope(Generic[E_co]):
 
     def __enter__(self) -> Self:
         conversation, scope = self._conversation, self._scope
-        conversation.enter(OperationKind.SCOPE)
+        conversation.operations.enter(OperationKind.SCOPE)
         scope.__enter__()
         if self._watch is not None:
             self._watch.scope = scope.id
@@ -135,17 +135,17 @@ class Scope(Generic[E_co]):
         if watch is None:
             return
         conversation.watches = [other for other in conversation.watches if other is not watch]
-        if conversation.dead:
+        if conversation.operations.dead:
             return  # evicted: the event is in the inbox
         if self._scope.event is None:
             taken, watch.taken = watch.taken, None
-            if taken is not None and conversation.run.withdraw(taken.delivery.seq):
+            if taken is not None and conversation.operations.run.withdraw(taken.delivery.seq):
                 conversation.life.give_back(conversation, taken.delivery, jumps=True)
             return
         event, _, _, (value,) = cast("tuple[Event, int, int, tuple[object]]", self._scope.event)
         self._event = cast("E_co", value)
         if isinstance(event, Press):
-            conversation.take_press(event)
+            conversation.operations.take_press(event)
 
 
 @final
@@ -178,7 +178,7 @@ async def _try(
             "step() takes an async function and its arguments, as in chat.step(bake, 3), and not what calling"
             " it returned, as in chat.step(bake(3))"
         )
-    conversation.enter(OperationKind.STEP)
+    conversation.operations.enter(OperationKind.STEP)
     print, instead = fingerprint_of_call(fn, args), conversation.services.instead
 
     async def body() -> T:
@@ -215,7 +215,7 @@ async def _try(
     if tracing is not None:
         work = tracing.stepping(getattr(fn, "__qualname__", type(fn).__name__), body)
     try:
-        done: T = await conversation.run.effect("step", work, print=print, raises=own)
+        done: T = await conversation.operations.run.effect("step", work, print=print, raises=own)
     except Exception as failed:
         # The raised error was made from its record, live as on replay. Only a report uses the original error.
         if live:
@@ -278,10 +278,10 @@ async def run_step(
     retry: Retry | None = None,
 ) -> T:
     """Run a side effect; chat operations inside are refused. Each try and each pause is an operation."""
-    giving = conversation.giving
+    giving = conversation.operations.giving
     # `first` is awaited before the step's function. If `first` fails, so does the step, with the same error.
     first = None if giving is None else giving.step(args)
-    conversation.gives(*named_step(fn, args))
+    conversation.operations.gives(*named_step(fn, args))
     own = check_raises(raises)
     if retry is not None:
         if giving is not None:
@@ -335,7 +335,7 @@ class ChatNursery:
         """Start ``fn(*args)`` as a child. An error of a child cancels its siblings and the block."""
 
         async def child() -> None:
-            task, dry = trio.lowlevel.current_task(), self._conversation.dry
+            task, dry = trio.lowlevel.current_task(), self._conversation.operations.dry
             code_tasks[task] = self._conversation.seq
             try:
                 await held(None if dry is None else dry.leash, fn(*args))
@@ -357,8 +357,8 @@ class ChatNursery:
 @asynccontextmanager
 async def open_nursery(conversation: Conversation) -> AsyncGenerator[ChatNursery]:
     """Open a nursery for children that may use the chat; leaving the block waits for them."""
-    conversation.enter(OperationKind.NURSERY)
-    async with conversation.run.open_nursery() as nursery:
+    conversation.operations.enter(OperationKind.NURSERY)
+    async with conversation.operations.run.open_nursery() as nursery:
         yield ChatNursery(conversation, nursery)
 
 
@@ -366,16 +366,16 @@ async def open_nursery(conversation: Conversation) -> AsyncGenerator[ChatNursery
 
 
 async def sleep(conversation: Conversation, seconds: float) -> None:
-    conversation.enter(OperationKind.SLEEP)
+    conversation.operations.enter(OperationKind.SLEEP)
     _advise_sleep(conversation, seconds)
-    await conversation.run.sleep(seconds)
+    await conversation.operations.run.sleep(seconds)
 
 
 async def sleep_until(conversation: Conversation, at: int) -> None:
     """Wait until the wall time `at`, even if the clock is set or the machine sleeps in between."""
-    conversation.enter(OperationKind.SLEEP)
-    _advise_sleep(conversation, (at - conversation.run.now()) / 1000)
-    await conversation.run.sleep_until(at)
+    conversation.operations.enter(OperationKind.SLEEP)
+    _advise_sleep(conversation, (at - conversation.operations.run.now()) / 1000)
+    await conversation.operations.run.sleep_until(at)
 
 
 def _advise_sleep(conversation: Conversation, seconds: float) -> None:
@@ -389,8 +389,8 @@ async def continue_as(
     conversation: Conversation, fn: Callable[..., object], args: tuple[object, ...]
 ) -> NoReturn:
     """Go on as another route's function, in this conversation's place; see `Chat.continue_as`."""
-    conversation.enter(OperationKind.CONTINUE)
-    line, run, life = calling_line(), conversation.run, conversation.life
+    conversation.operations.enter(OperationKind.CONTINUE)
+    line, run, life = calling_line(), conversation.operations.run, conversation.life
     if run.nurseries or trio.lowlevel.current_task() is not run.task:
         raise ConfigError(
             f"{line}: continue_as() inside an open chat nursery, whose children would be lost; leave the "

@@ -77,10 +77,10 @@ class Room(Generic[E_co]):
     A `Chat` is a room, too: a function that needs no screen can take a `Room`, and then also serves chats.
     """
 
-    __slots__ = ("_conversation",)
+    __slots__ = ("_conversation", "_operations")
 
     def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+        self._conversation, self._operations = conversation, conversation.operations
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key} of {self.route}>"
@@ -122,7 +122,7 @@ class Room(Generic[E_co]):
             ...     if not chat.replaying:
             ...         log.info("%s began in %s", chat.route, chat.key)
         """
-        run = self._conversation.run
+        run = self._operations.run
         return run.stale or run.dying
 
     @property
@@ -132,7 +132,7 @@ class Room(Generic[E_co]):
         Reading and writing don't wait. All conversations of the chat see a written value at once. The value
         and the consumption of the event that caused it become durable together.
         """
-        return ChatData(self._conversation)
+        return ChatData(self._operations)
 
     def use(self, resource: Resource[T]) -> T:
         """Return what a resource of the bot has opened, such as a connection pool; pass it to steps.
@@ -282,21 +282,18 @@ class Room(Generic[E_co]):
 
         The time stays the same until the next operation.
         """
-        self._conversation.check_task()
-        return datetime.fromtimestamp(self._conversation.run.now() / 1000, tz)
+        return datetime.fromtimestamp(self._operations.checked_run().now() / 1000, tz)
 
     def random(self) -> random.Random:
         """Return a random generator that gives the same numbers after a restart. Not for secrets.
 
         Each call returns a generator with other numbers.
         """
-        self._conversation.check_task()
-        return self._conversation.run.random()
+        return self._operations.checked_run().random()
 
     def uuid(self) -> uuid.UUID:
         """Return a unique id. An id made before a step can be the step's idempotency key."""
-        self._conversation.check_task()
-        return self._conversation.run.uuid()
+        return self._operations.checked_run().uuid()
 
     def patched(self, patch: str) -> bool:
         """Return whether to run the new version of code that was changed here.
@@ -307,8 +304,7 @@ class Room(Generic[E_co]):
         Args:
             patch: a name for the change, unique in the program.
         """
-        self._conversation.check_task()
-        return self._conversation.run.patched(patch)
+        return self._operations.checked_run().patched(patch)
 
     # --- blocks, sleep and children
 
@@ -378,8 +374,7 @@ class Room(Generic[E_co]):
 
     def open_event(self) -> ChatEvent:
         """Return an event that children can wait for; unlike Trio's own events, it works on replay."""
-        self._conversation.check_task()
-        return ChatEvent(self._conversation.run)
+        return ChatEvent(self._operations.checked_run())
 
     @overload
     def open_channel(self, kind: type[T], capacity: int = 0) -> ChatChannel[T]: ...
@@ -392,8 +387,7 @@ class Room(Generic[E_co]):
             kind: type of the values, for type checkers.
             capacity: number of values that may wait to be received.
         """
-        self._conversation.check_task()
-        return ChatChannel(self._conversation.run, capacity)
+        return ChatChannel(self._operations.checked_run(), capacity)
 
 
 @final
@@ -458,7 +452,7 @@ class Chat(Room[E_co]):
         reply = None if keyboard is None else reply_of(keyboard)
         inline = None if buttons is None else inline_of(buttons)
         operation = SendMessage(self.id, content, reply, inline)
-        return await self._conversation.perform(operation, on_unknown=on_unknown_of(on_unknown))
+        return await self._operations.perform(operation, on_unknown=on_unknown_of(on_unknown))
 
     async def edit(
         self, sent: Sent, content: Content | None = None, *, buttons: Buttons[Any] | None = None
@@ -477,8 +471,8 @@ class Chat(Room[E_co]):
         check_edit(sent, content, buttons)
         operation = EditMessage(sent.chat_id, sent.message_id, content, inline_of(buttons))
         if content is not None:
-            self._conversation.touch(sent.message_id)
-        await self._conversation.perform(operation)
+            self._operations.touch(sent.message_id)
+        await self._operations.perform(operation)
 
     async def delete(self, sent: Sent) -> None:
         """Delete a message of this chat; if the message is gone already, this is no error.
@@ -486,8 +480,8 @@ class Chat(Room[E_co]):
         Raises: as `edit`.
         """
         check_sent(sent)
-        self._conversation.touch(sent.message_id)
-        await self._conversation.perform(DeleteMessage(sent.chat_id, sent.message_id))
+        self._operations.touch(sent.message_id)
+        await self._operations.perform(DeleteMessage(sent.chat_id, sent.message_id))
 
     async def answer(self, text: str, *, alert: bool = False) -> bool:
         """Answer the newest press that this conversation took, with a tooltip or an alert.
@@ -498,12 +492,12 @@ class Chat(Room[E_co]):
         """
         if not isinstance(cast("object", text), str):
             raise LocalProtocolError("text", "must be text")
-        return await self._conversation.answer(text, alert=alert)
+        return await self._operations.answer(text, alert=alert)
 
     @asynccontextmanager
     async def typing(self) -> AsyncGenerator[None]:
         """Show that the bot is typing while the block runs."""
-        with self._conversation.typing():
+        with self._operations.typing():
             yield
 
     def live(self, text: str, *, buttons: Buttons[Any] | None = None) -> AbstractAsyncContextManager[Live]:

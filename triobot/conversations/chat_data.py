@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, TypeVar, final
+from typing import Any, TypeVar, cast, final
 
-from ..errors import UnreadableRecordError
-from .conversation import Conversation
+from ..engine import Run
+from ..errors import ConfigError, UnreadableRecordError
 from .data import Key, ReadKey, check_key
 from .notices import added, copied
+from .operations import Operations
 
 T = TypeVar("T")
 
@@ -22,8 +23,8 @@ class ChatData:
         ...     chat.data[VISITS] = chat.data[VISITS] + 1
     """
 
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
 
     def __getitem__(self, key: ReadKey[T]) -> T:
         """Return a fresh copy of the value: changing the copy doesn't change the chat's data.
@@ -35,13 +36,11 @@ class ChatData:
             KeyError: no value is stored, and the key has no default.
         """
         check_key(key)
-        text = self._conversation.kept(key.name)
-        with self._conversation.reading():
+        operations, text = self._operations, self._read(key)
+        with operations.reading():
             value = key.load(text)
-        if self._conversation.services.notice is not None:
-            copy = copied(key.name, value)
-            if copy is not None:
-                self._conversation.copies = [*self._conversation.copies, copy]
+        if operations.services.notice is not None and (copy := copied(key.name, value)) is not None:
+            operations.copies = [*operations.copies, copy]
         return value
 
     def __setitem__(self, key: Key[T], value: T) -> None:
@@ -55,27 +54,44 @@ class ChatData:
         """
         check_key(key)
         text = key.dump(value)
-        self._changes(key, text, value)
-        self._conversation.keep(key.name, text)
+        self._put(key, text, value)
 
     def __delitem__(self, key: Key[Any]) -> None:
         """Delete the stored value, if there is one."""
         check_key(key)
-        self._changes(key, None, None)
-        self._conversation.keep(key.name, None)
-
-    def _changes(self, key: Key[Any], text: str | None, value: object) -> None:
-        """Report a change as a possible delivery of paid goods."""
-        conversation = self._conversation
-        if conversation.giving is None and not conversation.behind:
-            return
-        old, more = conversation.kept(key.name), None
-        if conversation.services.notice is not None:
-            with suppress(KeyError, UnreadableRecordError):
-                more = added(key.load(old), value)
-        if old != text or conversation.giving is not None:
-            conversation.gives(f"a change of what {key.name!r} keeps", more or ())
+        self._put(key, None, None)
 
     def __contains__(self, key: Key[Any]) -> bool:
         """Return whether a value is stored; the key's default doesn't count."""
-        return self._conversation.kept(key.name) is not None
+        return self._read(key) is not None
+
+    def _read(self, key: ReadKey[Any]) -> str | None:
+        """Return a key's stored text. The first read of each turn is recorded."""
+        return cast("str | None", self._checked_run().read(key.name))
+
+    def _put(self, key: Key[Any], text: str | None, value: object) -> None:
+        """Set or, with None, delete a key's text; durable with the turn."""
+        operations = self._operations
+        if operations.giving is not None or operations.behind:
+            self._report_change(key, text, value)
+        run = self._checked_run()
+        operations.copies = [copy for copy in operations.copies if copy.key != key.name]
+        if text is None:
+            run.delete(key.name)
+        else:
+            run.write(key.name, text)
+
+    def _report_change(self, key: Key[Any], text: str | None, value: object) -> None:
+        """Report a change as a possible delivery of paid goods."""
+        operations, old, more = self._operations, self._read(key), None
+        if operations.services.notice is not None:
+            with suppress(KeyError, UnreadableRecordError):
+                more = added(key.load(old), value)
+        if old != text or operations.giving is not None:
+            operations.gives(f"a change of what {key.name!r} keeps", more or ())
+
+    def _checked_run(self) -> Run:
+        run = self._operations.checked_run()
+        if self._operations.kept.values is None:
+            raise ConfigError("a Key was declared too late: declare it at the top of its module")
+        return run

@@ -165,7 +165,7 @@ class JournalWriter(Host):
             self._effects, self._since = frozenset(beside), self._position - len(records) + len(beside)
         self._code = code = conversation.services.code if durable else None
         self.here = None if code is None else code.sites.here
-        self.compares = conversation.changed is not None
+        self.compares = conversation.operations.changed is not None
         self._last: object = None
         # The build in the store's row, and the build that fits the journal now.
         self._fits = 0 if row is None else row.build
@@ -238,7 +238,7 @@ class JournalWriter(Host):
             conversation.lives_on()
         # A conversation that waits for a paid aside counts as unfinished. The next start then revives it,
         # since the aside may have ended in the meantime.
-        quiescent = conversation.run.quiescent
+        quiescent = conversation.operations.run.quiescent
         self._rests = quiescent and not conversation.awaited
         if wake is not None or self._wake is not None:
             self._wake = wake
@@ -263,25 +263,25 @@ class JournalWriter(Host):
         self._conversation.work.count("possible_repeat")
 
     def parting(self, record: Record, op: OpenOperation) -> str | None:
-        changed = self._conversation.changed
+        changed = self._conversation.operations.changed
         return None if changed is None else changed.parting(record, op)
 
     def reached(self, operations: Sequence[OpenOperation]) -> str | None:
         conversation, code = self._conversation, self._code
         if code is None or (stored := conversation.stored) is None:
             return None
-        why = None if (changed := conversation.changed) is None else changed.standing(operations)
+        why = None if (changed := conversation.operations.changed) is None else changed.standing(operations)
         if changed is None:
             code.place(operations, stored)
         elif why is None:
-            conversation.changed, self._build = None, code.build
+            conversation.operations.changed, self._build = None, code.build
         if stored.row.updated_at < conversation.services.store.opening().epoch_at:
             for wait in conversation.waits:  # presses since the backup are lost
                 wait.shown = wait.keys and "?"
         return why
 
     def concluded(self, error: BaseException | None) -> None:
-        if error is not None or self._conversation.giving is not None:
+        if error is not None or self._conversation.operations.giving is not None:
             self._conversation.concluded(error)
 
     def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
@@ -367,9 +367,9 @@ class JournalWriter(Host):
         """Return the row's text on the code lines of the open operations; None if the row needs none."""
         conversation = self._conversation
         if (stored := conversation.stored) is None or (
-            conversation.settled is None and conversation.changed is None
+            conversation.settled is None and conversation.operations.changed is None
         ):
-            return write_rests(self._position, conversation.run.resting, self._last)
+            return write_rests(self._position, conversation.operations.run.resting, self._last)
         return moved_rests(self._position, stored)  # the replay isn't complete
 
     def _appended(self) -> list[Write]:
@@ -545,7 +545,9 @@ class JournalWriter(Host):
         before that unit."""
         if not self.over:
             self.over = True
-            self._conversation.run.get_stuck(0, f"what it did here can't be stored: {type(error).__name__}")
+            self._conversation.operations.run.get_stuck(
+                0, f"what it did here can't be stored: {type(error).__name__}"
+            )
 
     def park(self, because: str, error: str | None) -> bool:
         """Write that the conversation is parked, and if necessary that it began.

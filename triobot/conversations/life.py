@@ -350,7 +350,7 @@ class ChatLife:
         """
         if not resting:
             self.places.opens(conversation, wait)
-        if conversation.replaying:
+        if conversation.operations.replaying:
             return  # the journal decides
         if self.mailbox.shown is not None:
             self._show(conversation)
@@ -370,7 +370,7 @@ class ChatLife:
         self.places.opens(conversation, watch)
         watch.owner = conversation.owner
         conversation.watches = [*conversation.watches, watch]
-        if conversation.replaying:
+        if conversation.operations.replaying:
             return
         self._show(conversation)
         if (found := self.routing.end(conversation, watch)) is not None:
@@ -417,7 +417,9 @@ class ChatLife:
 
     def _show(self, conversation: Conversation) -> None:
         """Queue the shown events that were queued before the restart, when the repeated turn first ran."""
-        for delivery in self.mailbox.unseen(conversation, conversation.seq, conversation.run.now()):
+        for delivery in self.mailbox.unseen(
+            conversation, conversation.seq, conversation.operations.run.now()
+        ):
             self.routing.group |= delivery.group
             if self.mailbox.is_full or not self.places.is_for(delivery, conversation):
                 continue
@@ -449,7 +451,7 @@ class ChatLife:
         conversation is the aside that delivers goods, the waiting charge gets the result in the same unit, so
         that charge and ledger agree.
         """
-        waiting, giving = self.places.waiting_for(conversation), conversation.giving
+        waiting, giving = self.places.waiting_for(conversation), conversation.operations.giving
         if waiting is not None and giving is not None and giving.ending is not None:
             own, its = conversation.writer, waiting.writer
             # While an event may still be taken back, the charge isn't notified here: the ledger notifies the

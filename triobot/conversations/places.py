@@ -162,7 +162,7 @@ class Places:
         """Number a new wait or block, and set its opening time."""
         self._opened += 1
         taker.opened = conversation.seq, self._opened
-        taker.since = conversation.run.since()
+        taker.since = conversation.operations.run.since()
 
     def who_has(self, taker: Wait | Watch) -> Conversation | None:
         """Return the conversation that has this wait or block open; None if the wait or block has closed."""
@@ -204,7 +204,7 @@ class Places:
 
     def waiting_for(self, aside: Conversation) -> Conversation | None:
         """Return the conversation with a charge that waits for this aside's delivery; None without one."""
-        giving = aside.giving
+        giving = aside.operations.giving
         if giving is None or not giving.owes:
             return None
         return next((one for one in self.all() if giving.paid.id in one.awaited), None)
@@ -266,10 +266,10 @@ class Places:
         waiting = [*self.asides_due, *self.next.values()]
         waiting += [(it.start, it.delivery) for it in (one.successor for one in self.all()) if it is not None]
         return any(ends(halt, delivery) for _, delivery in waiting) or any(
-            halt.ends(conversation.route.name, conversation.key)
-            for conversation in self.all()
+            halt.ends(one.route.name, one.key)
+            for one in self.all()
             # Skip a conversation when its code has returned; only its end isn't committed yet.
-            if conversation.ending is None and not (conversation.begun and conversation.run.over)
+            if one.ending is None and ((run := one.operations.made_run) is None or not run.over)
         )
 
     def halt(self, halt: Halt) -> Sequence[Delivery]:

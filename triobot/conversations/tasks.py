@@ -89,7 +89,7 @@ class ConversationTasks:
                 try:
                     end = await care.drive(conversation.seq, inner)
                 finally:
-                    conversation.went_over()
+                    conversation.operations.report_copies()
                 failure = conversation.came_to(end)
             finally:
                 if conversation.settled is not None:
@@ -103,7 +103,7 @@ class ConversationTasks:
                 care.at_work[RUNS] = 0
             if words and conversation.ending is Ending.FAILED:
                 scope.shield = False
-                taken = None if conversation.writer is None else conversation.writer.ahead
+                taken = conversation.ahead
                 if taken is None or await holds(taken):
                     await _apologize(conversation, words)
             conversation.is_done()
@@ -146,10 +146,10 @@ def _report(conversation: Conversation, failure: Exception) -> str:
     what, words = conversation.verdict(failure)
     conversation.work.count(what)
     if what == CRASHED:
-        gives = None if conversation.giving is None else conversation.giving.becomes
+        gives = None if conversation.operations.giving is None else conversation.giving.becomes
         told = services, route.name, chat_id, f"{conversation.seq}"
         report(failure, *told, place=conversation.told_place, gives=gives, job=route.job is not None)
-    elif what == GONE and conversation.refused and services.notice is not None:
+    elif what == GONE and conversation.operations.refused and services.notice is not None:
         services.notice(Refused(route.name, chat_id))
     return words
 

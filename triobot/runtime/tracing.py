@@ -196,7 +196,7 @@ class Tracing:
             event=event,
             chat=self._speaker.digest(conversation.life.chat_id),
         )
-        name = "replay" if conversation.replaying else "turn"
+        name = "replay" if conversation.operations.replaying else "turn"
         place = self._within(self.place_of(conversation.seq, conversation.run_number))
         return self._tracer.start_span(
             f"{name} {conversation.route.name}", place, SpanKind.CONSUMER, attributes=named, links=links

@@ -29,6 +29,7 @@ import attrs
 import trio
 
 from ...base.frozen import guarded
+from ...engine import Run
 from ...engine.records import Id
 from ...errors import (
     AmountMismatchError,
@@ -55,6 +56,7 @@ from ...wire.rules import check_integer
 from ..blocks import Scope
 from ..conversation import Conversation
 from ..journal_writer import outcome_of
+from ..operations import Operations
 from ..questions.asking import answered, look_again, new_token, open_wait, policy, reopen_wait
 from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
 from ..routes.filters import Setting
@@ -82,16 +84,16 @@ _DUPLICATE: Final = 1003
 T = TypeVar("T")
 
 
-async def offer_top_up(conversation: Conversation, url: str | None) -> None:
+async def offer_top_up(operations: Operations, url: str | None) -> None:
     """Tell the user that the wallet's balance is too low; add a link if it leads to a known host."""
-    texts = conversation.texts
+    texts = operations.texts
     keyboard = None
-    if url is not None and is_trusted(url, conversation.services.charge_hosts):
+    if url is not None and is_trusted(url, operations.services.charge_hosts):
         keyboard = InlineKeyboard(((LinkButton(texts.top_up_button, url),),))
     elif url is not None:
-        conversation.work.count("foreign_charge_url")
-    operation = SendMessage(conversation.life.chat_id, texts.top_up, inline_keyboard=keyboard)
-    await conversation.perform(operation)
+        operations.shared.work.count("foreign_charge_url")
+    operation = SendMessage(operations.chat_id, texts.top_up, inline_keyboard=keyboard)
+    await operations.perform(operation)
 
 
 def is_trusted(url: str, hosts: Sequence[str]) -> bool:
@@ -117,17 +119,18 @@ async def hold(
     by then, the timeout is dropped, because the code after the payment belongs to the same block. Otherwise
     the work is cancelled; that is as *ambiguous* as the work itself.
     """
-    value = await conversation.effect(OperationKind.VERIFY, work, holds=True, inside=True)
+    inside, operations = conversation.ahead is None, conversation.operations
+    value = await operations.effect(OperationKind.VERIFY, work, holds=int(HELD * 1000), inside=inside)
     if decided(value):
-        if conversation.run.interrupted:
+        if operations.run.interrupted:
             await trio.lowlevel.checkpoint_if_cancelled()
-        _lift(conversation, conversation.run.now())
+        _lift(operations.run, operations.run.now())
     return value
 
 
-def _lift(conversation: Conversation, until: int) -> None:
+def _lift(run: Run, until: int) -> None:
     """Remove the deadlines up to `until` from the enclosing blocks."""
-    for block in conversation.run.blocks:
+    for block in run.blocks:
         if block.due is not None and block.due <= until:
             block.lift()
 
@@ -159,7 +162,7 @@ class RunningCharge:
     """
 
     def __init__(self, conversation: Conversation, wait: Wait, asked: Charge) -> None:
-        self._conversation = conversation
+        self._conversation, self._operations = conversation, conversation.operations
         self._wait = wait
         self._asked = asked
         self._ticket: OpenTicket | None = None
@@ -173,7 +176,7 @@ class RunningCharge:
         self.replaced = False
 
     async def __aenter__(self) -> None:
-        own = self._conversation.check_task()
+        own = self._operations.check_task()
         self._asked = attrs.evolve(self._asked, owner=f"{self._conversation.id}/{own}")
         await self._open()
         self._seen(waits=True)
@@ -183,20 +186,20 @@ class RunningCharge:
         return self._asked, self._paid
 
     def _seen(self, *, waits: bool) -> None:
-        if (dry := self._conversation.dry) is not None:
+        if (dry := self._operations.dry) is not None:
             dry.look.charges(self.id, self._stands if waits else None)
 
     async def _open(self) -> None:
         """Choose a payment number. The transaction that records the number also stores the payment."""
         conversation = self._conversation
-        body = self._number
-        self.id = await conversation.effect(OperationKind.CHARGE, lambda _: body(), inside=True)
+        body, inside = self._number, conversation.ahead is None
+        self.id = await conversation.operations.effect(OperationKind.CHARGE, lambda _: body(), inside=inside)
         self._opened.append(self.id)
         self._began = False
-        if not conversation.replaying:
+        if not conversation.operations.replaying:
             ticket, write = payments_of(conversation.services).opened(self.id, self._asked)
             # A repeated turn has opened the payment before, and the payment may have moved since.
-            if conversation.also("opened", [write]):
+            if conversation.operations.also("opened", [write]):
                 self._hold(ticket)
 
     async def _number(self) -> RefId:
@@ -211,7 +214,7 @@ class RunningCharge:
         self._seen(waits=False)
         # At the program's stop the process ends, not the conversation: the payment isn't given up.
         if not self._paid:
-            self._conversation.also("given up", _moves(self._conversation, self._given_up))
+            self._operations.also("given up", _moves(self._operations, self._given_up))
 
     def _given_up(self, ledger: Cashier) -> Sequence[Write]:
         """Return the writes that give up every payment that this charge has opened."""
@@ -284,8 +287,8 @@ class RunningCharge:
         self._wait.when_resting = None
         if self._ticket is not None:
             self._ticket.listen(None)
-        if self._wait.let_go(0) is not None and not self._conversation.dead:
-            self._conversation.run.withdraw(0)
+        if self._wait.let_go(0) is not None and not self._operations.dead:
+            self._operations.run.withdraw(0)
 
     # --- sending
 
@@ -300,13 +303,13 @@ class RunningCharge:
         self.message = await self._sent(operation)
 
     async def _sent(self, operation: SendMessage | CreateInvoice | EditMessage) -> Sent | None:
-        body, dry = partial(self._send, operation), self._conversation.dry
+        body, dry = partial(self._send, operation), self._operations.dry
         if dry is not None:
-            dry.look.sends(self._conversation.check_task(), operation)
+            dry.look.sends(self._operations.check_task(), operation)
         try:
-            return await self._conversation.effect(OperationKind.CHARGE, body)
+            return await self._operations.effect(OperationKind.CHARGE, body)
         except ForbiddenError:
-            self._conversation.refused = True
+            self._operations.refused = True
             raise
 
     async def _send(self, operation: SendMessage | CreateInvoice | EditMessage, own: Id) -> Sent | None:
@@ -383,8 +386,8 @@ class RunningCharge:
         # Not earlier: until now the user sees the old button, and the charge waits for its payment.
         if ticket is not None:
             ticket.listen(None)
-        conversation = self._conversation
-        conversation.also("replaced", _moves(conversation, lambda ledger: [ledger.ended(before, "replaced")]))
+        moves = _moves(self._operations, lambda ledger: [ledger.ended(before, "replaced")])
+        self._operations.also("replaced", moves)
         self._opened.remove(before)
         self._heard = 0
 
@@ -420,7 +423,8 @@ class RunningCharge:
         """
         conversation = self._conversation
         # The user paid in time: remove deadlines within `HELD`, so that none expires during the aside.
-        _lift(conversation, conversation.run.now() + int(HELD * 1000))
+        run = self._operations.run
+        _lift(run, run.now() + int(HELD * 1000))
         self._wait.hear_no_more()
         look_again(conversation, self._wait)
         conversation.awaited = {**conversation.awaited, captured.id: self.wake}
@@ -431,7 +435,8 @@ class RunningCharge:
             conversation.awaited = {id: wake for id, wake in waited if id != captured.id}
         if ending != "given":
             raise PaymentHandedOverError
-        conversation.behind = {**conversation.behind, **conversation.services.given.pop(captured.id, {})}
+        given = conversation.services.given.pop(captured.id, {})
+        self._operations.behind = {**self._operations.behind, **given}
 
     async def _look(self, _: Id) -> Seen:
         """Return the notices up to one that ends the charge. Wait if a callback is being verified."""
@@ -459,15 +464,15 @@ class RunningCharge:
             case "retry" if notice.code == _DUPLICATE:
                 raise PaymentDeclinedError(notice.code)
             case "retry" if notice.code == _NOT_ENOUGH:
-                await offer_top_up(conversation, notice.charge_url)
+                await offer_top_up(conversation.operations, notice.charge_url)
             case "retry":
                 await self.tell_to_press_again()
             case _:
                 pass  # paid: handled elsewhere; refused, unknown: the send itself has raised the error
 
     async def tell_to_press_again(self) -> None:
-        words = SendMessage(self._asked.chat_id, self._conversation.texts.pay_again)
-        await self._conversation.perform(words)
+        words = SendMessage(self._asked.chat_id, self._operations.texts.pay_again)
+        await self._operations.perform(words)
 
 
 def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentNotice]:
@@ -516,7 +521,7 @@ async def charge(
         check_integer("expires", expires, least=1, most=BUTTON_LIFE)
     life = expires or BUTTON_LIFE
     asked = _asked(conversation, "button", amount, text, item, currency, late, life)
-    token = new_token(conversation)
+    token = new_token(conversation.operations.run)
     keys = {question_data(token, key): key for key in (keys_of(options).values() if options else ())}
     more = keyboard_of(options, token).rows if options else ()
 
@@ -524,10 +529,10 @@ async def charge(
         return (keys[event.value],) if isinstance(event, Press) and event.value in keys else None
 
     def keyboard(number: RefId) -> InlineKeyboard:
-        pay = PayButton(conversation.texts.pay, amount, number, currency, text)
+        pay = PayButton(conversation.operations.texts.pay, amount, number, currency, text)
         return InlineKeyboard(((pay,), *more))
 
-    said = policy(otherwise, conversation.texts.want_payment)
+    said = policy(otherwise, conversation.operations.texts.want_payment)
     with open_wait(conversation, Wait(look, said, question=True, token=token)) as wait:
         opened = RunningCharge(conversation, wait, asked)
         async with opened:
@@ -567,7 +572,7 @@ async def invoice(
     life = BUTTON_LIFE if expires is None else expires
     asked = _asked(conversation, "invoice", amount, text, item, "IRR", late, life)
     operation = CreateInvoice(asked.chat_id, amount, text, expire_time=expires)
-    said = policy(otherwise, conversation.texts.want_payment)
+    said = policy(otherwise, conversation.operations.texts.want_payment)
     with open_wait(conversation, Wait(lambda event, setting: None, said, question=True)) as wait:
         opened = RunningCharge(conversation, wait, asked)
         async with opened:
@@ -599,7 +604,7 @@ def _asked(
         ConfigError: no aside gives the goods.
     """
     chat_id = conversation.life.chat_id
-    conversation.enter(OperationKind.CHARGE)
+    conversation.operations.enter(OperationKind.CHARGE)
     check_integer("amount", amount, least=1)
     check_money_words(currency, late)
     record = encode_value(item)
@@ -613,7 +618,7 @@ def _asked(
         text,
         "",
         "handler" if late == "deliver" else "nobody",
-        conversation.run.now() + int(life * 1000),
+        conversation.operations.run.now() + int(life * 1000),
     )
 
 
@@ -629,8 +634,8 @@ def check_money_words(currency: object, late: object) -> None:
         raise LocalProtocolError("late", 'is "deliver" or "refund"')
 
 
-def _moves(conversation: Conversation, of: Callable[[Cashier], Sequence[Write]]) -> Sequence[Write]:
+def _moves(operations: Operations, of: Callable[[Cashier], Sequence[Write]]) -> Sequence[Write]:
     """Return the ledger's writes that go with a conversation's next record; none on replay."""
-    if conversation.replaying or conversation.dead:
+    if operations.replaying or operations.dead:
         return ()
-    return of(payments_of(conversation.services))
+    return of(payments_of(operations.services))

@@ -195,11 +195,11 @@ class RecordedAnnouncing:
             finally:
                 step_tasks.discard(task)
 
-        self._conversation.gives("")
-        return await self._conversation.effect(OperationKind.BROADCAST, body)
+        self._conversation.operations.gives("")
+        return await self._conversation.operations.effect(OperationKind.BROADCAST, body)
 
     async def status(self, key: str) -> BroadcastStatus:
-        return await self._conversation.effect(
+        return await self._conversation.operations.effect(
             OperationKind.BROADCAST, lambda _: await_store(partial(self._live.status, key))
         )
 
@@ -208,7 +208,7 @@ class RecordedAnnouncing:
             done = partial(self._conversation.done, own, OperationKind.BROADCAST)
             return await await_store(partial(self._live.stop, key, done))
 
-        return await self._conversation.effect(OperationKind.BROADCAST, body)
+        return await self._conversation.operations.effect(OperationKind.BROADCAST, body)
 
     def gone(self, key: str) -> AsyncIterator[ChatId]:
         """Raise an error: an iteration can't be an operation."""

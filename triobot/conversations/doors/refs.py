@@ -86,18 +86,18 @@ class RecordedDoor:
 
     async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
         """Send a request, in order with the other requests to that chat."""
-        return await self._conversation.perform(operation, on_unknown=on_unknown)
+        return await self._conversation.operations.perform(operation, on_unknown=on_unknown)
 
     async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
         elsewhere = self._conversation.shared.elsewhere
 
-        self._conversation.gives(f"a signal {type(value).__qualname__}", (value,))
+        self._conversation.operations.gives(f"a signal {type(value).__qualname__}", (value,))
 
         async def body(own: Id) -> None:
             once = key or self._once(own, value)
             await await_store(partial(elsewhere.signal, place, value, once, room))
 
-        await self._conversation.effect(OperationKind.SIGNAL, body)
+        await self._conversation.operations.effect(OperationKind.SIGNAL, body)
 
     async def start(
         self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
@@ -107,7 +107,7 @@ class RecordedDoor:
         route = conversation.shared.table.route_of(fn, args, f"{calling_line()}: start()")
         value, sender = recordable(conversation.value), conversation.event.sender
 
-        conversation.gives(f"a start of {route.name}")
+        conversation.operations.gives(f"a start of {route.name}")
 
         async def body(own: Id) -> bool:
             once = key or self._once(own, (route.first_name, args))
@@ -115,7 +115,7 @@ class RecordedDoor:
             start = partial(elsewhere.start, chat_id, route.name, args, key=key, once=once, value=value)
             return await await_store(partial(start, sender=sender, own=own_chat, also=also))
 
-        started = await conversation.effect(OperationKind.START, body)
+        started = await conversation.operations.effect(OperationKind.START, body)
         # Without an author's key, only this operation's own earlier try can have stored the call.
         return started or key is None
 
@@ -131,7 +131,7 @@ class RecordedDoor:
             stop = partial(elsewhere.stop, chat_id, name, key, own=own_chat, also=also)
             return await await_store(stop)
 
-        return await conversation.effect(OperationKind.STOP, body)
+        return await conversation.operations.effect(OperationKind.STOP, body)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         """Read the chat's data, as an operation of the conversation."""
@@ -140,47 +140,47 @@ class RecordedDoor:
         async def body(own: Id) -> dict[str, str]:
             return dict(await await_store(partial(keeping.data, chat_id)))
 
-        return await self._conversation.effect(OperationKind.GET, body)
+        return await self._conversation.operations.effect(OperationKind.GET, body)
 
     def reading(self) -> AbstractContextManager[None]:
         """Return a context in which an undecodable value parks the conversation."""
-        return self._conversation.reading()
+        return self._conversation.operations.reading()
 
     async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
         """Store a value once: the store commits it together with the operation's record."""
-        self._conversation.gives(f"a change of what {key!r} keeps")
+        self._conversation.operations.gives(f"a change of what {key!r} keeps")
 
         async def body(own: Id) -> None:
             await trio.lowlevel.checkpoint()
             self._write(own, OperationKind.SET, place, key, value, None)
 
-        await self._conversation.effect(OperationKind.SET, body)
+        await self._conversation.operations.effect(OperationKind.SET, body)
 
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
         """Replace a value once: the store commits the new value together with the operation's record."""
         conversation, keeping = self._conversation, self._conversation.shared.keeping
-        conversation.gives(f"a change of what {key!r} keeps")
+        conversation.operations.gives(f"a change of what {key!r} keeps")
 
         def changed(old: str | None) -> str:
-            with conversation.reading():
+            with conversation.operations.reading():
                 return change(old)
 
         async def body(own: Id) -> str:
             old = (await await_store(partial(keeping.read, place))).get(key)
-            if conversation.dead:
+            if conversation.operations.dead:
                 return ""  # the result is unused: the next incarnation repeats the operation
             text = changed(old)
             self._write(own, OperationKind.UPDATE, place, key, text, text)
             return text
 
-        return await conversation.effect(OperationKind.UPDATE, body)
+        return await conversation.operations.effect(OperationKind.UPDATE, body)
 
     def _write(
         self, own: Id, kind: OperationKind, place: ChatId, key: str, value: str | None, result: str | None
     ) -> None:
         """Queue the value and the operation's result as one unit; later writes may depend on it."""
         conversation = self._conversation
-        if conversation.dead or conversation.writer is None:
+        if conversation.operations.dead or conversation.writer is None:
             return
         put = conversation.shared.keeping.put_now(place, key, value, conversation.writer)
         known = conversation.writer.result_of(own, kind.value)(*outcome_of(result))

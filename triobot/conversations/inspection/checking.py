@@ -103,7 +103,7 @@ class Watched:
         self._lease = lease
         self._records = list(records)
         # Another build may have written these records; the revival compares them.
-        self._judged = 0 if conversation.changed is None else len(records)
+        self._judged = 0 if conversation.operations.changed is None else len(records)
         self._next = len(self._records)
         self._looking = False
         self._diverged = False
@@ -146,8 +146,8 @@ class Watched:
             return None
         if (last := self._records[-1])[0] in ENDS:
             standing, set_by = Standing(ending=recorded_ending(last)), None
-        elif not conversation.dead and conversation.run.settled:
-            standing, set_by = standing_of(conversation.run), conversation.run.set_by()
+        elif not conversation.operations.dead and (run := conversation.operations.run).settled:
+            standing, set_by = standing_of(run), run.set_by()
         else:
             return None  # try again at the next wait
         stored = Stored(self._row(), tuple(self._records))

@@ -45,9 +45,9 @@ def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
         return None  # the conversation waits
     conversation: Conversation = live.f_locals["conversation"]
     with suppress(ConversationEndedError):  # the conversation has not begun yet, or is over
-        paths = {running: path for path, running in conversation.run.tasks.items()}
+        paths = {running: path for path, running in conversation.operations.run.tasks.items()}
         path = next((paths[one] for one in tasks if one in paths), None)
-        for branch in conversation.run.describe().branches:
+        for branch in conversation.operations.run.describe().branches:
             if branch.path == path and branch.operation is not None:
                 return conversation, str(branch.operation.id)
     return conversation, None
@@ -94,7 +94,7 @@ def _conversation(conversation: Conversation, wake_at: int | None) -> Portrait:
     blocks: list[Portrait] = []
     replaying = False
     with suppress(ConversationEndedError):  # the conversation may not have begun yet
-        seen, running = conversation.run.describe(), conversation.run.tasks
+        seen, running = conversation.operations.run.describe(), conversation.operations.run.tasks
         tasks = [_task(branch, running.get(branch.path)) for branch in seen.branches]
         blocks = [_block(conversation, block) for block in seen.blocks]
         replaying = not seen.live

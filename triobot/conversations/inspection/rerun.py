@@ -130,19 +130,21 @@ class Rerun(Host):
         return (
             None
             if self._conversation is None or self._over.is_set()
-            else self._conversation.run.tasks.get("")
+            else self._conversation.operations.run.tasks.get("")
         )
 
     @property
     def tasks(self) -> Mapping[str, trio.lowlevel.Task]:
         """The waiting tasks, by branch."""
-        return {} if self.task is None or self._conversation is None else self._conversation.run.tasks
+        return (
+            {} if self.task is None or self._conversation is None else self._conversation.operations.run.tasks
+        )
 
     def standing(self) -> Standing:
         """Return the run's point: the journal's end, or the operation that stopped the replay."""
         if self._over.is_set() or self._conversation is None:
             return Standing(ending="it is over" if self._end is None else _words(self._end))
-        return standing_of(self._conversation.run)
+        return standing_of(self._conversation.operations.run)
 
     @property
     def failures(self) -> Sequence[Exception]:
@@ -158,7 +160,7 @@ class Rerun(Host):
         """Describe the first record that the code makes beyond the journal's end; None if there is none."""
         if self._conversation is None:
             return None
-        left = [record for record in self._conversation.run.beyond if record[0] not in ENDS]
+        left = [record for record in self._conversation.operations.run.beyond if record[0] not in ENDS]
         return f"now there is a record {left[0][0]}, which wasn't there before" if left else None
 
     # --- the run itself
@@ -177,7 +179,7 @@ class Rerun(Host):
                 self._end = await self._leash.run(conversation.go_over(handle_of(conversation)))
             finally:
                 del code_tasks[task]
-                conversation.went_over()
+                conversation.operations.report_copies()
         except BaseException as error:
             if not self._leash.cut or not _is_left(error):
                 raise
@@ -255,7 +257,7 @@ class Rerun(Host):
     def parting(self, record: Record, op: OpenOperation) -> str | None:
         why = None if self._by is None else self._by.parting(record, op)
         conversation = self._conversation
-        is_judged = conversation is None or conversation.run.cursor <= self._judged
+        is_judged = conversation is None or conversation.operations.run.cursor <= self._judged
         if why is None and record[4] != op.print and not is_judged:
             what = f"a {op.kind} has other arguments than before"
             self.changed.append(Divergence(str(op.id), what, line_in(op.task)))

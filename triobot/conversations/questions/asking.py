@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from operator import contains
 from typing import Any, Final, TypeVar, cast
 
-from ...engine import LEFT
+from ...engine import LEFT, Run
 from ...errors import BadRequestError, ConfigError, LocalProtocolError
 from ...seams.outbox import OnUnknown
 from ...wire.content import CONTENT_CLASSES, Audio, Contact, File, Image, Location, Video, Voice
@@ -50,9 +50,9 @@ _EVENTS: Final = (Message, Press, Submission, Join, Leave)
 SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
 
 
-def new_token(conversation: Conversation, front: str = QUESTION) -> str:
+def new_token(run: Run, front: str = QUESTION) -> str:
     """Make a secret random token that identifies a question's buttons; a replay makes the same token."""
-    return question_token(conversation.run.token(TOKEN_BYTES), front)
+    return question_token(run.token(TOKEN_BYTES), front)
 
 
 def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy | PrivateHint:
@@ -72,7 +72,7 @@ _private: Final = lru_cache(256)(PrivateHint)
 
 def begin_wait(conversation: Conversation, wait: Wait) -> Wait:
     """Open a wait, before any request is sent. The caller must call `end_wait`, however its block ends."""
-    conversation.check_task()
+    conversation.operations.check_task()
     wait.owner = conversation.owner
     conversation.waits.append(wait)
     conversation.life.offer_queued(conversation, wait)
@@ -95,10 +95,10 @@ def end_wait(conversation: Conversation, wait: Wait) -> None:
 def look_again(conversation: Conversation, wait: Wait) -> None:
     """Route the wait's unread events again, because the wait's filter has changed."""
     given = wait.let_all_go()
-    if conversation.dead:
+    if conversation.operations.dead:
         return  # the events wait in the inbox
     for answer in given:
-        if conversation.run.withdraw(answer.delivery.seq) and answer.delivery.seq:
+        if conversation.operations.run.withdraw(answer.delivery.seq) and answer.delivery.seq:
             conversation.life.give_back(conversation, answer.delivery)
 
 
@@ -109,7 +109,7 @@ def _tell_resting(wait: Wait) -> None:
 
 def drain(conversation: Conversation) -> Sequence[Event]:
     """Return the chat's queued events, and remove them from the queue."""
-    conversation.enter(OperationKind.SCOPE)
+    conversation.operations.enter(OperationKind.SCOPE)
     brought = set[int]()
 
     def bring() -> None:
@@ -120,7 +120,7 @@ def drain(conversation: Conversation) -> Sequence[Event]:
     def take(delivery: Delivery) -> object:
         return delivery.event if delivery.seq in brought else LEFT
 
-    return cast("list[Event]", conversation.run.drain(take, bring))
+    return cast("list[Event]", conversation.operations.run.drain(take, bring))
 
 
 @contextmanager
@@ -144,15 +144,15 @@ async def answered(conversation: Conversation, wait: Wait, again: bool = False) 
     Cancellation: *atomic*: the event is taken, or stays for another wait.
     """
     while True:
-        conversation.enter(OperationKind.RECEIVE)
-        run = conversation.run
+        conversation.operations.enter(OperationKind.RECEIVE)
+        run = conversation.operations.run
         if not (run.over or run.dying):
             # On replay, too: this branch may wait beyond the journal's end while others still replay.
             wait.rests, wait.around = True, run.current().around
             if wait.when_resting is not None:
                 conversation.when_live(
                     partial(_tell_resting, wait)
-                ) if conversation.replaying else wait.when_resting()
+                ) if conversation.operations.replaying else wait.when_resting()
             if not wait.ready:
                 conversation.life.offer_queued(conversation, wait, resting=True)
         try:
@@ -161,13 +161,13 @@ async def answered(conversation: Conversation, wait: Wait, again: bool = False) 
             wait.rests, wait.around = False, ()
         event, seq, _, value, *failed = taken
         wait.let_go(seq)
-        if conversation.changed is not None:
-            conversation.changed.took = event
+        if conversation.operations.changed is not None:
+            conversation.operations.changed.took = event
         if failed:
             raise CODEC.error_of(failed[0])
         if value is not None:
             if type(event) is Press:
-                conversation.take_press(event)
+                conversation.operations.take_press(event)
             return value[0]
         await say_again(conversation, wait, wait.hint)
 
@@ -175,7 +175,7 @@ async def answered(conversation: Conversation, wait: Wait, again: bool = False) 
 async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
     """Send the hint, and offer queued events to the wait again."""
     reopen_wait(conversation, wait)
-    await conversation.perform(SendMessage(conversation.life.chat_id, text))
+    await conversation.operations.perform(SendMessage(conversation.life.chat_id, text))
 
 
 async def receive(conversation: Conversation, taken: Filter[T], otherwise: OtherwisePolicy | None) -> T:
@@ -199,7 +199,7 @@ async def ask(
     if kind is not str:
         check_kind(kind)
     check_by(by)
-    texts = conversation.texts
+    operations, texts = conversation.operations, conversation.operations.texts
     shared = kind if kind is not str and isinstance(kind, type) and kind in SHARED else None
     hint = str(getattr(texts, f"want_{shared.__name__.lower()}")) if shared else texts.want_text
     look = _text if by is None and shared is None else partial(_content, shared or str, by)
@@ -208,7 +208,7 @@ async def ask(
     # `open_wait` without its context manager, for speed: most turns run this code.
     wait = begin_wait(conversation, Wait(look, said))
     try:
-        await conversation.perform(SendMessage(conversation.life.chat_id, question, reply_keyboard=reply))
+        await operations.perform(SendMessage(operations.chat_id, question, reply_keyboard=reply))
         while True:
             value = await answered(conversation, wait, True)
             if shared is not None or kind is str or not isinstance(value, str):
@@ -245,7 +245,7 @@ async def fill(
     otherwise: OtherwisePolicy | None,
 ) -> T:
     """Ask with a native form; return an instance of `cls`."""
-    texts = conversation.texts
+    operations, texts = conversation.operations, conversation.operations.texts
     if question:
         check_question(question)
     shape = FormOf(cls, texts, labels)
@@ -265,10 +265,10 @@ async def fill(
         text, typed, fills_in = question or texts.want_form, None, True
         while True:
             form = shape.form(prefill, typed) if fills_in else shape.form()
-            operation = SendMessage(conversation.life.chat_id, text, form=form)
-            own = conversation.check_task()
+            operation = SendMessage(operations.chat_id, text, form=form)
+            own = operations.check_task()
             try:
-                shown = (await conversation.perform(operation)).id
+                shown = (await operations.perform(operation)).id
             except BadRequestError:
                 if not fills_in or (prefill is None and typed is None):
                     raise
@@ -276,7 +276,7 @@ async def fill(
                 fills_in = False
                 continue
             repeated = () if conversation.writer is None else conversation.writer.repeated_ids
-            if conversation.run.note(f"doubt {own}", partial(contains, repeated, own)):
+            if operations.run.note(f"doubt {own}", partial(contains, repeated, own)):
                 # The form may be on the screen twice, and the first message's id is unknown.
                 shown = None
             # Submissions during the send were matched by their field names alone: match them again.
@@ -299,18 +299,16 @@ def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     No edit is sent if the program stops or the user has left, or if the conversation's next operation changes
     the message itself. A program's stop ends only the process, not the conversation.
     """
-    work, dry = conversation.work, conversation.dry
+    work, operations, dry = conversation.work, conversation.operations, conversation.operations.dry
     if dry is not None and sent.id is not None:
         dry.look.tidies(sent.id)
     # An evicted conversation still asks, and a press of its buttons reloads it.
-    if work.cut or conversation.ending is Ending.LEFT or conversation.replaying or conversation.dead:
+    if work.cut or conversation.ending is Ending.LEFT or operations.replaying or operations.dead:
         return
     if sent.id is None:
         work.count("left_untidy")
         return
-    early = None if conversation.writer is None else conversation.writer.ahead
-    tidying, chat_id = conversation.shared.tidying, conversation.life.chat_id
-    tidying.owe(chat_id, sent.id, text, conversation.also, early)
+    conversation.shared.tidying.owe(operations.chat_id, sent.id, text, operations.also, conversation.ahead)
 
 
 def check_by(by: object) -> None:

@@ -56,7 +56,7 @@ class Board:
     ) -> None:
         check_by(by)
         self._conversation, self._also, self._by, self._taps = conversation, also, by, taps
-        self._token = new_token(conversation, BOARD if taps > 1 else QUESTION)
+        self._token = new_token(conversation.operations.run, BOARD if taps > 1 else QUESTION)
         if also is not None:
             check_filter(also, "choose(also=)")
         if into is not None:
@@ -64,7 +64,7 @@ class Board:
             if into.chat_id != conversation.life.chat_id:
                 raise LocalProtocolError("into", "must be a message of this chat")
         self._sent, self._text = into, ""
-        self._said = policy(otherwise, conversation.texts.want_choice)
+        self._said = policy(otherwise, conversation.operations.texts.want_choice)
         self._keys: dict[object, Hashable] = {}
         self._wait: Wait | None = None
 
@@ -104,21 +104,21 @@ class Board:
         # A message without an id from the platform can't be edited: send the question as a new message.
         if sent is None or sent.id is None:
             self._sent = None
-            self._sent = await conversation.perform(asks)
+            self._sent = await conversation.operations.perform(asks)
         else:
-            conversation.touch(sent.id)
-            await conversation.perform(EditMessage(sent.chat_id, sent.id, question, keyboard))
+            conversation.operations.touch(sent.id)
+            await conversation.operations.perform(EditMessage(sent.chat_id, sent.id, question, keyboard))
         while not (answer := cast("tuple[K, ...]", await answered(conversation, wait))):
             if self._sent is not None:
                 tidy(conversation, self._sent, question)
             reopen_wait(conversation, wait)
-            self._sent = await conversation.perform(asks)
+            self._sent = await conversation.operations.perform(asks)
             wait.shown = wait.keys
-        if (changed := conversation.changed) is not None:
+        if (changed := conversation.operations.changed) is not None:
             took = changed.took
             if isinstance(took, Press) and token_of(took) == self._token and took.value not in self._keys:
-                conversation.give_up(str(changed.judge.part(NO_OPTION.format(repr(answer[0])))))
-                await refuse(conversation.run)
+                conversation.operations.give_up(str(changed.judge.part(NO_OPTION.format(repr(answer[0])))))
+                await refuse(conversation.operations.run)
         return answer[0]
 
     def _look(self, event: Event, setting: Setting) -> object | None:

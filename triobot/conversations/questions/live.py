@@ -51,7 +51,7 @@ class Live:
         self._editor: trio.CancelScope | None = None
         self._edited = trio.Event()
         self._closed = False
-        if conversation.replaying:
+        if conversation.operations.replaying:
             conversation.when_live(self._catch_up)
 
     def __repr__(self) -> str:
@@ -93,14 +93,14 @@ class Live:
         if self._closed:
             return
         self._newest = text
-        if not self._conversation.replaying:
+        if not self._conversation.operations.replaying:
             self._catch_up()
 
     def _close(self) -> str:
         """Close the message for further texts; return the last text, which a replay reads back."""
         self._closed = True
-        if not self._conversation.dead:
-            self._newest = self._conversation.run.note(f"live {self._own}", lambda: self._newest)
+        if not self._conversation.operations.dead:
+            self._newest = self._conversation.operations.run.note(f"live {self._own}", lambda: self._newest)
         return self._newest
 
     def _leave(self) -> None:
@@ -122,10 +122,10 @@ class Live:
         elif text != self._first or self._keyboard is not None:
             last = EditMessage(self.sent.chat_id, self.sent.id, text)
             try:
-                await conversation.perform(last, unless=self._is_shown)
+                await conversation.operations.perform(last, unless=self._is_shown)
             except Exception:
-                if not conversation.dead:
-                    self._newest = conversation.run.note(f"shown {self._own}", lambda: self._shown)
+                if not conversation.operations.dead:
+                    self._newest = conversation.operations.run.note(f"shown {self._own}", lambda: self._shown)
                     if self._keyboard is not None:
                         self._owe(self._newest)
                 raise
@@ -164,8 +164,8 @@ class Live:
             with self._editor:
                 while self._newest != self._tried and not self._closed:
                     await trio.sleep_until(self._due)
-                    writer = self._conversation.writer
-                    if writer is not None and writer.ahead is not None and not await holds(writer.ahead):
+                    ahead = self._conversation.ahead
+                    if ahead is not None and not await holds(ahead):
                         return  # the event that caused the text was taken back
                     self._due = trio.current_time() + self._every
                     await self._perform(self._newest)
@@ -196,8 +196,9 @@ async def open_live(
 ) -> AsyncGenerator[Live]:
     """Send a message that the block may change."""
     keyboard = keyboard_of(buttons) if buttons else None
-    own = conversation.check_task()
-    sent = await conversation.perform(SendMessage(conversation.life.chat_id, text, inline_keyboard=keyboard))
+    operations = conversation.operations
+    own = operations.check_task()
+    sent = await operations.perform(SendMessage(operations.chat_id, text, inline_keyboard=keyboard))
     live = Live(conversation, sent, text, buttons, own)
     try:
         yield live

@@ -168,23 +168,23 @@ async def _stand(conversation: Conversation) -> None:
 
     The replayed code repeats waits that are not operations. Such a wait may take long, or never end.
     """
-    settled = conversation.settled
+    settled, operations = conversation.settled, conversation.operations
     assert settled is not None
     seconds, given = PROMPT, -1
     while True:
         with trio.move_on_after(seconds):
             await settled.wait()
-        if not conversation.begun:
+        if operations.made_run is None:
             await settled.wait()  # the conversation has not begun: the store is slow
         if settled.is_set():
             return
-        if not conversation.replaying:
+        if not operations.replaying:
             return
-        if given == conversation.run.cursor:
+        if given == operations.run.cursor:
             break  # no record in a whole minute: even a slow machine replays one
-        seconds, given = HANGS, conversation.run.cursor
+        seconds, given = HANGS, operations.run.cursor
     # The replay doesn't end: the branch with the turn waits for something outside of the chat.
-    conversation.give_up("it went on here, and now waits for something that isn't the chat's")
+    operations.give_up("it went on here, and now waits for something that isn't the chat's")
     with trio.move_on_after(PROMPT):
         await settled.wait()
 
