@@ -146,7 +146,7 @@ def _report(conversation: Conversation, failure: Exception) -> str:
     what, words = conversation.verdict(failure)
     conversation.work.count(what)
     if what == CRASHED:
-        gives = None if conversation.operations.giving is None else conversation.giving.becomes
+        gives = None if (giving := conversation.operations.giving) is None else giving.becomes
         told = services, route.name, chat_id, f"{conversation.seq}"
         report(failure, *told, place=conversation.told_place, gives=gives, job=route.job is not None)
     elif what == GONE and conversation.operations.refused and services.notice is not None:
