@@ -186,7 +186,7 @@ class AlarmBell:
             if quiet < _LOOK or not await is_over(kind, key, quiet):
                 continue
             if self._recent.get(what) != recent:
-                continue  # raised again meanwhile
+                continue  # raised again during `is_over`
             # Remove first: an alarm that is raised from here on is stored after the acknowledgement.
             self._recent.pop(what, None)
             self._rung.pop(what, None)

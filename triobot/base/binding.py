@@ -186,7 +186,7 @@ def _group_id(group: str) -> int:
 
 def _set_mode(path: str, mode: int) -> None:
     # Change the mode through a descriptor of the path: in a folder that others may write, a link could
-    # replace the path meanwhile.
+    # replace the path before the change.
     nameless = getattr(os, "O_PATH", None)
     if nameless is None:
         Path(path).chmod(mode)

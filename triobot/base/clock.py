@@ -107,7 +107,7 @@ class StoppedClock:
 
 @final
 class Timepiece:
-    """A time of day that measures its jumps.
+    """A clock for the time of day that measures its own jumps.
 
     Attributes:
         before: sum of all jumps before this run of the program, in milliseconds.

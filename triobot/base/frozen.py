@@ -1,7 +1,7 @@
 """Two decorators for value classes. Type checkers use attrs' own `frozen`; at run time the classes are made
 in half the time.
 
-attrs compiles `__eq__`, `__hash__` and `__repr__` for each class, and a start of triobot makes some 300
+attrs compiles `__eq__`, `__hash__` and `__repr__` for each class, and a start of triobot makes about 300
 classes. Here all classes share the three methods; a comparison takes 0.3 us instead of 0.1.
 
 Only type checkers prevent changes of a `frozen` value. attrs' own frozen classes refuse changes at run time,

@@ -59,7 +59,8 @@ class ServingLimits:
     """Limits of a listener: its connections, sizes and waiting times.
 
     Attributes:
-        header_bytes: most bytes of a request line with its headers. Longer heads are answered 431.
+        header_bytes: largest number of bytes of a request line with its headers. Longer heads are answered
+            431.
         idle_seconds: time limit for an idle connection, and for reading the rest of a begun request head. The
             connection is closed without an answer at most a quarter later.
         body_seconds: time limit for each read of a body. The connection is closed at most a quarter of
@@ -70,15 +71,15 @@ class ServingLimits:
             default for long answers, some megabytes.
         linger_seconds: time for reading and discarding the rest of an unfinished request after its answer. So
             a sender that reads only after writing still gets the answer.
-        connections: most connections open at once; never more than the process's limit of open files, less
-            `spare_descriptors`. A further connection replaces the one that has been waiting for its sender
-            longest, which is closed. If every connection has a request in progress, the new connection waits
-            in the kernel's queue. While strangers open more connections than this limit, each good event
-            takes a second; with fewer, some milliseconds.
-        connections_per_address: most connections of one IPv4 address or one IPv6 network of 64 bits, or None.
-            A further connection replaces the same sender's connection that has been waiting longest, which is
-            closed. If each of the sender's connections has a request in progress, the new connection is
-            closed.
+        connections: largest number of open connections; never more than the process's limit of open files,
+            less `spare_descriptors`. A further connection replaces the one that has been waiting for its
+            sender longest, which is closed. If every connection has a request in progress, the new connection
+            waits in the kernel's queue. While strangers open more connections than this limit, each good
+            event takes a second; with fewer, some milliseconds.
+        connections_per_address: largest number of connections of one IPv4 address or one IPv6 network of 64
+            bits, or None. A further connection replaces the same sender's connection that has been waiting
+            longest, which is closed. If each of the sender's connections has a request in progress, the new
+            connection is closed.
         shared_addresses: addresses and networks that many senders share, such as a proxy's.
             `connections_per_address` doesn't apply to them or to Unix sockets.
         spare_descriptors: open files reserved for other uses than connections: the store, outgoing requests.
@@ -98,7 +99,7 @@ class ServingLimits:
     send_bytes: int | None = None
     # nginx: lingering_timeout is 5 s. A sender that is disconnected sooner only returns sooner.
     linger_seconds: float = 5.0
-    # Enough for thousands of silent connections until their time limit, at some 10 kB each.
+    # Enough for thousands of silent connections until their time limit, at about 10 kB each.
     connections: int = 4096
     connections_per_address: int | None = 128
     # Addresses of this machine and of private networks: proxies are there.

@@ -31,7 +31,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def _as_it_is() -> Callable[[], None]:
-    """Return a function that restores the terminal's present settings: a line editor switches echo off."""
+    """Return a function that restores the terminal's current settings: a line editor switches echo off."""
     try:
         import termios
 

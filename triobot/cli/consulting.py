@@ -194,7 +194,7 @@ async def _once_settled(try_it: Callable[[], Awaitable[_T]]) -> _T:
 async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
     """Yield a function for many reading requests, and whether a running bot answers them. Nothing is written.
 
-    Without a running bot, a copy of the store answers, so that a bot can start meanwhile.
+    Without a running bot, a copy of the store answers, so that a bot can start while the block runs.
 
     Raises: as `consult`; the yielded function, too.
     """

@@ -135,7 +135,8 @@ def stretches_of(stored: Stored, code: Sequence[Mapping[str, object]]) -> Sequen
         since, digests = next((one for one in reversed(builds) if one[0] <= time_of(record)), (None, None))
         if digests is not None and not digests <= kept:
             digests = None
-        # The end of the code belongs to the turn before, whichever build stored the record.
+        # The record of the code's end belongs to the previous turn's stretch, whichever build stored the
+        # record.
         if found and (found[-1].digests == digests or record[0] in ENDS):
             found[-1] = attrs.evolve(found[-1], last=n)
         else:
@@ -157,10 +158,10 @@ def code_of_journal(
 
 
 def comparison_of(code: Code, told: Sequence[Mapping[str, object]]) -> Comparison:
-    """Return a comparison of present code with stored code.
+    """Return a comparison of current code with stored code.
 
     Args:
-        code: the present code.
+        code: the current code.
         told: the store's lines about code, as `ReadCode` answers them.
     """
     lines = cast("Sequence[Any]", told)

@@ -93,14 +93,14 @@ class Finding:
         because: why the conversation would be parked; None if it goes on.
         line: line of the author's code with the difference, or "?".
         operation: operation with the difference.
-        parting: recorded line, present line, and code to accept the change; None if no lines differ.
+        parting: recorded line, current line, and code to accept the change; None if no lines differ.
         reworded: pairs of lines that differ only in their texts.
         again: whether the question would be sent again, since its buttons have changed.
         unsited: whether some records are of a version without recorded lines; they were matched by position
             and kind.
         checked: whether the journal was replayed; if not, the conversation ends at the next start, with a
             message to its user.
-        change: function, recorded call and present call, to store an accepted change.
+        change: function, recorded call and current call, to store an accepted change.
         stands: line at which the conversation waits; "?" if it doesn't wait, or would be parked.
         since: time of the last record, in wall-clock milliseconds; 0: no record.
     """
@@ -359,7 +359,7 @@ async def _sampled(ask: Ask, sample: int) -> Journals:
             try:
                 lines = await gather(ask, ShowJournal(ConversationId(id)))
             except ConfigError:
-                continue  # the conversation has ended meanwhile
+                continue  # the conversation has ended since its row was read
             sample -= 1
             yield lines
 
@@ -428,7 +428,7 @@ def _why_unreadable(key: Key[object], text: str) -> str | None:
 
 @final
 class Looker:
-    """Replays journals on a bot's present code.
+    """Replays journals on a bot's current code.
 
     Args:
         known: the store's lines about the code that ran the journals, as `ReadCode` answers them.
@@ -577,8 +577,8 @@ async def _feed_one(
     batches: trio.MemoryReceiveChannel[_Batch],
     add: Callable[[Told, Finding], None],
 ) -> _Batch | None:
-    """Send batches until the process dies. Return the journals that it has not replayed, or None after the
-    last batch.
+    """Send batches until the process dies. Return the journals that the process has not replayed, or None
+    after the last batch.
     """
     assert child.stdout is not None
     async with aclosing(lines_of(child.stdout, _LONGEST_ANSWER)) as answers:

@@ -208,9 +208,8 @@ class PlatformClient:
     def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> PostedForm[R] | None:
         """Encode an operation as a request. The task that awaits the request's `result` sends it.
 
-        The caller limits the request's time: only `seams.Begun.expire` ends the request. Begin at most as
-        many requests at a time as there are connections: the wait for a connection counts in a request's
-        time.
+        The caller limits the request's time: only `seams.Begun.expire` ends the request. Begin no more
+        requests at a time than there are connections: the wait for a connection counts in a request's time.
 
         Args:
             fresh: use a new connection: the platform may have closed an idle one unnoticed.

@@ -66,7 +66,7 @@ class Revived:
     """A conversation that is revived from the store.
 
     Attributes:
-        changed: comparison of the journal with the present code; None if both are of one build.
+        changed: comparison of the journal with the current code; None if both are of one build.
     """
 
     stored: Stored

@@ -217,7 +217,7 @@ async def _try(
     try:
         done: T = await conversation.operations.run.effect("step", work, print=print, raises=own)
     except Exception as failed:
-        # The raised error was made from its record, live as on replay. Only a report uses the original error.
+        # The raised error was made from its record, as on replay. Only a report uses the original error.
         if live:
             happened(failed, live.pop())
         raise
@@ -234,9 +234,9 @@ class Retry:
     """How often a failing step is tried again; for ``chat.step(fn, retry=...)``.
 
     Attributes:
-        times: number of tries in all, from 2 to 100.
+        times: total number of tries, from 2 to 100.
         after: seconds before the second try.
-        growth: factor by which each further pause is longer than the one before, up to a day.
+        growth: factor by which each further pause is longer than the previous pause, up to a day.
         on: errors of the step that are worth another try; empty for all errors.
 
     Raises:
@@ -301,7 +301,7 @@ def check_raises(raises: object, who: str = "step(raises=)") -> tuple[type[Excep
     """Return the errors that a step may come back with, as a tuple.
 
     Raises:
-        ConfigError: `raises` holds something else than classes of errors.
+        ConfigError: `raises` contains something other than classes of errors.
     """
     classes = cast("tuple[object, ...]", raises) if isinstance(raises, tuple) else (raises,)
     if not all(isinstance(cls, type) and issubclass(cls, Exception) for cls in classes):

@@ -278,7 +278,7 @@ class Room(Generic[E_co]):
     # --- time, random numbers and versions: these calls don't wait
 
     def now(self, tz: tzinfo = UTC) -> datetime:
-        """Return the present turn's time, which is when the last operation ended.
+        """Return the current turn's time, which is when the last operation ended.
 
         The time stays the same until the next operation.
         """
@@ -744,7 +744,7 @@ class Chat(Room[E_co]):
         """End here, and go on as another route's function; see `Room.continue_as`.
 
         Args:
-            fn: a function that a decorator of the bot has declared, often the present one.
+            fn: a function that a decorator of the bot has declared, often the current one.
             args: arguments of `fn` besides the chat; each must be recordable, and arrives as a copy.
 
         Raises: as `Room.continue_as`; also if `fn` doesn't take the arguments, or they can't be recorded.

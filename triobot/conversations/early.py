@@ -278,7 +278,7 @@ class EarlyDoor:
     def begin(self, event: Event, begins: Begins, row: InboxRow) -> bool:
         """Start a conversation with a durable beginning.
 
-        Return False if its chat came into memory meanwhile.
+        Return False if the chat came into memory while the event was being stored.
         """
         work = self._shared.work
         if work.stopping:
@@ -346,8 +346,8 @@ def _may_take(life: ChatLife, sender: SenderId | None) -> bool:
     """Return whether a chat may take an event of this sender before the event is stored.
 
     Nothing may be waiting in the chat, the event must not make it a group, and all its conversations must be
-    at rest. A chat with many live conversations is excluded: hardly ever are all of them at rest, and each
-    event would check every one.
+    at rest. A chat with many live conversations is excluded: all of them are hardly ever at rest together,
+    and each event would have to check every conversation.
     """
     if not (life.routing.group or sender is None or sender == life.sender):
         return False

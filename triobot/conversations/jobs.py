@@ -49,7 +49,7 @@ class KnownJob:
         words: the schedule in words.
         next: the next due time.
         missed: number of due times that were left out since the last run.
-        route: present name of the job's route.
+        route: current name of the job's route.
         due: due time of the last run; None if there was none.
         begun: start of the last run.
         gone: whether the bot no longer declares the job.
@@ -82,7 +82,7 @@ async def lives(store: Store, names: Sequence[str]) -> bool:
     """Return whether a run of a job lives: its start waits in the inbox, or it runs, or it is parked.
 
     Args:
-        names: all present and former names of the job's route.
+        names: all current and former names of the job's route.
     """
     return await is_under_way(store, SHARED, lambda call: call.name in names, lambda row: row.route in names)
 

@@ -204,6 +204,6 @@ class Refusals:
         if isinstance(event, Submission):
             return f"{self._chat_id}:{event.message_id}"
         token = token_of(event)
-        # With the button in the id, "No" a second after "Yes" is no double click: its user must be told that
-        # it came too late.
+        # The id contains the button: "No" a second after "Yes" is no double click, so the user must be told
+        # that "No" came too late.
         return token if token is None or token.startswith(BOARD) else str(cast("Press", event).value)

@@ -37,7 +37,7 @@ log: Final = logging.getLogger("triobot.conversations")
 _FLUSH_DEADLINE: Final = 10.0
 _AWAY_DEADLINE: Final = 0.5  # if the store can't be written now
 
-# Idle tasks that are kept for reuse, each with some three kilobytes. Further tasks end.
+# Idle tasks that are kept for reuse, each with about three kilobytes. Further tasks end.
 _RESTING: Final = 64
 
 BUSY: Final = 10_000
@@ -127,7 +127,7 @@ async def holds(early: EarlyEvent) -> bool:
 
 @final
 class CommitQueue:
-    """Stores the units of conversations in their order, as many as are waiting in one commit.
+    """Stores the units of conversations in their order; one commit stores all waiting units.
 
     A unit is stored completely or not at all, and never before an earlier one. A unit that the store refuses
     doesn't affect other writers' units. The refused unit's writer is told before any waiting task is woken.
@@ -188,7 +188,7 @@ class CommitQueue:
         self._looks.pop(look, None)
 
     def when_written(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when everything added in the present step is durable, or when the bot stops."""
+        """Call `tell` when everything added in the current step is durable, or when the bot stops."""
         self._told.append(tell)
         if not self._has_some:
             self._stir()
@@ -198,7 +198,7 @@ class CommitQueue:
         self._some.set()
 
     def _has_noted(self, writes: Sequence[Write], writer: UnitWriter | None) -> bool:
-        """Note consumed rows without a commit, if there is nothing else to write, and nothing pending before.
+        """Note consumed rows without a commit, if no other writes come with them or wait before them.
 
         A function that waits in `before_writing` may have the consequences of a row. A crash must keep the
         row's consumption and these consequences together.
@@ -359,7 +359,7 @@ class CommitQueue:
                 unit.stored = unit.error is None
 
     def _note_ends(self, writes: Sequence[Write]) -> bool:
-        """Note consumed rows without a commit, if there is nothing else to write."""
+        """Note consumed rows without a commit, if no other writes come with them."""
         seqs: list[int] = []
         for write in writes:
             if type(write) is not Consume:
@@ -456,7 +456,7 @@ class Workload:
     def start(self, live: Live, name: str) -> None:
         """Run `live` in an idle task or, if there is none, in a new one.
 
-        To start and end a task with a scope takes a tenth of a short conversation's time.
+        The start and end of a task with a scope take a tenth of a short conversation's time.
         """
         assert self.nursery is not None
         if self._resting:
@@ -489,7 +489,7 @@ class Workload:
                     if not scope.shield:
                         scope.shield = True
                     self._resting.append(task)
-                    task.context = Context()  # drop the last one's context
+                    task.context = Context()  # drop the last conversation's context
                     live = await wait_task_rescheduled(abort)
         except BaseException as error:
             # Trio's RuntimeError about a scope left open was reported to the author already.

@@ -7,7 +7,7 @@ them to time, files and the network; `api` and `control` are the two HTTP interf
 
 The page is the platform's app in a browser, with a view of the requests, the faults and the bot's process.
 The server serves the files in `page/assets` to everyone, since they contain no secret. `follower` collects
-the present state and its changes, and sends both to a page that has shown the control token. The comment at
+the current state and its changes, and sends both to a page that has shown the control token. The comment at
 the top of ``page/assets/main.js`` describes how the scripts depend on one another.
 
 A bot in production imports nothing of this package.

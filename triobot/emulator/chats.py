@@ -166,7 +166,7 @@ class PlatformChat:
         yield from (button.text for entry in self.in_sight() for button in entry.buttons())
 
     def key(self, pick: Pick) -> Key | None:
-        """Return the key of the present reply keyboard that `pick` selects."""
+        """Return the key of the current reply keyboard that `pick` selects."""
         return None if self.reply_keyboard is None else pick.of(self.reply_keyboard.rows, _LABEL)
 
 
@@ -186,7 +186,7 @@ class Shown:
 @final
 @guarded
 class Edited:
-    """A message changed; `anew` is whether its content did, and not only its keyboard."""
+    """A message changed; `anew`: whether its content changed, and not only its keyboard."""
 
     kind: ClassVar[str] = "edit"
     chat_id: ChatId

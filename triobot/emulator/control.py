@@ -330,7 +330,7 @@ async def _answered(exchange: Exchange, answer: Callable[[Asked], Given]) -> Res
 
 
 async def read_body() -> bytes:
-    """Read the body of the present request.
+    """Read the body of the current request.
 
     Raises:
         BadAskError: the body is too large.
@@ -747,7 +747,7 @@ def strides(milliseconds: int) -> list[int]:
 async def skip(
     milliseconds: int, *, bot: Callable[[int], Awaitable[None]], platform: Callable[[int], None]
 ) -> None:
-    """Let time pass, stride by stride.
+    """Let time pass in the parts that `strides` returns; in each, the bot's clocks come first.
 
     Args:
         bot: puts the bot's clocks forward, and returns once the bot has done the work that became due.

@@ -75,7 +75,7 @@ class Logged:
 
     Attributes:
         liberties: properties of the request that the interface doesn't promise to accept. A strict platform
-            refused the request because of the first.
+            refused the request because of the first liberty.
     """
 
     at: int
@@ -206,7 +206,7 @@ class Travels(Looks, Protocol):
         asks: Sequence[str] = (),
         said: Sequence[JsonValue] = (),
     ) -> bytes:
-        """Give the present code a conversation's recorded answers; return the branch's state.
+        """Give the current code a conversation's recorded answers; return the branch's state.
 
         Args:
             numbers: the branch's messages get numbers above this one.

@@ -70,7 +70,7 @@ class Switches:
         invoice_life: how long an invoice without its own expiry can be paid.
         edit_drops_keyboard: whether an edit without an inline keyboard removes the message's keyboard.
         edit_needs_data: whether an edit without ``data`` is refused, as the interface says.
-        empty_keyboard_removes: whether a reply keyboard without rows removes the present one.
+        empty_keyboard_removes: whether a reply keyboard without rows removes the current one.
         typing_life: how long one sendAction shows.
         senders: whether events have ``from``.
         form_callback_ids: whether form submissions have a callback id.

@@ -14,7 +14,7 @@
 ``DELETE pass/ID``                    discard the pass
 ``POST pass/ID/branch``               ``notch``: open a branch there, and return its state; ``asks``: steps
                                       whose recorded results aren't used
-``POST CHAT/CONVERSATION/answers``    open a branch in which the present code gets the recorded answers
+``POST CHAT/CONVERSATION/answers``    open a branch in which the current code gets the recorded answers
 ``GET  held``                         the conversations that hold back new code, and the decisions about them
 ``POST CHAT/CONVERSATION/held``       ``way``: ``wait`` for the conversation's end, or ``end`` it
 ``POST pass/ID/test``                 ``notch``: write the conversation up to it as a test, and run the test

@@ -473,7 +473,7 @@ class Control(Protocol):
 
 @final
 class App:
-    """The app of all people, and the controls of the platform behind it."""
+    """The messenger app of all people, and the controls of the platform behind the app."""
 
     def __init__(self, control: Control) -> None:
         self.get = control.get

@@ -34,7 +34,7 @@ from ..wire.undocumented import UNDOCUMENTED, GetLeaderBoard, PutGameData
 
 V = TypeVar("V")
 
-# Seconds under either name; older clients use the second.
+# Seconds under either name; older clients use the latter name.
 _EXPIRY: Final = ("expire_time", "expire_date")
 _Reader: TypeAlias = "Callable[[_RequestFields, str], Operation[object]]"
 

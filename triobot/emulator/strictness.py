@@ -26,8 +26,8 @@ class Liberty:
 
     Attributes:
         field: the parameter; ``path`` and ``body`` stand for the request's own.
-        rule: the interface's rule, as words to follow the field's name; of the sent data, it contains only
-            names of fields and keys.
+        rule: the interface's rule, as words to follow the field's name; no sent data but names of fields and
+            keys.
     """
 
     field: str

@@ -104,7 +104,7 @@ class Nature(Enum):
     JOIN = "the end of the last child; never recorded, and never cancelled"
 
 
-# Constants of the module: to look up an enum's member takes as long as a call.
+# Constants of the module: looking up an enum's member takes as long as a call.
 WAIT: Final = Nature.WAIT
 EFFECT: Final = Nature.EFFECT
 WITHIN: Final = Nature.WITHIN
@@ -158,7 +158,7 @@ class Branch:
         around: the engine's scopes around the branch, the outermost first; the first is that of the run
             itself.
         count: number of ids that the branch has used.
-        turn: the operation whose outcome began the branch's present turn.
+        turn: the operation whose outcome began the branch's current turn.
         heedless: number of operations begun in a row inside a block that had ended.
         outside: Trio's innermost scope around the body of the effect that the branch is in.
         entry: the author's coroutine that the branch runs.
@@ -352,10 +352,10 @@ class Core:
             `records`.
         patches: the patches that changed code has asked for.
         seed: secret seed of the run's random numbers.
-        time: time of the present turn, in wall milliseconds.
+        time: time of the current turn, in wall milliseconds.
         prefix: text before the numbers of the main branch's operations; `rank`: the numbers before their
             keys.
-        jumped: total milliseconds by which the clock had been set when the present turn began.
+        jumped: total milliseconds by which the clock had been set when the current turn began.
         unseen: the part of these milliseconds that the host has not seen.
         task, root: task and scope of the main branch, `main`; no task before the run begins, and after its
             end.
@@ -365,8 +365,8 @@ class Core:
         compares: whether the journal may be other code's, so that each record is compared with the operation
             that takes it.
         revived: when this incarnation began.
-        catching_up: whether the host is still delivering waiting events. Meanwhile, no effect begins, and
-            deadlines later than the newest delivered event don't count.
+        catching_up: whether the host is still delivering waiting events. During that time no effect begins,
+            and deadlines later than the newest delivered event don't count.
         dry: whether the run ends where its journal does, and changes nothing; `beyond` has the records that a
             live run would have appended.
         dying: whether every operation is refused from now on.
@@ -524,18 +524,18 @@ class Core:
     # --- time
 
     def set_by(self) -> int:
-        """Return the milliseconds by which the clock has been set in all."""
+        """Return the total milliseconds by which the clock has been set."""
         return self.host.jumped() + self.unseen
 
     def went(self, time: int | list[int]) -> None:
-        """Set the present turn's time from its record."""
+        """Set the current turn's time from its record."""
         if isinstance(time, int):
             self.time = time
         else:
             self.time, self.jumped, _ = time
 
     def since(self) -> int:
-        """Return the start of the present turn, on the clock as it is set now."""
+        """Return the start of the current turn, on the clock as it is set now."""
         return self.time + self.host.jumped() + self.unseen - self.jumped
 
     @property
@@ -544,7 +544,7 @@ class Core:
         return self.cursor >= self.many
 
     def due_after(self, seconds: float) -> int:
-        """Return the time that is `seconds` after the start of the present turn."""
+        """Return the time that is `seconds` after the start of the current turn."""
         return self.since() + math.ceil(seconds * 1000)
 
     def advance(self) -> int | list[int]:
@@ -594,7 +594,7 @@ class Core:
     # --- records
 
     def _append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
-        """Append a record that begins no turn; a dying run appends nothing, a dry one only to `beyond`."""
+        """Append a record that begins no turn. A dying run appends nothing; a dry run appends to `beyond`."""
         if self.dry:
             self.beyond = [*self.beyond, record]
         elif not self.dying:
@@ -694,7 +694,7 @@ class Core:
         return given
 
     async def come(self, op: Operation, given: Any, raises: Raises = ()) -> Any:
-        """Return or raise the outcome that an operation was given."""
+        """Return the outcome `given` to an operation; raise the outcome if it is an error."""
         if type(given) is list:
             record: Record = given  # pyright: ignore[reportUnknownVariableType]
             value = record[5]

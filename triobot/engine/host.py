@@ -80,11 +80,11 @@ class Host:
         """
 
     def read(self, key: str) -> Node | Absent:
-        """Return the present value of shared data, including the writes appended so far."""
+        """Return the current value of shared data, including the writes appended so far."""
         return ABSENT
 
     def jumped(self) -> int:
-        """Return the milliseconds by which the time of day has been set forward in all.
+        """Return the total milliseconds by which the time of day has been set forward.
 
         The count may begin at any time, but must go on across restarts of the program.
         """

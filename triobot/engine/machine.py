@@ -155,7 +155,7 @@ class Machine(Core):
         if (here := self.host.here) is not None and (self.cursor >= self.many or self.compares):
             op.sites = branch.site = (again and branch.site) or here(branch.root, 3 + beneath, branch.entry)
             if branch.drawn or nature is WITHIN:
-                # An operation that another branch completes has no record: its site goes with the next
+                # An operation that another branch completes has no record: its site is stored with the next
                 # record.
                 op.sites = [*branch.drawn, op.sites]
                 branch.drawn = op.sites if nature is WITHIN else ()
@@ -192,7 +192,8 @@ class Machine(Core):
         """Give a branch a value after this turn. Return False if the branch doesn't wait any more."""
         if op not in self.resting or op.felt is not None or op.over:
             return False
-        # The value counts. If the same turn ends the block, the branch feels that in its next operation.
+        # The value counts. If the same turn ends the block, the branch's next operation raises the
+        # cancellation.
         op.over = True
         self._later(partial(self._pass, op, value))
         return True

@@ -262,7 +262,7 @@ class Codec:
 
     Args:
         errors: more error classes that can be made from their arguments, by the names to record.
-        largest: most characters of a recorded value.
+        largest: largest number of characters of a recorded value.
     """
 
     def __init__(

@@ -550,7 +550,7 @@ class Run(Machine):
         return self.next_id(self.current())
 
     def _noting(self) -> tuple[Id, dict[str, Any]]:
-        """Return the present turn's id, and the values that the turn has read and written so far."""
+        """Return the current turn's id, and the values that the turn has read and written so far."""
         turn = self.current().turn
         if self.view_turn != turn:
             self.view, self.view_turn = {}, turn

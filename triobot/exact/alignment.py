@@ -1,4 +1,4 @@
-"""Alignment: matches points of an old build with points of the present build.
+"""Alignment: matches points of an old build with points of the current build.
 
 The order of points is ignored, because the journal contains the order and replay compares it. A match only
 has to be beyond doubt: a point that resembles two others equally is matched with neither.
@@ -27,7 +27,7 @@ CLEARLY: Final = 0.25
 """A match of reworded lines is refused if another pairing is more alike by this much."""
 
 Accepted: TypeAlias = tuple[str, str, str]
-"""An accepted change: the function's name, the old call, the present call."""
+"""An accepted change: the function's name, the old call, the current call."""
 
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound=Hashable)
@@ -36,19 +36,19 @@ _Key: TypeAlias = Callable[[Point], Hashable]
 
 @final
 class Alignment:
-    """Matches points of an old build with points of the present build.
+    """Matches points of an old build with points of the current build.
 
     Functions with unchanged text are matched by position, at no cost.
 
     Args:
         old: changed sources of the old build, by module.
-        new: changed sources of the present build, by module.
-        formerly: present ``module.function`` names by old ones, from the routes.
+        new: changed sources of the current build, by module.
+        formerly: current ``module.function`` names by old ones, from the routes.
         accepted: changes that the author has accepted.
         unchanged: returns the sources that both builds share; called only to compare texts.
 
     Attributes:
-        moved: the present function for each old function that has a match.
+        moved: the current function for each old function that has a match.
     """
 
     def __init__(
@@ -76,19 +76,19 @@ class Alignment:
         self._match_points(accepted)
 
     def to(self, point: Point) -> Point | None:
-        """Return the present point for an old one; None if there is none, or if the match is doubtful."""
+        """Return the current point for an old one; None if there is none, or if the match is doubtful."""
         if point.function.source not in self.old:
             return point
         return _at_same_place(point, self._same) or self._to.get(point)
 
     def back(self, point: Point) -> Point | None:
-        """Return the old point for a present one, or None."""
+        """Return the old point for a current one, or None."""
         if point.function.source not in self.new:
             return point
         return _at_same_place(point, self._back_same) or self._back.get(point)
 
     def name_of(self, function: str) -> str:
-        """Return the present name of an old function, or of a step's function."""
+        """Return the current name of an old function, or of a step's function."""
         path, dot, name = function.rpartition(".")
         return f"{path}{dot}{self._renamed.get(name, name)}"
 
@@ -99,7 +99,7 @@ class Alignment:
 
     @cached_property
     def is_said(self) -> Mapping[str, set[Address]]:
-        """Literal texts of the present build, with their positions."""
+        """Literal texts of the current build, with their positions."""
         return _texts_of([*self.new, *self._unchanged()])
 
     # --- functions
@@ -153,7 +153,7 @@ class Alignment:
             self._to[p], self._back[q] = q, p
 
     def _call(self, point: Point) -> str:
-        """Return the text of a call, with the present names of functions."""
+        """Return the text of a call, with the current names of functions."""
         return (
             re.sub(r"\w+", lambda word: self._now(point, word[0]), point.call)
             if self._renamed

@@ -110,7 +110,7 @@ class Sites:
             root: for a child task, the site that started it.
             inner: number of innermost frames to skip, which are never an author's. Each inspected frame
                 becomes an object that lives as long as the frame runs.
-            entry: coroutine of the outermost frame to inspect, for the same reason.
+            entry: coroutine of the outermost frame to inspect, so that fewer frames become objects.
         """
         first = frame = sys._getframe(inner)  # pyright: ignore[reportPrivateUsage]
         try:
@@ -238,7 +238,7 @@ def _numbered(before: int, link: SiteLink) -> int:
 
 
 def read_file(file: str) -> tuple[str, str]:
-    """Return the digest and text of a file's present content; "" for both if there is none."""
+    """Return the digest and text of a file's current content; "" for both if there is none."""
     try:
         found = Path(file).stat()
     except OSError:  # the text is in no file, such as a notebook's
@@ -309,5 +309,5 @@ def loaded_modules() -> Iterator[tuple[str, str]]:
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and file.endswith(".py"):
-            # The program's own module, `__main__`, has its file's name where another program imports it.
+            # Name `__main__` after its file, which is the module's name in a program that imports it.
             yield Path(file).stem if name == "__main__" else name, file

@@ -492,7 +492,7 @@ def rewritten(node: _AnyNode, change: Callable[[ast.AST], ast.AST | None]) -> _A
 
 
 def quieted(node: ast.AST) -> ast.AST | None:
-    """Return only the name of an operation, if its arguments decide no value; None for other nodes."""
+    """Return only the name of an operation whose arguments decide no value; None for other nodes."""
     name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
     return ast.Name(name, ast.Load()) if name in QUIET else None
 

@@ -1,6 +1,6 @@
 """Replay with another build: whether each operation is the recorded one.
 
-The recorded site is compared with the site of the present operation. When the sites match but the texts
+The recorded site is compared with the site of the current operation. When the sites match but the texts
 differ, the sources must explain the difference.
 """
 
@@ -44,7 +44,7 @@ _ACCEPTABLE: Final = frozenset({REPLACED, REMOVED, REORDERED, ANOTHER_FUNCTION, 
 _K = TypeVar("_K")
 _Part: TypeAlias = "Point | SiteLink"
 PrintOf: TypeAlias = Callable[[str], str]
-"""Returns the fingerprint that the present operation would have with the given text."""
+"""Returns the fingerprint that the current operation would have with the given text."""
 
 
 @final
@@ -76,12 +76,12 @@ NOWHERE: Final = SourceLine("", 0, "")
 @final
 @guarded
 class Parting:
-    """Difference between a recorded operation and the present one.
+    """Difference between a recorded operation and the current one.
 
     Attributes:
         because: why the operations are not the same.
         was: the recorded line.
-        now: the present line.
+        now: the current line.
     """
 
     because: str
@@ -120,13 +120,13 @@ class Build:
 
 @final
 class Comparison:
-    """Sources and sites of the old builds and the present one, with results for all conversations.
+    """Sources and sites of the old builds and the current one, with results for all conversations.
 
     Args:
         sites: sites of the store and of the running code.
         builds: the old builds, in order.
         source_of: returns an old source by its digest, or None.
-        formerly: present ``module.function`` names by old ones.
+        formerly: current ``module.function`` names by old ones.
         accepted: changes that an author has accepted.
     """
 
@@ -151,7 +151,7 @@ class Comparison:
         self._found: dict[tuple[int, int], dict[str, None]] = {}
 
     def source(self, digest: str) -> Source | None:
-        """Return an old or present source by its digest."""
+        """Return an old or current source by its digest."""
         if digest not in self._sources:
             present = self.sites.present.get(digest)
             read = None if present is None else read_source(*present)
@@ -159,7 +159,7 @@ class Comparison:
         return self._sources[digest]
 
     def alignment(self, build: int) -> Alignment:
-        """Return the matches of an old build's points with the present ones."""
+        """Return the matches of an old build's points with the current ones."""
         if len(self.sites.present) != self._present:  # a module was imported since
             self._present = len(self.sites.present)
             self._alignments, self._differences, self._readings = {}, {}, {}
@@ -272,7 +272,7 @@ class Comparison:
         return None if all(ends) or (all(ends[:-1]) and self._is_told(old, new, build)) else OTHER_VALUES
 
     def readings(self, site: int, build: int = -1) -> Sequence[Reading]:
-        """Return the readings of a site's points, in an old build or by default in the present one."""
+        """Return the readings of a site's points, in an old build or by default in the current one."""
         if (site, build) not in self._readings:
             from .reading import Reading  # imported here, as for alignments
 
@@ -292,7 +292,7 @@ class Comparison:
         return still or (old.point.calls == new.point.calls and not old.steps_like(new))
 
     def _is_told(self, old: int, new: int, build: int) -> bool:
-        """Whether the texts are unchanged and unique in both builds, so that they identify the line."""
+        """Whether a line's texts are unchanged, and unique in both builds, so that they identify the line."""
         readings = self.readings(old, build), self.readings(new)
         olds, news = ([one.point for one in ones] for ones in readings)
         return (
@@ -370,10 +370,10 @@ class Told(NamedTuple):
 
 @final
 class Judge:
-    """Comparison of one conversation's journal with the present code.
+    """Comparison of one conversation's journal with the current code.
 
     Attributes:
-        reworded: pairs of recorded and present lines with different texts.
+        reworded: pairs of recorded and current lines with different texts.
         parted: the difference that ended the replay.
         unsited: number of records without sites, from an earlier version.
     """
@@ -413,11 +413,11 @@ class Judge:
         return None if why is None else self._part(why, old, new)
 
     def compare_standing(self, at: int, recorded: Told, now: Told | None) -> Parting | None:
-        """Compare an operation at which a conversation waited with the present one.
+        """Compare an operation at which a conversation waited with the current one.
 
         Args:
             at: time at which the conversation began to wait.
-            now: present operation; None if the conversation has ended now.
+            now: current operation; None if the conversation has ended now.
 
         Returns:
             The difference, or None.

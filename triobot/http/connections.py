@@ -27,7 +27,7 @@ import trio
 from .links import LOST, ByteLink, PlainLink, TlsLink, detached
 from .response import ResponseReader
 
-# curl waits as long for a 100 before it sends the body anyway, since old servers never send a 100.
+# curl, too, waits a second for a 100, and then sends the body: old servers never send a 100.
 _CONTINUE_SECONDS: Final = 1.0
 _CLOSED: Final = "this transport was closed"
 _UNLIMITED: Final = nullcontext()

@@ -75,7 +75,7 @@ async def serve_listeners(
         handler: called for each request, in the task of its connection.
         listeners: listening sockets; closed at the end.
         shutdown: set by the caller to stop.
-        limits: limits of connections and time; fewer connections are accepted if the process may not open as
+        limits: limits of connections and time; fewer connections are accepted if the process may not open so
             many files.
         tls: the server's TLS context, or a function called for the context of each connection; None: no TLS.
         on_answer: called after each answer.
@@ -124,8 +124,8 @@ class _Server:
         self._shared = lru_cache(1024)(Networks(limits.shared_addresses).hold)
         self._open: set[ServerConnection] = set()
         self._counts: Counter[str] = Counter()
-        # Waiting connections found by the last scan, the longest wait at the end: of all senders (None), and
-        # of each sender at its limit. The result of a scan is used until it is empty.
+        # Waiting connections found by the last scan, the longest wait last: those of each sender at its limit
+        # and, under None, those of all senders. The result of a scan is used until it is empty.
         self._waiting: dict[str | None, list[tuple[float, ServerConnection]]] = {}
         # Bounds, over all connections, the pipelined requests that start before other tasks run.
         self._turnstile = trio.CapacityLimiter(_BEHIND)

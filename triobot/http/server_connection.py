@@ -356,7 +356,7 @@ class ServerConnection:
         )
 
     def give_way(self, since: float) -> bool:
-        """Close the connection if `kept_waiting_since` is still `since`, and nothing has arrived meanwhile.
+        """Close the connection if `kept_waiting_since` is still `since`, and nothing has arrived since then.
 
         Returns:
             Whether the connection was closed.

@@ -62,13 +62,13 @@ class OperatorApi:
         name: the bot's name in metrics.
         health: returns the running bot's state; None without a running bot.
         lag: returns how many seconds the oldest event has been waiting for its chat.
-        chats: yields the state of chats in memory, at most as many as its argument; None without a running
-            bot.
+        chats: yields the state of chats in memory; its argument is the largest number of chats. None without
+            a running bot.
         begun: makes the journal of a conversation that is stored only as its event's row; None: there are
             none.
         end: ends everything in a chat, and returns after the end.
         order: orders the end of a parked conversation, with a message to the users, or another try. The order
-            is durable when `order` returns. False if the end was ordered before.
+            is durable when `order` returns. Returns False if the end was ordered before.
         broadcasts: answers requests about broadcasts.
         payments: answers requests about payments and their alarms.
         jobs: answers requests about jobs.
@@ -365,7 +365,7 @@ class OperatorApi:
 
     async def _tell_row(self, id: ConversationId, tell: Tell) -> None:
         journal = await self._filing.journal(id)
-        if journal is not None:  # the conversation may have ended meanwhile
+        if journal is not None:  # the conversation may have ended since the list was read
             records = journal.records
             told: dict[str, object] = {"room": room_in(records[0])} if records else {}
             told["last_record"] = outlined(records[-1]) if records else None
@@ -424,7 +424,7 @@ class Filing:
         if found is None:
             rows = await self._store.backlog(after=conversation - 1, limit=1)
             begun = [one for one in self._of(rows) if one.row.id == conversation]
-            # The conversation may have been written to the store meanwhile.
+            # The conversation may have been written to the store since the first query.
             found = begun[0] if begun else await self._store.journal(conversation)
         return found
 

@@ -57,7 +57,7 @@ class ListJournals:
     Attributes:
         chat_id: only conversations of this chat that have not ended.
         after: only ids above this one.
-        limit: most conversations in the answer.
+        limit: largest number of conversations in the answer.
         crashed: with `chat_id`: also crashed conversations that are kept.
     """
 
@@ -92,7 +92,7 @@ class ReadJournals:
 @final
 @guarded
 class ReadCode:
-    """Read everything stored about the code of the present journals, including its sources."""
+    """Read everything stored about the code of the current journals, including its sources."""
 
 
 @final
@@ -163,7 +163,7 @@ class ListChats:
     """Show the chats in memory: for each task its line of code, and the operation that the task waits for.
 
     Attributes:
-        limit: most chats in the answer, the last active ones first.
+        limit: largest number of chats in the answer; the most recently active chats come first.
     """
 
     limit: int = attrs.field(default=100, validator=_from(1))

@@ -192,7 +192,7 @@ def routes_at(path: str) -> Mapping[str, tuple[HttpRoute, Mapping[str, str]]]:
     found: dict[str, tuple[HttpRoute, Mapping[str, str]]] = {}
     for route in ROUTES:
         if (fields := route.found_in(segments)) is not None:
-            # Routes come in order: a literal segment wins over a field.
+            # Routes are tried in order: a literal segment wins over a field.
             found.setdefault(route.method, (route, fields))
     return found
 

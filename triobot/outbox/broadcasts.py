@@ -159,7 +159,7 @@ class _RunningBroadcast:
     Attributes:
         news: set when the task has something to do.
         telling: chat of each request in flight, by the request's cancel scope.
-        forgotten: chats to skip. The store deletes their rows, but the task may have read the rows before.
+        forgotten: chats to skip. The store deletes their rows, but the task may have read the rows already.
         patient_until: when a stopped broadcast stops waiting for answers.
     """
 
@@ -332,7 +332,7 @@ class Broadcasts:
         return Gone(self._store, key)
 
     async def forget(self, chat_id: ChatId) -> None:
-        """Send nothing more to a chat in the present broadcasts. Call before deleting the chat's rows."""
+        """Send nothing more to a chat in the current broadcasts. Call before deleting the chat's rows."""
         await trio.lowlevel.checkpoint()
         for capture in self._capturing.values():
             capture.forgotten.add(chat_id)
@@ -525,7 +525,7 @@ class Broadcasts:
         return attrs.evolve(announcement, content=attrs.evolve(media, source=descriptor))
 
     async def _commit(self, *writes: BroadcastWrite) -> None:
-        """Commit as soon as the store has room; the broadcast sends nothing meanwhile."""
+        """Commit as soon as the store has room; the broadcast sends nothing until then."""
         while True:
             if not writes or await self._committed(*writes):
                 return

@@ -1,9 +1,9 @@
 """The state of one broadcast: the receivers to send to next, and the writes that come first. Pure.
 
 The broadcast first stores that some receivers are *meant*, together with the outcomes known by then. Then the
-broadcast sends to those receivers. So each receiver gets the message at most once: after a crash only meant
-receivers without an outcome are in doubt. One commit serves many receivers, because the commit waits for half
-a window of outcomes, or for a moment.
+broadcast sends to those receivers. So each receiver gets the message at most once: after a crash, only
+receivers that are meant and have no outcome are in doubt. One commit serves many receivers, because the
+commit waits for half a window of outcomes, or for a moment.
 
 `Window` bounds the receivers in flight. The outbox has its own bounds and its own pace. The window bounds the
 receivers in doubt after a crash, and waits when further requests would only waste receivers:

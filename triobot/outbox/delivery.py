@@ -101,7 +101,7 @@ class Delivery(Place):
         chat: key of the chat that the operation concerns, in any lane.
         calls: the calls that want the result; the last call's operation is sent.
         since: when the delivery was queued, in the loop's seconds; uploads before it in the lane don't count.
-        began: when the present attempt's request or upload began.
+        began: when the current attempt's request or upload began.
         after: event to wait for before the attempt: the end of an attempt at an edit of the same message in
             the lane beside, or the durable outcome of the operation before.
         followers: later edits that wait for the end of this delivery's attempt.
@@ -316,8 +316,8 @@ def with_media(operation: Operation[object], media: Media) -> Operation[object]:
 def comes_again(delivery: Delivery) -> bool:
     """Return whether a restart may drop the delivery.
 
-    That holds if each call has a journal, which repeats the operation, or has a repeatable operation such as
-    an edit.
+    A restart may drop it if each call has a journal, which repeats the operation, or has a repeatable
+    operation such as an edit.
     """
     return all(call.recorded is not None or repeatable(call.operation) for call in delivery.calls)
 

@@ -1,7 +1,7 @@
 """The overall rate of started requests, adapted to the platform's unknown limits. Pure.
 
 The rate is unlimited until outcomes show that the rate is too high. The sign is the share of bad outcomes in
-a sample of some dozens of outcomes, over a second or more:
+a sample of a few dozen outcomes, over a second or more:
 
 - 429: a tenth of the outcomes. The platform answers 429 because of the rate.
 - Late answers, other errors and lost connections: a third of the outcomes. A smaller share proves nothing,
@@ -16,7 +16,7 @@ A cut sets the rate to a little less than the timely answers a second, but never
 second. The cut is then on trial: only requests that began after the cut are weighed. If those requests fare
 better, errors do depend on the rate, and a share of a tenth is enough for later cuts. If those requests fare
 no better, a second and a third cut follow. If an eighth of the rate is no better, the rate isn't the cause:
-the cuts are undone, and the next cut needs a share well above the present share of failures.
+the cuts are undone, and the next cut needs a share well above the current share of failures.
 
 An outage is a sample without any success and without any 429. An outage proves nothing about the rate. After
 an outage the first successes restore the former rate in a slow start: each success doubles the rate, each
@@ -134,7 +134,7 @@ class Pace:
         self._noise = 0.0
         self._proven = False
         self.usual = 0.0
-        """Seconds that an answer takes at present."""
+        """Seconds that an answer currently takes."""
 
     @property
     def rate(self) -> float | None:

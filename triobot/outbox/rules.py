@@ -21,8 +21,8 @@ class OutboxRules:
     Attributes:
         parallel: number of slots: lanes with an operation in flight that may still be answered at the usual
             speed.
-        connections: requests in flight at a time, including requests to stuck chats; the client needs as many
-            connections.
+        connections: requests in flight at a time, including requests to stuck chats; the client needs this
+            number of connections.
         uploads: file uploads at a time.
         typing_every: seconds after which a typing indicator is sent again.
         answer_within: seconds after which an unanswered attempt counts as unknown. The client's own limits
@@ -33,7 +33,7 @@ class OutboxRules:
     """
 
     parallel: int = 40
-    # The listener leaves that many file descriptors free: less than half of a process's usual 1,024.
+    # The listener leaves this number of file descriptors free: less than half of a process's usual 1,024.
     connections: int = 480
     uploads: int = 16
     typing_every: float = 4.0

@@ -3,11 +3,11 @@
 The module waits for nothing except its store, so a simulation can run it unchanged.
 
 A conversation's move must be stored together with the conversation's records. `Books.move` can't do that: it
-reads the entry, and retries if the entry has moved meanwhile. A conversation shares its commit with others
-and continues before the commit is durable, so it can't retry. `moving`, `opening` and `claiming` therefore
-return writes that read the entry and decide the move inside the transaction, where no other move can come
-between. The store calls their functions in its own thread. The functions get everything as values, the time
-too, and never wait.
+reads the entry, and retries if the entry has moved since it was read. A conversation shares its commit with
+others and continues before the commit is durable, so it can't retry. `moving`, `opening` and `claiming`
+therefore return writes that read the entry and decide the move inside the transaction, where no other move
+can come between. The store calls their functions in its own thread. The functions get everything as values,
+the time too, and never wait.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class Books:
         so.
 
         Args:
-            may_fail: the entry may have moved on meanwhile: after a refusal store nothing, and raise no
-                alarm.
+            may_fail: the entry may have moved on since the caller read it: if the table refuses the facts,
+                store nothing, and raise no alarm.
             taker: store nothing, and return None, if the entry has another taker.
 
         Returns:
@@ -162,7 +162,7 @@ class Books:
         """Apply facts to many entries, read just before, in one transaction.
 
         Returns:
-            The entries that have moved on meanwhile, and were left unchanged.
+            The entries that have moved on since they were read, and were left unchanged.
         """
         now = self._now()
         planned = [(entry, plan(entry, facts, now)) for entry, facts in moves if facts]

@@ -107,7 +107,7 @@ class CallbackHandler:
         try:
             await self._books.move(matching[0].id, Adopted(event.invoice_id), _hint(event), also=also)
         except StaleRowError:
-            return False  # the invoice's id was found in another way meanwhile
+            return False  # another fact has brought the invoice's id first
         return True
 
     async def _without_id(self, chat_id: ChatId) -> list[Entry]:

@@ -310,7 +310,7 @@ class Cashier:
         await self._beat()
 
     async def _watched_last(self) -> int | None:
-        """Return when payments were last watched, by the present clock; None if they never were."""
+        """Return when payments were last watched, by the current clock; None if they never were."""
         seen = await self._store.setting(WATCHED)
         if seen is None:
             return None
@@ -358,7 +358,7 @@ class Cashier:
         return f"{count} payments were open, of {money} in all: {', '.join(named)}{more}" if count else ""
 
     async def _beat(self) -> None:
-        """Store the present time as the last time at which payments were watched."""
+        """Store the current time as the last time at which payments were watched."""
         now = self._clock.now()
         if self._watching and abs(now - self._beaten) >= MINUTE:
             self._beaten = now

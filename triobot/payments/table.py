@@ -323,7 +323,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         tell=(TellOperator("captured_without_taker"),),
     ),
     Transition(("delivered",), ("delivered",)),
-    # An aside has the payment, but can't continue with the present code.
+    # An aside has the payment, but can't continue with the current code.
     Transition(("delivered",), ("no_handler",), tell=(TellOperator("captured_but_parked"),)),
     Transition(("delivered",), ("settled",), "settled"),
     Transition(("delivered",), ("restart",), due=(Due("deliver"),)),

@@ -149,7 +149,7 @@ class OpenTicket:
         return self._notices.popleft()
 
     async def wait_decided(self) -> PaymentNotice | None:
-        """Wait until the present examination is decided; None: no examination is in progress, keep waiting.
+        """Wait until the current examination is decided; None: no examination is in progress, keep waiting.
 
         Cancellation: *atomic*.
         """

@@ -576,7 +576,7 @@ class Bot(Router):
         """Iterate over the chats that store a value under a key, each with its value: an audience, or an
         export.
 
-        Chats come by growing id, in pages. A change during the iteration may be missed.
+        Chats are read in pages, in the order of their ids. A change during the iteration may be missed.
 
         Raises:
             ConfigError: the bot isn't running.

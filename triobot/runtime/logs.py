@@ -120,7 +120,7 @@ class GuardedLogger(logging.Logger):
 
 
 def _tell(error: BaseException) -> None:
-    """Print a line of an author's code that makes logging fail to stderr, each line once."""
+    """Print to stderr which line made a log handler fail; each line once."""
     kind = kind_of(contained(error))
     frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
     ours = (__file__, logging.__file__)

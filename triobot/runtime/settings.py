@@ -62,15 +62,16 @@ class Settings:
         charge_hosts: hosts allowed in a link to top up a wallet; by default the platform's.
         max_amount: largest amount that may be charged, as a guard against mistakes.
         retention_days: days for which the store keeps the journals of crashed conversations, and unreadable
-            requests. Also, but for a day at least, how long the key of a `start` or a signal prevents a
+            requests. For the same time, but for a day at least, the key of a `start` or a signal prevents a
             repetition (``TRIOBOT_RETENTION_DAYS``).
         keep_ended: days for which the store keeps conversations that ended normally, with their journals
             (``TRIOBOT_KEEP_ENDED``); 0: they are deleted at once.
         limits: limits of the webhook (each by its own variable, such as ``TRIOBOT_CONNECTIONS``).
-        rate: most requests that the bot sends per second, in all chats together (``TRIOBOT_RATE``); at least
-            1. Counts messages, edits, typing indicators, and requests for payments, which are sent first;
-            answers to callbacks don't count. None: the platform's answers determine the rate.
-        backlog_seconds: an alarm is raised when a message or an event has been waiting for so many seconds
+        rate: largest number of requests that the bot sends per second, counted over all chats
+            (``TRIOBOT_RATE``); at least 1. Counts messages, edits, typing indicators, and requests for
+            payments, which are sent first; answers to callbacks don't count. None: the platform's answers
+            determine the rate.
+        backlog_seconds: number of seconds after which a waiting message or event raises an alarm
             (``TRIOBOT_BACKLOG_SECONDS``).
         grace: seconds that a stop waits for running work.
         development: log warnings for developers about code that will cause trouble later

@@ -39,8 +39,8 @@ def check_key(key: object) -> str:
 class Outcome(Enum):
     """Outcome of one receiver.
 
-    AGAIN is no final outcome: nothing was delivered for certain, and the receiver goes to the end of the
-    queue.
+    AGAIN is no final outcome: it is certain that nothing was delivered, and the receiver goes to the end of
+    the queue.
     """
 
     SENT = "sent"

@@ -27,8 +27,8 @@ class Arrival:
             key may be the same event; None: every delivery is new. A key begins with a word and the chat, as
             in ``press:7:...``, so that the chat's keys can be found and deleted.
         once: whether the key is unique in itself. The store then drops every second arrival, acknowledged or
-            not, for seven days; for a key that code has given, as long as `Retention.keys`. Without `once`,
-            an equal key is a redelivery only within a minute of a delivery that wasn't acknowledged.
+            not, for seven days, or for `Retention.keys` if code has given the key. Without `once`, an equal
+            key is a redelivery only within a minute of a delivery that wasn't acknowledged.
         came: steady-clock time at which the request was read. Only an admission with a time limit needs it.
     """
 

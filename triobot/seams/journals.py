@@ -35,7 +35,7 @@ RunKind: TypeAlias = Literal["conversation", "interrupt", "aside", "room", "job"
 @final
 @frozen
 class Opening:
-    """Facts of a store about this run of the program and the run before.
+    """Facts of a store about this run of the program and the previous run.
 
     Attributes:
         boot: number of this run: counts the runs that opened this store, from 1.
@@ -69,7 +69,7 @@ class ConversationRow:
     """State of a conversation.
 
     Attributes:
-        lease: lease under which the row was read; writes to the conversation carry the same.
+        lease: lease under which the row was read; writes to the conversation carry the same lease.
         route: name of the conversation's route.
         kind: the route's kind, needed when its name is no longer known.
         version: version of the code that wrote the journal; opaque to the store.
@@ -226,7 +226,7 @@ class AppendRecords:
 
     Attributes:
         position: position of the first record. JournalConflictError unless it is the journal's end: another
-            writer has appended meanwhile, or an earlier write was lost.
+            writer has appended records, or an earlier write was lost.
         records: one line of text each.
     """
 

@@ -32,7 +32,7 @@ def new_connections(most: int) -> Connections | None:
 def new_transport(
     connections: int | Connections = 100, *, idle: int | None = None, uds: str | None = None
 ) -> httpx.AsyncBaseTransport:
-    """Return a transport with so many connections, or over a given pool; see `triobot.http.TrioTransport`."""
+    """Return a transport with a number of connections or a given pool; see `triobot.http.TrioTransport`."""
     if is_here():
         from ..http.transport import TrioTransport
 

@@ -205,7 +205,7 @@ def copy_store(
             # Makes the backup one file instead of three.
             copy.execute("PRAGMA journal_mode = DELETE").fetchone()
             put_meta(copy, BACKUP, str(now))
-        # Not `replace`, which would overwrite a file that got the name meanwhile.
+        # Not `replace`, which would overwrite a file that got the name during the copying.
         os.link(part, target)
         sync_folder(target.parent)
     finally:

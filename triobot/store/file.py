@@ -95,7 +95,7 @@ class StoreFile:
 
     Attributes:
         connection: used by the writer's batches and the steps of a copy, each under `turn`.
-        opening: facts about this run and the run before.
+        opening: facts about this run and the previous run.
         visited: whether a tool has opened the file; closing then leaves the mark of the last stop unchanged.
         notes: facts for the process after a kill that the database doesn't have.
         shipping: sends commits to a streamer; used under `turn`.
@@ -168,7 +168,7 @@ class StoreFile:
             grow_log(self.path)
 
     def begin_shipping(self, now: int) -> Shipment:
-        """Begin to send this file to a streamer, in its present state and with an empty log.
+        """Begin to send this file to a streamer, in its current state and with an empty log.
 
         Raises:
             ConflictError: another streamer is attached, or the log can't be emptied.
@@ -264,8 +264,8 @@ class FileStream:
                 await tell(piece)
                 if piece.as_of is not None:
                     self._file.shipping.as_of = piece.as_of
-                    # Wait, and send the commits of the pause together: asking at once would cost a round for
-                    # each commit.
+                    # Wait, so that the commits made during the pause are sent together, and not each as a
+                    # piece of its own.
                     await trio.sleep(_PAUSE_SECONDS)
         finally:
             self._file.shipping.end()

@@ -9,8 +9,8 @@ redelivery only within a minute of a delivery whose 200 was not fully written. O
 a dropped one doesn't prolong the minute, because losing a message is worse than handling it twice.
 
 A request that could not be parsed is stored, so that an operator can see what the platform sent. Anybody who
-knows the webhook's address can fill this table. So it is small, its rows are cut, and the oldest rows are
-deleted first.
+knows the webhook's address can fill this table. So the table's size is limited: long bodies are truncated,
+and the oldest rows after the first ones are deleted.
 
 `Tally` counts the waiting events in memory, so that quota and statistics need no query. When a transaction
 fails, its counts must be undone too: the tally records every change until `settle`, and `undo` reverts the

@@ -304,7 +304,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(number=14, release="0.1.0", min_reader=13, statements=CREATE_CODE),
 )
 FORMATS: Final = 13
-"""The schema since which journals, recorded values and the ledger's rows have their present form.
+"""The schema since which journals, recorded values and the ledger's rows have their current form.
 
 A change of one of these forms needs a migration with itself as `min_reader`, and this constant becomes its
 number. Older code then refuses the store at the start, and doesn't fail in the middle of a turn.
@@ -450,7 +450,7 @@ def check_original(connection: sqlite3.Connection, path: Path) -> None:
 def check_whole(connection: Sql, name: object, copying: Copying | None = None) -> None:
     """Require that a store is complete and was not replaced by a copy.
 
-    Other rules hold for a copy: the source may have been replaced before, and the target must be a copy.
+    Other rules apply to a copy: its source may already have been replaced, and its target must be a copy.
 
     Raises:
         ConfigError: the store can't be used in this role; the text explains the remedy.

@@ -46,7 +46,7 @@ class Shipment:
         self._head: LogHead | None = None
         self._at = 0
         self._sum: bytes = b""
-        # Whether more may be committed than was read last.
+        # Whether the log may have committed entries that weren't read yet.
         self._more = True
         self._kept: deque[Shipped] = deque()
 

@@ -120,7 +120,7 @@ async def restore_sqlite(
 
 
 async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:
-    """Return the problems in a store, or a backup, that no program has open: lines for people.
+    """Return a line of text for each problem in a store or backup that no program has open.
 
     Raises: as `back_up_sqlite`.
     """

@@ -26,7 +26,7 @@ _FILES: Final = ("", "-wal", "-journal", ".lock")
 def copy_still(path: Path, folder: Path) -> Path:
     """Copy a store into a folder that only its owner can read; return the copy's path.
 
-    A bot that starts meanwhile is refused, as with any other tool that uses the store.
+    A bot that starts during the copying is refused, as with any other tool that uses the store.
 
     Raises:
         ConfigError: there is no store, or no room for a copy.
@@ -52,11 +52,11 @@ def copy_still(path: Path, folder: Path) -> Path:
 
 @contextmanager
 def _held_still(database: Path) -> Generator[None]:
-    """Prevent processes from opening a store while the block runs; other copies may be made meanwhile.
+    """Prevent processes from opening a store while the block runs; other copies may be made.
 
     Raises:
         StoreLockedError: a process has the store open; or, raised after the block, has opened the store
-            meanwhile.
+            during the block.
         ConfigError: the lock file can't be read, or its filesystem has no locks.
     """
     path = lock_path(database)

@@ -139,7 +139,7 @@ class Opened(Served, Protocol):
 
     @property
     def opening(self) -> Opening:
-        """Facts about this run and the run before."""
+        """Facts about this run and the previous run."""
         ...
 
     def close(self, *, clean: bool, now: int) -> None:
@@ -383,7 +383,7 @@ class Store:
     # --- conversations
 
     def opening(self) -> Opening:
-        """Return facts about this run of the program and the run before."""
+        """Return facts about this run of the program and the previous run."""
         return self._opening
 
     async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:

@@ -1,10 +1,10 @@
 """Group commit: jobs are gathered, and committed together in the thread that has the database connection.
 
 Callers hand jobs over. At most 512 jobs wait; the jobs of further callers wait outside. All waiting jobs run
-in one hop to a worker thread: one transaction, one fsync. The next batch gathers meanwhile, so no caller
-waits for a timer. While nothing runs, a lone caller begins a batch in its own task. If several callers shared
-the last batch, the next one begins a pass of the event loop later, so that others can join. The writer's task
-waits for the thread, and then wakes the callers' tasks.
+in one hop to a worker thread: one transaction, one fsync. The next batch gathers during that hop, so no
+caller waits for a timer. While nothing runs, a lone caller begins a batch in its own task. If several callers
+shared the last batch, the next one begins a pass of the event loop later, so that others can join. The
+writer's task waits for the thread, and then wakes the callers' tasks.
 
 The writer's task is shielded. A job that was handed over is finished even while the program is being
 cancelled, because its caller may have promised something on the strength of it, or another transaction may
@@ -23,8 +23,8 @@ A store in memory has no task, no thread and no batches: `inline` runs each job 
 If one caller's work fails, the whole batch is rolled back and run again with a savepoint for each job, so
 that a failure affects its own caller alone. But a full disk or a failed write may end the *whole*
 transaction, not just the savepoint. A program that didn't notice would write row by row without any
-transaction, and answer 200 for the rows before. So after every error, the writer checks whether the
-transaction is still open. If not, all jobs are run again, each in a transaction of its own.
+transaction, and answer 200 for the rows written until then. So after every error, the writer checks whether
+the transaction is still open. If not, all jobs are run again, each in a transaction of its own.
 
 A failed COMMIT is different. If the disk refused the fsync, it isn't known what reached the disk, and a
 second fsync of the same file may report success for pages that were lost. So the store is *broken* then: that
@@ -69,8 +69,8 @@ _log: Final = logging.getLogger("triobot.store")
 MOST_IN_A_BATCH: Final = 512
 GRACE: Final = 30.0
 
-# A busy bot's next event comes sooner. If the power fails during the pause, the last messages may be sent
-# twice.
+# How long a `Noted` job waits for another job to share its commit. On a busy bot an event comes sooner. If
+# the power fails during the pause, the last messages may be sent twice.
 _PAUSE_SECONDS: Final = 0.02
 _REPEAT_SECONDS: Final = 1.0
 
@@ -739,7 +739,7 @@ class Writer:
             self._hop.begin(partial(self._commit, self._asked))
 
     def _take(self) -> list[Job[Any]]:
-        """Take the handed-over jobs, and let as many in from outside."""
+        """Take the waiting jobs, and move jobs from outside into the free places."""
         taken, self._waiting = self._waiting, []
         while self._outside and len(self._waiting) < MOST_IN_A_BATCH:
             job, _ = self._outside.popitem(last=False)

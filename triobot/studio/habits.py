@@ -73,7 +73,7 @@ def _waits(member: Callable[..., object]) -> bool:
     return any(map(inspect.iscoroutinefunction, declared or [member]))
 
 
-# Cached: a test starts the same bot many times, and the source does not change meanwhile.
+# Cached: a test starts the same bot many times, and the source does not change between two starts.
 @lru_cache(maxsize=256)
 def _parsed(code: CodeType) -> ast.stmt:
     lines, first = inspect.getsourcelines(code)

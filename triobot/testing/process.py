@@ -255,7 +255,7 @@ class DrivenProcess:
             await self._stopped.wait()
 
     async def take(self, body: Body) -> int | None:
-        """Return the webhook's HTTP status for an event; None if no process runs or it dies meanwhile."""
+        """Return the webhook's status for an event; None if no process runs, or it dies before the answer."""
         status = await self._accept(body)
         self.answered[status] += 1
         return status

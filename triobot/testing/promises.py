@@ -61,7 +61,7 @@ class BrokenPromise:
         name: name of the promise, a key of `PROMISES`.
         text: description of the violation.
         chat_id: chat of the violation; None if unknown.
-        at: wall milliseconds of the violation; None for the conversation's present state.
+        at: wall milliseconds of the violation; None for the conversation's current state.
         alarm: the alarm that reported the violation, if one did.
     """
 

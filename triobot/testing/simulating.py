@@ -397,7 +397,7 @@ class _Crowd:
         await wanted(person)
 
     async def break_things(self, chance: random.Random) -> None:
-        """Plan new faults from time to time, as many as the plan asks for, and rarely an outage."""
+        """From time to time plan the number of faults that the plan asks for, and rarely an outage."""
         if not self._plan.faults:
             return
         while trio.current_time() < self._until:

@@ -179,8 +179,8 @@ class Inbox:
         alarm: called when the inbox is half full, and when the store can't write.
         early: stores an event together with its consequences; None: the event is stored alone.
         shared: whether other processes accept the same events. Then the endpoint refuses an event whose
-            sender has disconnected: another process may have accepted and answered the event, and removed all
-            traces of it, meanwhile.
+            sender has disconnected: another process may already have accepted and answered the event, and
+            removed all traces of it.
         deliver: called with each new durable event in the order of the rows' `seq`; must be quick and must
             not raise. None: another part reads the events from the store.
     """

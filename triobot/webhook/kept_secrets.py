@@ -38,10 +38,10 @@ async def webhook_secrets(given: Secret | None, store: Store, now: int) -> tuple
 
 
 async def renew_webhook_secret(store: Store, until: int) -> None:
-    """Store a new secret. The secrets before are accepted until `until` at most.
+    """Store a new secret. Earlier secrets are accepted until `until` at most.
 
-    A second renewal doesn't extend the time of earlier former secrets, but keeps them: the platform may still
-    use them.
+    A second renewal neither prolongs nor drops earlier former secrets, because the platform may still use
+    them.
     """
     kept = await store.setting(SECRET)
     former = [] if kept is None else [(kept, until), *await _former_secrets(store)]
@@ -56,7 +56,7 @@ async def _former_secrets(store: Store) -> list[tuple[str, int]]:
 
 
 async def forget_former(secrets: Secrets, untils: Sequence[int], clock: WallClock) -> None:
-    """Wait until each former secret's time, oldest first, and then stop accepting it."""
+    """Stop accepting each former secret when it expires, the oldest first."""
     for until in reversed(untils):
         # Sleep at most an hour at a time, since the time of day may be set.
         left = until - clock.now()

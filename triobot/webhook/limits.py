@@ -29,8 +29,8 @@ class Limits:
     Attributes:
         body_bytes: longest body in any format: JSON, form or multipart. Longer bodies are answered 413.
         body_seconds: time limit for the whole body, after the headers. Slower bodies are answered 408.
-        bodies_bytes: most bytes of all bodies in memory, counted from the headers until the answer. Further
-            requests are answered 503.
+        bodies_bytes: largest number of bytes of all bodies in memory, counted from the headers until the
+            answer. Further requests are answered 503.
         linger_seconds: time for reading and discarding the rest of the request after a refusal. So a sender
             that reads only after writing still gets the refusal.
         retry_seconds: ``Retry-After`` of a 503.
@@ -59,9 +59,9 @@ class Limits:
     header_bytes: int = 16 * 1024
     idle_seconds: float = 5.0
     send_seconds: float = 30.0
-    # An answer of the webhook has some hundred bytes.
+    # An answer of the webhook has a few hundred bytes.
     send_bytes: int | None = 16 * 1024
-    # Enough for thousands of silent connections until their time limit, at some 10 kB each.
+    # Enough for thousands of silent connections until their time limit, at about 10 kB each.
     connections: int = 4096
     connections_per_address: int | None = 128
     shared_addresses: tuple[str, ...] = PRIVATE

@@ -65,7 +65,7 @@ def _is_key_rows(instance: object, attribute: attrs.Attribute[Any], value: objec
 @final
 @guarded
 class ReplyKeyboard:
-    """Keys that replace the text field. A keyboard without rows removes the present one (gap 10).
+    """Keys that replace the text field. A keyboard without rows removes the current one (gap 10).
 
     Attributes:
         once, selective: sent if not None; the interface doesn't define their meaning (gap 9).

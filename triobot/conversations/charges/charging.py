@@ -416,7 +416,7 @@ class RunningCharge:
                 await self._deal_with(notice)
 
     async def goods(self, captured: Captured) -> None:
-        """Wait until the aside for the payment has ended. Meanwhile, events for the chat wait as well.
+        """Wait until the aside for the payment has ended. Events for the chat wait until then, too.
 
         Raises:
             PaymentHandedOverError: the aside failed, or an operator has the money.

@@ -93,7 +93,7 @@ class Broadcast:
             content: as for `Chat.send`. A file is uploaded here, once for all receivers.
             to: chat ids, from a list or a database's cursor; a `Key`, for all chats with a value under it; or
                 `EVERYBODY`.
-            buttons: buttons that work as long as their message; use `triobot.filters.pressed` to take
+            buttons: buttons that work as long as their message exists; use `triobot.filters.pressed` to take
                 presses.
             on_unknown: treatment of a receiver for whom the result of the request is unknown. ``"count"``
                 counts the receiver as unknown and sends nothing more. ``"resend"`` sends again: all receivers

@@ -169,7 +169,7 @@ class Elsewhere:
             claim: write that marks the payment as delivered, in the transaction that starts the aside.
 
         Raises:
-            StaleRowError: the payment has moved meanwhile; nothing was stored.
+            StaleRowError: the payment has moved since `claim` was made; nothing was stored.
         """
         chat_id, key, store = captured.chat_id, captured.key, self._services.store
         call = Call(chat_id, name, (), captured, None, key, Place.BESIDE)
@@ -265,5 +265,5 @@ async def is_under_way(
         calls = [stored_call(row) for row in rows if row.content_type == CALL]
         if any(isinstance(call, Call) and brings(call) for call in calls):
             return True
-    # In this order: a call that is routed meanwhile has stored its conversation by now.
+    # Queried last: a call that was routed since the query above has stored its conversation by now.
     return any(map(runs, await store.conversations(chat_id)))

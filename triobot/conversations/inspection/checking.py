@@ -140,7 +140,7 @@ class Watched:
             self._looking = False
 
     def _snapshot(self) -> Checked | None:
-        """Return the live run's present point; None if the run works again, or if this point was checked."""
+        """Return the live run's current point; None if the run works again, or if this point was checked."""
         conversation = self._conversation
         if not self._records or len(self._records) < self._next:
             return None

@@ -1,4 +1,4 @@
-"""Dry run: replay a journal with the present code, and see where the code then waits.
+"""Dry run: replay a journal with the current code, and see where the code then waits.
 
 A dry run sends nothing, runs no step, stores nothing and gets no events. The code between operations runs
 again. Code that doesn't wait or end within some seconds is abandoned.
@@ -72,9 +72,9 @@ class Divergence:
 
     Attributes:
         operation: id of the operation that differs; "0" for the conversation itself.
-        what: the recorded and the present behaviour, without content.
+        what: the recorded and the current behaviour, without content.
         line: ``file:line`` of the author's code, or ``?``.
-        parting: the journal's line and the present line, if their code differs.
+        parting: the journal's line and the current line, if their code differs.
     """
 
     operation: str

@@ -1,7 +1,8 @@
 """Buttons and keyboards, as authors define them.
 
 A question's buttons have data with the question's token in front, so an old keyboard can't answer a new
-question. Other buttons have no token, and work as long as their message. `keys` encodes the buttons' keys.
+question. Other buttons have no token, and work as long as their message exists. `keys` encodes the buttons'
+keys.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ class Buttons(Generic[K_co]):
     def pressed(self, on: Sent) -> Filter[Press[K_co]]:
         """Return a filter for presses of these buttons under one message; `Press.value` is the key.
 
-        The filter is for buttons that `send` sent. They work as long as their message, and all users in the
-        chat may press them any number of times.
+        The filter is for buttons that `send` sent. These buttons work as long as their message exists, and
+        all users in the chat may press them any number of times.
 
         Examples:
             >>> async def vote(chat: Chat) -> None:

@@ -125,7 +125,7 @@ class Care(trio.abc.Instrument):
         self._noted = False
         # Conversations' numbers by their own tasks.
         self._own: dict[trio.lowlevel.Task, int] = {}
-        # Tasks with children or a running step. The instrument is installed while there are any.
+        # Tasks with children or a running step. The instrument is installed while there are such tasks.
         self._wide: set[trio.lowlevel.Task] = set()
         self._looks = False
         self._idle = 0
@@ -193,7 +193,7 @@ class Care(trio.abc.Instrument):
         ) from rest
 
     def acquit(self) -> None:
-        """Clear all slots: no conversation's code ends the process."""
+        """Clear all slots, because the process ends for a reason outside of the conversations' code."""
         for slot in range(WORK_SLOTS):
             self.at_work[slot] = 0
 

@@ -2,7 +2,7 @@
 
 Each record has a site: the author's line from which the operation came. A revival with the same build
 compares nothing. The first revival with another build compares each record's site with the line that performs
-the operation now. A conversation that fits goes on, and counts as the present build's from then on.
+the operation now. A conversation that fits goes on, and counts as the current build's from then on.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Code:
 
     Attributes:
         sites: sites of operations, found as the operations run.
-        formerly: present names of functions by their former names.
+        formerly: current names of functions by their former names.
     """
 
     def __init__(self, table: Table) -> None:
@@ -133,7 +133,7 @@ class Code:
         return sorted(shapes)
 
     async def begin(self, store: Store, now: int) -> KeepCode | None:
-        """Return the parts of the present code that the store doesn't have yet; None if there are none."""
+        """Return the parts of the current code that the store doesn't have yet; None if there are none."""
         known = await store.code()
         self._kept = set(known.sources)
         last = known.deployed[-1] if known.deployed else None
@@ -178,8 +178,8 @@ class Code:
                 op.sites = self.sites.of_frames(frames, op.branch.root)
 
     async def compare(self, store: Store, row: ConversationRow, records: Sequence[Record]) -> Changed | None:
-        """Return a comparison of a journal with the present code; None for the present build's journal."""
-        read_rests(row, records)  # also for this build: no other check comes before the run
+        """Return a comparison of a journal with the current code; None for the current build's journal."""
+        read_rests(row, records)  # check the current build's row, too: nothing else does before the run
         if row.build == self.build:
             return None
         known = self._known
@@ -196,7 +196,7 @@ class Code:
         return Changed(self._comparison, row, records)
 
     def comparison(self, known: StoredCode, text_of: SourceOf) -> Comparison:
-        """Return the comparison of a store's old code with the present code.
+        """Return the comparison of a store's old code with the current code.
 
         Args:
             text_of: returns a stored source by its digest.
@@ -263,7 +263,7 @@ def write_rests(position: int, operations: Sequence[OpenOperation], last: object
 
 
 def moved_rests(position: int, stored: Stored) -> str | None:
-    """Encode the stored waiting operations again, for a new position; the records since change nothing."""
+    """Encode the stored waiting operations again, for a new position: no newer record has changed them."""
     told = [attrs.astuple(one) for one in read_rests(stored.row, stored.records).values()]
     return json.dumps((position, told)) if told else None
 
@@ -337,7 +337,7 @@ class Changed:
         self._sent[id] = operation
 
     def parting(self, record: Record, op: OpenOperation) -> str | None:
-        """Compare a record with the present operation at its place; return the difference, or None."""
+        """Compare a record with the current operation at its place; return the difference, or None."""
         recorded = Told(record[2], record[3], record[4], sites_of(record))
         sent = self._sent.pop(op.id, None)
         print_of = None if sent is None or not hasattr(sent, "content") else prints_of(sent)
@@ -345,7 +345,7 @@ class Changed:
         return None if found is None else str(found)
 
     def standing(self, operations: Sequence[OpenOperation]) -> str | None:
-        """Compare the stored waiting operations with the present ones; return a difference, or None."""
+        """Compare the stored waiting operations with the current ones; return a difference, or None."""
         now = {op.id: op for op in operations}
         for id, rested in self.rests.items():
             recorded = Told(id, rested.kind, "", rested.sites)

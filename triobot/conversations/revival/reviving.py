@@ -5,7 +5,7 @@ wait until all conversations of the chat are loaded, so each event gets the same
 restart. A chat that is behind reads events from the inbox page by page. Chats take turns, so a flooded chat
 delays no other.
 
-A conversation that can't be replayed with the present code is *parked*. The conversation keeps its position
+A conversation that can't be replayed with the current code is *parked*. The conversation keeps its position
 in the chat and its journal; an operator gets an alarm, and the user one message. An interrupt still ends a
 parked conversation. Every start tries to replay it again. But a conversation that crashed the process
 repeatedly is only tried with other code, or after a while (`care`).
@@ -124,7 +124,7 @@ async def _is_to_end(store: Store, row: ConversationRow) -> bool:
 
 
 async def _heal(store: Store, life: ChatLife, conversation: Conversation) -> None:
-    """Unpark a conversation; drop events that came meanwhile and don't answer a question on the screen."""
+    """Unpark a conversation; drop waiting events that don't answer a question on the screen."""
     assert conversation.stored is not None
     life.parked_no_more(conversation)
     if not conversation.beside:
@@ -164,7 +164,7 @@ async def _follow(conversation: Conversation, stored: Stored) -> None:
 
 
 async def _stand(conversation: Conversation) -> None:
-    """Wait until the conversation's replay ends, within a time limit; its chat gets no events meanwhile.
+    """Wait until the conversation's replay ends, within a time limit; its chat gets no events until then.
 
     The replayed code repeats waits that are not operations. Such a wait may take long, or never end.
     """

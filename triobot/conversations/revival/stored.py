@@ -326,7 +326,7 @@ def _answered(question: Id, done: Sequence[Record]) -> bool:
 
 
 def why_unfit(row: ConversationRow, table: Table) -> str | None:
-    """Return why a row can't be revived with the present code; None if that depends on the journal."""
+    """Return why a row can't be revived with the current code; None if that depends on the journal."""
     route = table.named(row.route)
     if route is None:
         return f"the bot has no route {row.route!r}; if it has a new name, give it formerly=({row.route!r},)"

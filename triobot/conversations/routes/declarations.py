@@ -101,7 +101,7 @@ class Route:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The present name, and all former names."""
+        """The current name, and all former names."""
         return (self.name, *self.formerly)
 
     def within(self, hooks: Sequence[Hook]) -> Route:
@@ -212,7 +212,7 @@ class Table:
         return Table((), (), (), own, of_room=True, jobs=self.jobs if name is None else ())
 
     def named(self, name: str) -> Route | None:
-        """Return the route with this present or former name.
+        """Return the route with this current or former name.
 
         A route with a ``name=`` is also found by its function's name, so conversations stored before the
         renaming continue.

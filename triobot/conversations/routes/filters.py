@@ -499,9 +499,9 @@ def _same_condition(word: str, condition: Callable[..., bool]) -> Same | None:
 def pressed(kind: type[V] | None = None) -> Filter[Press[V]]:
     """Take presses of buttons with a key of this class; `Press.value` is the key.
 
-    For routes: buttons sent with `send` work as long as their message, also after restarts. A button contains
-    the class's name and fields; when one of these changes, old buttons are not taken any more. A question
-    takes presses of its own buttons, so `pressed` doesn't get those.
+    For routes: buttons sent with `send` work as long as their message exists, also after restarts. A button
+    contains the class's name and fields; when one of these changes, old buttons are not taken any more. A
+    question takes presses of its own buttons, so `pressed` doesn't get those.
 
     Args:
         kind: `str`, `int`, `bool`, `date`, `datetime`, `time`, `timedelta`, an Enum, or a frozen attrs class
@@ -575,7 +575,7 @@ class _Counted:
 
 @final
 class Flood:
-    """Counter of events by sender: allows `per_minute` at once, and as many each minute after that."""
+    """Counter of events by sender: allows `per_minute` events at once, then the same number each minute."""
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
@@ -614,9 +614,9 @@ def flooding(*, per_minute: int) -> Filter[Event]:
     """Take events that a sender sends beyond `per_minute` events a minute; for `Router.ignore`.
 
     Each sender is counted alone, in each chat. Events without a sender are counted for their chat. After a
-    burst of `per_minute` events, as many a minute are allowed. Each event counts at the time of its arrival,
-    so events that waited while the bot was down are no flood. Each run of the bot counts from zero. Payments
-    and signals are not counted.
+    burst of `per_minute` events, the same number is allowed each minute. Each event counts at the time of its
+    arrival, so events that waited while the bot was down are no flood. Each run of the bot counts from zero.
+    Payments and signals are not counted.
 
     Raises:
         ConfigError: `per_minute` is not a whole number of at least 1.
@@ -632,7 +632,8 @@ def flooding(*, per_minute: int) -> Filter[Event]:
         if is_payment(event):
             return None
         if setting.memory is None:
-            raise TypeError("nothing is counted of an event that isn't stored yet")  # tried again when stored
+            # The filter is called again once the event is stored.
+            raise TypeError("nothing is counted of an event that isn't stored yet")
         flood = cast("Flood", setting.memory.setdefault(own, Flood(per_minute)))
         key = (event.chat_id, None if event.sender is None else event.sender.id)
         return event if flood.is_over(key, setting.seq, setting.at) else None

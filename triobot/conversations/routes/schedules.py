@@ -1,7 +1,7 @@
 """Due times of jobs, by cron expressions in a zone or by intervals, and the policy for missed due times.
 
-Pure: callers pass the time. Due times are wall milliseconds. Each due time is computed from the one before,
-so a clock that is set back repeats none.
+Pure: callers pass the time. Due times are wall milliseconds. Each due time is computed from the previous one,
+so a clock that is set back repeats no run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Tick:
 
     Attributes:
         due: due time, in the zone of the schedule; in UTC for an interval.
-        missed: number of due times without a run since the run before.
+        missed: number of due times without a run since the previous run.
     """
 
     due: datetime

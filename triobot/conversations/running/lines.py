@@ -88,7 +88,7 @@ def awaiting_frames(suspended: object) -> list[tuple[FrameType, int]]:
 
 
 def calling_line() -> str:
-    """Return ``file:line`` of the nearest author's caller, else of the nursery that awaits the task."""
+    """Return ``file:line`` of the nearest caller in the author's code, else of the task's nursery."""
     line = line_above(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
     return _waiting_line() if line == "?" else line
 
@@ -305,9 +305,9 @@ def _is_outside(file: str) -> bool:
 
 
 def _authors_line(innermost_first: Sequence[tuple[str, int]]) -> str:
-    """Return the line of the author's innermost frame, else of a library's outermost one, or ``?``.
+    """Return the innermost line of the author's code, else a library's outermost line, else ``?``.
 
-    An installed bot that isn't known yet as the author's begins at the outermost such frame.
+    An installed bot's code may not be known yet as the author's: it begins at that outermost line.
     """
     own = [(file, line) for file, line in innermost_first if is_authors(file)]
     outside = [(file, line) for file, line in innermost_first if _is_outside(file)]

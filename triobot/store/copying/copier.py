@@ -1,9 +1,9 @@
 """The copier: copies a store into a new one of another engine or place, which replaces it.
 
-No other process has either store open meanwhile. Rows are copied in pages, each durable before the next one
-begins. If the copy is interrupted, the same command continues after the last stored page. Rows keep their
-numbers, because journals, payments, keys of signals and data of chats refer to them: a conversation's number
-is its event's. New numbers are larger. The last steps keep a bot from running on both stores:
+No other process has either store open during the copying. Rows are copied in pages, each durable before the
+next one begins. If the copy is interrupted, the same command continues after the last stored page. Rows keep
+their numbers, because journals, payments, keys of signals and data of chats refer to them: a conversation's
+number is its event's. New numbers are larger. The last steps keep a bot from running on both stores:
 
 1. The transaction that makes the copy marks it as *half copied*. Only a run of the copier opens such a copy.
 2. All rows are copied, and counted table by table.
@@ -289,7 +289,7 @@ def _note_visit(source: CopyEnd) -> None:
 
 
 def _begun(source: CopyEnd) -> str | None:
-    """Return the name of the copy that was begun, if only copies have opened its source since; else None."""
+    """Return the begun copy's name; None if another program than a copy has since opened the source."""
     name, _, boot = (get_meta(source.sql, _COPYING) or "").partition(" ")
     return name if name and boot == str(source.boot) else None
 

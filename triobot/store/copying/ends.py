@@ -1,4 +1,4 @@
-"""The two ends of a copy: stores that no other process has open meanwhile."""
+"""The two ends of a copy: stores that no other process has open during the copying."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ process refuses no event, and an owner that dies leaves no event unread.
 One transaction inserts all events that have arrived. After any error, the same batch is sent again and finds
 its own keys, so the repetition needs neither a count nor a lock. An event is inserted within
 `ADMITTED_WITHIN` seconds of its arrival by the server's clock, or never. Without this limit, a delayed or
-repeated batch might insert an event that the platform has meanwhile repeated to another process, which
-answered and forgot the event. Within the limit, the time of arrival distinguishes two equal events: a user's
+repeated batch might insert an event too late: the platform may have repeated the event to another process,
+which answered and forgot it. Within the limit, the time of arrival distinguishes two equal events: a user's
 second message comes after the 200 of the first one, and so after its arrival. The note that a 200 was written
 is sent again too, and applies to deliveries that had arrived by then.
 

@@ -79,7 +79,7 @@ class RowsTogether:
     Attributes:
         statement: the PostgreSQL text.
         apart: index of the column whose values must differ between the rows.
-        sure: whether the statement must change exactly as many rows as it gets.
+        sure: whether the statement must change one row for each row that it gets.
     """
 
     statement: str

@@ -34,8 +34,8 @@ _HISTORY: Final = (
     b"SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()),"
     b" substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 'owner'::regclass::oid)"
 )
-# Safe without the fence: a process that takes the store meanwhile either begins an epoch, or finds this
-# value, which is true then as well.
+# Safe without the fence: a process that takes the store at the same time either begins an epoch, or finds
+# this value, which is true then as well.
 _GO_ON: Final = b"UPDATE meta SET value = $1 WHERE name = 'history' AND value <> $1"
 _TIMELINE: Final = (
     b"SELECT system_identifier::text, CASE WHEN NOT pg_is_in_recovery()"
@@ -58,7 +58,7 @@ def store_of(connection: psycopg.Connection[TupleRow]) -> str:
 
 
 def go_on(connection: psycopg.Connection[TupleRow], name: str) -> None:
-    """Store the server's present history as one without missing commits; log a warning for a new history.
+    """Store the server's current history as one without missing commits; log a warning for a new history.
 
     Call this only in a process that has verified its number of commits, under its fence.
     """

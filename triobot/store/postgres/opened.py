@@ -2,8 +2,9 @@
 
 The order matters. The server is checked before it gets any query. The schema is identified as this bot's, in
 a readable version, before anything is written. One transaction takes the store, migrates it and counts the
-run, under the lock of the owner's row. So this ends with an owner, or leaves no trace. From then on, the
-session's lock keeps a process from writing that has lost the store without noticing (`ownership`).
+run, under the lock of the owner's row. So the opening either makes this process the owner, or leaves no
+trace. From then on, the session's lock prevents writes by a process that has lost the store without noticing
+(`ownership`).
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class OpenedStore:
 
     Attributes:
         name: name of the store in logs and errors.
-        opening: facts about this run and the run before.
+        opening: facts about this run and the previous run.
         node: the number of this process.
         sql: runs statements; only for this class, or for a tool that has the store alone and doesn't serve
             it.
@@ -164,7 +165,8 @@ class OpenedStore:
         run(b"BEGIN")
         try:
             self._take()
-            # Under the lock: the previous owner may have been a copy, and may have finished meanwhile.
+            # Under the lock: the previous owner may have been a copy that finished while this process waited
+            # for the lock.
             check_whole(self.sql, self.name, copying)
             migrate(self.sql, stamp, rebind=rebind)
             self._note_history(now)

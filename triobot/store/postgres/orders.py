@@ -185,7 +185,7 @@ def take_orders(
     Orders of commands that have ended are deleted.
 
     Args:
-        in_hand: numbers of orders that this node is working on. A taken order outside of them is returned
+        in_hand: numbers of orders that this node is working on. A taken order with another number is returned
             again, because its first return was lost.
     """
     connection.execute(_SWEEP)

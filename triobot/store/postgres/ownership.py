@@ -13,9 +13,10 @@ psycopg sends one with each pipeline.
 
 A process sends something every `SPEAKS_EVERY` seconds from a thread, when no commit is running. So a frozen
 interpreter is silent, and a busy event loop isn't. The same thread checks every `LOOK_EVERY` seconds whether
-the session has ended. The process must begin nothing that others see (`SpokenLease.held`) in two cases. The
-session was not seen alive for `GRACE`: another process may own the store by then. The server has answered
-nothing for three seconds: the session may have been ended, and a cut network doesn't report that.
+the session has ended. In two cases the process must not begin any work that others can see
+(`SpokenLease.held`). First, if the session was not seen alive for `GRACE`: another process may own the store
+by then. Second, if the server has answered nothing for three seconds: the session may have been ended, and a
+cut network doesn't report that.
 """
 
 from __future__ import annotations

@@ -229,7 +229,7 @@ class PostgresTables(Tables):
         self.forget_ahead()
 
     def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[Acceptance]:
-        """Insert these events in order; the stream sends their statements together anyway."""
+        """Insert these events in order; their statements are sent together anyway."""
         return [self.accept(arrival, quota, (), begins) for arrival, quota, begins in coming]
 
     def data(self, chat_id: ChatId) -> dict[str, str]:

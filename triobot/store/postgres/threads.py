@@ -51,7 +51,8 @@ async def ask(work: Callable[[], R], *kept: Connection | None) -> R:
     """Run `work` in a worker thread; return its result or raise its error.
 
     Args:
-        kept: existing connections that `work` uses; new ones are found without this.
+        kept: existing connections that `work` uses; connections that `work` makes are found without this
+            argument.
 
     Cancellation: *atomic*: waits `PATIENCE` seconds for the thread, and then cuts its connections.
     """

@@ -1,10 +1,10 @@
 """Transactions: runs the writer's batches in PostgreSQL, one transaction each, under the store's fence.
 
 Each transaction first increments the process's count of commits. That is possible only with the fence: the
-transaction takes the process's own advisory lock once more, so that the lock holds whatever is between the
-process and the server. If another process owns the store, the statement changes no row. The transaction ends
-there, nothing is stored, and this process never stores anything again. A take-over waits while a transaction
-is open.
+transaction takes the process's own advisory lock once more, so that its session certainly has the lock,
+whatever proxy is between the process and the server. If another process owns the store, the statement changes
+no row. The transaction ends there, nothing is stored, and this process never stores anything again. A
+take-over waits while a transaction is open.
 
 If the connection is lost, all uncommitted work is lost. A new session checks fence and count, and the batch
 is run again. Without a server, the callers get an error: nothing was stored. If the connection was lost at

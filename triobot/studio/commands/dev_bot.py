@@ -1,4 +1,5 @@
-"""The bot's process under ``triobot dev``: ``python -m`` this module, then ``MODULE:BOT PLACE SAID AHEAD``.
+"""The bot's process under ``triobot dev``: ``python -m``, this module, and the arguments
+``MODULE:BOT PLACE SAID AHEAD``.
 
 PLACE is the descriptor of the listening socket, SAID the descriptor of a pipe to the parent. On Windows,
 where descriptors can't be inherited, PLACE is ``:PORT``, which the process binds, and SAID is ``out``, its

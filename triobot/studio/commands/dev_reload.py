@@ -1,8 +1,8 @@
 """Reload of ``triobot dev``: saved code is tried on the open conversations before the bot's process loads it.
 
 A conversation that doesn't fit the new code holds the reload: the process keeps the old code and takes events
-as before, until a person decides about each such conversation. Code that is saved meanwhile is tried in turn.
-A restart of the process loads the newest code without these decisions.
+as before, until a person decides about each such conversation. Code that is saved before the decision is
+tried, too. A restart of the process loads the newest code without these decisions.
 """
 
 from __future__ import annotations

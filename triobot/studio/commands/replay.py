@@ -1,4 +1,4 @@
-"""``triobot replay``: replay a stored conversation under the present code, and show where it stands."""
+"""``triobot replay``: replay a stored conversation under the current code, and show where it stands."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class LiveBranch:
         return all(one["id"] != self.past.stored.row.id for one in self.stands())
 
     async def journal(self, conversation: int | None = None) -> Journal | None:
-        """Return the present journal of `conversation`, by default the branch's own; None if deleted."""
+        """Return the current journal of `conversation`, by default the branch's own; None if deleted."""
         assert self._intake is not None
         await self._settle()
         number = self.past.stored.row.id if conversation is None else conversation
@@ -401,7 +401,7 @@ class LiveBranch:
                 return 503
 
     async def _settle(self) -> None:
-        """Wait until the bot has nothing left to do, or a step asks the developer; time passes meanwhile."""
+        """Let time pass until the bot has nothing left to do, or a step asks the developer."""
         with trio.move_on_after(PATIENCE):
             while True:
                 await wait_all_tasks_blocked()
@@ -460,7 +460,7 @@ async def open_branch(
         settings: settings for what the branch doesn't define itself; None: the defaults.
         numbers: the branch's messages get numbers above this one.
         asks: functions whose recorded results aren't used: the branch asks for the outcome of these steps.
-        sent: the words that were sent, by operation; the present code may have other words.
+        sent: the words that were sent, by operation; the current code may have other words.
 
     Raises:
         ConfigError: there is no such notch, or time isn't virtual.
@@ -549,7 +549,7 @@ async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write]
     lease = store.lease
     _, set_by, unseen = times_of(past.stored.records)
     writes: list[Write] = [PutSetting(JUMPED, f"{set_by - unseen} {past.at}"), *ledger]
-    # Conversations that are over aren't restored: the present code may not fit their journals.
+    # Conversations that are over aren't restored: the current code may not fit their journals.
     for stored in [one for one in (past.stored, *seeds.beside) if not is_over(one)]:
         writes += written_down(stored, lease)
         # This store lacks the sources of old builds, so the conversation must not be compared with them

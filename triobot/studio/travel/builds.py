@@ -1,4 +1,4 @@
-"""Runs an older build: imports the author's modules from recorded sources instead of the present files."""
+"""Runs an older build: imports the author's modules from recorded sources instead of the current files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _StoredModules(MetaPathFinder):
 
 @final
 class _StoredModule(ExecutionLoader):
-    """Executes one module under its present file name: its code may read files beside the module."""
+    """Executes one module under its current file name: its code may read files beside the module."""
 
     def __init__(self, file: str, text: str, *, is_package: bool) -> None:
         self._file, self._text, self._is_package = file, text, is_package

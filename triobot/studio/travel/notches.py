@@ -1,6 +1,6 @@
 """Notches: a conversation's state at each of its turns, recorded while its journal is replayed.
 
-A notch contains only the differences from the notch before. A notch is recorded when all tasks are blocked,
+A notch contains only the differences from the previous notch. A notch is recorded when all tasks are blocked,
 before the replay gives the journal's next turn. A notch contains the operations in which the branches wait,
 the author's lines with their variables, the open blocks, the chat's data, and the messages sent in the turn.
 """
@@ -149,7 +149,7 @@ class Notches(Onlooker):
 
     @property
     def many(self) -> int:
-        """Number of notches, with the beginning."""
+        """Number of notches, including the beginning's."""
         return len(self._places)
 
     # --- during the replay
@@ -228,7 +228,7 @@ class Notches(Onlooker):
         gone: JsonObject = {path: None for path in self._seen if path}
         seen = self._seen.setdefault("", _Strand())
         seen.frames = self.last_frames(failures)
-        # Code that an operator ended ran in the turn of its end; other code ran in the turn before.
+        # Code that an operator ended ran in the turn of its end; other code ran in the previous turn.
         ran = self.notches[-1 if looked == len(self.notches) - 1 else -2]
         ran["f"] = {"": self._told_places(seen.frames), **gone}
         ran["v"] = {"": self._changed(seen, {})[0], **gone}
@@ -241,7 +241,7 @@ class Notches(Onlooker):
             self.notches.append(self._turn(len(self.notches)))
 
     def marks(self, changed: Collection[str]) -> JsonObject:
-        """Mark the sent messages in `changed` as reworded; return their present words by operation.
+        """Mark the sent messages in `changed` as reworded; return their current words by operation.
 
         Args:
             changed: operations with words whose digest differs from the recorded one.

@@ -269,7 +269,7 @@ _LASTING: Final = ("parked", "blocks")
 
 
 def folded(state: Mapping[str, JsonValue], notch: Mapping[str, JsonValue]) -> JsonObject:
-    """Return the complete state at `notch`; `state` is the complete state at the notch before."""
+    """Return the complete state at `notch`; `state` is the complete state at the previous notch."""
     whole: JsonObject = {**notch, "whole": True}
     if notch.get("whole"):
         return whole

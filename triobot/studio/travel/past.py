@@ -86,7 +86,7 @@ def _is_beside(record: Record) -> bool:
 
 
 async def before_failure(bot: Bot, stored: Stored, notch: int, *, settings: Settings, group: bool) -> int:
-    """Return the notch from which the present code can repeat a failure; `notch` if nothing failed.
+    """Return the notch from which the current code can repeat a failure; `notch` if nothing failed.
 
     The journal contains the error of a failed step, and would replay that error to code that is fixed by now.
     The code may also differ from the journal before the failure, so the notch is the last one at which both
@@ -197,7 +197,7 @@ class Past:
 async def look_back(
     bot: Bot, stored: Stored, notch: int, *, settings: Settings | None = None, group: bool = False
 ) -> Past:
-    """Replay a journal up to a notch under the present code, dry, and return the state there.
+    """Replay a journal up to a notch under the current code, dry, and return the state there.
 
     Raises:
         ConfigError: there is no such notch.

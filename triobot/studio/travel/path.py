@@ -119,7 +119,7 @@ class _LineTracer(Onlooker):
         if run.cursor <= self._turn:
             return
         self._rests(run.cursor)
-        # The running code continues within its present lines, so these lines belong to the next turn too.
+        # The running code continues within its current lines, so these lines belong to the next turn too.
         for frame, line in reversed([*traceback.walk_stack(None)]):
             source = self._sources.get(frame.f_code)
             if source is not None:

@@ -47,7 +47,7 @@ class ChatStage:
     """Rebuilds a conversation's chat on an empty platform.
 
     Args:
-        sent: the words that were sent, by operation; the present code may have other words.
+        sent: the words that were sent, by operation; the current code may have other words.
 
     Attributes:
         people: the people who acted, by sender id; the key None is for a person without an id.
@@ -131,7 +131,7 @@ class ChatStage:
     # --- the conversation's operations
 
     def _as_sent(self, operation: Operation[object], id: str) -> Operation[object]:
-        """Return the operation with the words that were sent, if the present code's words differ."""
+        """Return the operation with the words that were sent, if the current code's words differ."""
         text = self._sent.get(id)
         if text is None or not isinstance(operation, SendMessage | EditMessage):
             return operation

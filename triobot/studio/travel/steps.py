@@ -179,7 +179,7 @@ class Steps:
         self._answer(asked, do)
 
     def runs(self, number: int) -> None:
-        """Run a step for real, in real time, with its resources open meanwhile.
+        """Run a step for real, in real time, with its resources open.
 
         Raises:
             LocalProtocolError: no such step waits.
@@ -204,7 +204,7 @@ class Steps:
         self._answer(asked, do)
 
     async def _opened(self, closed: Closed, stack: AsyncExitStack, opened: dict[str, object]) -> object:
-        """Open the placeholder's resource; return the resource, or the attribute that is named."""
+        """Open the placeholder's resource; return it, or its attribute that the placeholder names."""
         path = closed_name(closed)
         fits = [one for one in self._resources if f"{path}.".startswith(f"{one.name}.")]
         if not fits:

@@ -226,7 +226,7 @@ class Twin:
                 return await self._branch(what, asked)
 
     def _load_now(self, bot: str, sources: Sequence[tuple[str, str]] | None) -> JsonValue:
-        """Load the bot, from `sources` or from the present files; return the digests of its sources."""
+        """Load the bot, from `sources` or from the current files; return the digests of its sources."""
         # SIGALRM ends the process if a module doesn't finish loading.
         signal.alarm(_LOADS)
         try:
