@@ -214,7 +214,7 @@ class NonDurableCancelError(ConversationError):
 
 @final
 class NondeterminismError(ConversationError):
-    """A conversation's code runs other operations than its journal has recorded. Your program's fault.
+    """A conversation's code runs operations that differ from those in its journal. Your program's fault.
 
     The conversation's code never gets this error. The conversation is parked with its data until the code
     changes.
@@ -342,7 +342,7 @@ class PaymentExpiredError(PaymentError, trio.TooSlowError):
 
 @final
 class AmountMismatchError(PaymentError):
-    """The platform captured another amount than the charge asked for; nothing was granted.
+    """The captured amount differs from the amount that the charge asked for; nothing was granted.
 
     Attributes:
         asked: amount of the charge.

@@ -64,7 +64,7 @@ from .terminal import drawn, harmless, redraw
 # Seconds of CPU per journal. Code that never waits can only be stopped by a signal.
 SPINS: Final = 20.0
 FEW: Final = 500
-"""Up to so many conversations, one process is faster: another one would first have to import the bot."""
+"""Up to this number of conversations, one process is faster: each further process has to import the bot."""
 MOST: Final = 16
 """Most processes by default: one process has to read journals for all of them."""
 

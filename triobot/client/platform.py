@@ -186,7 +186,7 @@ class PlatformClient:
         Raises:
             LocalProtocolError: the operation can't be sent, its file can't be read, or its file changed while
                 being sent. The operation took no effect. Your program's fault.
-            RefusedError: the platform answered with another status than 2xx, redirects included. After 502
+            RefusedError: the platform answered with a status that isn't 2xx, redirects included. After 502
                 and 504 the operation may have taken effect, depending on the gateway.
             NotDeliveredError: the request was never sent; safe to repeat.
             DeliveryUnknownError: the operation may have taken effect.

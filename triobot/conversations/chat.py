@@ -316,8 +316,8 @@ class Room(Generic[E_co]):
         """Return a block that ends by itself at `when`, or at once if `when` is in the past.
 
         Args:
-            when: a datetime with a time zone. If the clock is set, this block's end changes; the end of a
-                `move_on_after` block doesn't.
+            when: a datetime with a time zone. If the clock is set, this block's end moves, unlike the end of
+                a `move_on_after` block.
 
         Raises:
             LocalProtocolError: `when` has no time zone. Your program's fault.

@@ -361,7 +361,7 @@ class ChatRouting:
         return routing.afresh(self._case(delivery))
 
     def too_late(self, delivery: Delivery) -> str | None:
-        """Return why an event is too late: the name under which the event is dropped. None if it isn't."""
+        """Return why an event is too late: the name under which it is dropped. None for an event in time."""
         if self._mailbox.overtaken(delivery, self._places.owner_of(delivery.event)):
             return "interrupted"
         return "stopped" if self._mailbox.stopped(delivery) else None

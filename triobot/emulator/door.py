@@ -155,7 +155,8 @@ class RequestGuard:
 
 @final
 class _UnreadRest:
-    """Reads a request's body to its end before the answer ends, even if the application doesn't.
+    """Reads a request's body to its end before the answer ends, even if the application doesn't read the
+    body.
 
     Hypercorn takes no further request on a connection with an unread body, and closes it. Before that,
     Hypercorn tells the application that the client has left. Quart then cancels the task that closes the

@@ -33,7 +33,7 @@ _ROOM: Final = 16
 # From this status on, the failure isn't the event's fault.
 _TRIED_AGAIN: Final = 500
 _BEST_FIRST: Final[Sequence[State]] = ("delivered", "refused", "lost")
-# Seconds between two checks whether a bot listens: while none does, and while one does.
+# Seconds between two checks whether a bot listens: while no bot listens, and while a bot listens.
 _OFTEN: Final = 1.0
 _SELDOM: Final = 15.0
 

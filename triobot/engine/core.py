@@ -790,8 +790,8 @@ async def refuse(run: Core) -> NoReturn:
     task = current_task()
     enough = run.leave(task)
     if enough:
-        # At this checkpoint, code that steps the coroutine by hand can still abandon it. After the detachment
-        # it can't.
+        # At this checkpoint, code that steps the coroutine by hand can still abandon it. After the
+        # detachment, that code can't abandon it.
         await cancel_shielded_checkpoint()
     while enough:
         await _abandon(run, task)

@@ -53,7 +53,7 @@ _nature: Final = attrgetter("nature")
 # What can happen next; at one instant, the first of these goes first.
 INTERRUPT, EVENT, RESULT, DEADLINE, SLEEP = range(5)
 HEEDLESS: Final = 1_000
-"""Operations in a row that the end of one block may cut short; no normal cleanup has so many."""
+"""Operations in a row that the end of one block may cut short; no normal cleanup has that many operations."""
 
 _Candidate: TypeAlias = "tuple[int, int, Operation | Scope | None, object, int | None]"
 """What may come next: stamp and class; what goes on or ends; the event's value, and its row."""

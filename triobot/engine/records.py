@@ -40,7 +40,7 @@ FORMAT: Final = 1
 """Version of the format; the last place of a start."""
 
 Id: TypeAlias = "int | str"
-"""An operation's number in its branch; for a child, the child's path stands before it."""
+"""An operation's number in its branch; for a child, the number follows the child's path."""
 
 Node: TypeAlias = Any
 """The recorded form of a value: something that JSON can hold."""

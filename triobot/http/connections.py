@@ -109,8 +109,8 @@ class ClientConnection:
         This shortcut for small messages costs half of httpx's request and response.
 
         Args:
-            most: longest body that is read. Of a longer body the result is the beginning, which is longer
-                than `most`, and the connection can't be used again.
+            most: length of the longest body that is read completely. For a longer body, the result is only a
+                beginning that is longer than `most`, and the connection can't be used again.
 
         Raises:
             NothingSentError: as `send`.

@@ -24,7 +24,7 @@ _NO_ANSWER: Final = (
     "command; ask again"
 )
 _SILENCE: Final = 5.0
-"""Time limit for a bot's sign of life; as long as a bot in PostgreSQL may be silent."""
+"""Time limit for a bot's sign of life: the time for which a bot with a store in PostgreSQL may be silent."""
 # A Unix socket has no host name.
 _ANY_HOST: Final = "http://bot"
 

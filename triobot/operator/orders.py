@@ -54,7 +54,7 @@ async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes
 
 
 async def ask_through(store: str, request: Request, tell: Tell) -> bool:
-    """Send a request through the store to the bot that uses it. Return False if no bot does.
+    """Send a request through the store to the bot that uses it. Return False if no bot uses the store.
 
     Args:
         tell: called with each line of the answer.

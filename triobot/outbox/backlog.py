@@ -32,7 +32,7 @@ def oldest_wait(lanes: Lanes[Delivery], now: float) -> float:
 def is_stuck(lanes: Lanes[Delivery], now: float) -> bool:
     """Return whether draining makes no progress until the platform recovers.
 
-    That is so while operations are queued, none is in flight, and one of these is true:
+    Draining makes no progress while operations are queued, none is in flight, and one of these is true:
 
     - the breaker holds everything;
     - the first operation of every lane has failed at least once;

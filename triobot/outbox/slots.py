@@ -148,7 +148,7 @@ class Slots:
         self._stuck_flying -= flight.stuck
 
     def gives_up_at(self) -> float:
-        """Return when the oldest operation gives its slot up, if nothing is answered meanwhile."""
+        """Return when the oldest operation gives its slot up, if nothing is answered before that time."""
         for oldest in self._holding:
             waits = max(_WAITS, 2 * self._pace.usual)
             if oldest.began + waits <= self._answered_began:

@@ -455,7 +455,7 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
 
 
 def _elsewhere(entry: Entry, hint: Hint) -> bool:
-    """Return whether a decline concerns another button than ours.
+    """Return whether a decline concerns a button that isn't ours.
 
     The user may have pressed a forwarded message, or a forger may know only the payment's number. If the
     message was sent twice, both buttons are ours. A callback without a message id counts as ours.

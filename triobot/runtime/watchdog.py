@@ -38,8 +38,8 @@ DELAY: Final = 10.0
 """Seconds between two log lines about a stop that lasts."""
 _DEBUGGERS: Final = ("bdb", "pydevd", "_pydevd")
 _ASKED: Final = 4
-"""Checks of a busy loop within the time after which it counts as blocked; systemd
-gets as many signs of life.
+"""Number of checks of a busy loop in the time after which it counts as blocked, and of signs of life to
+systemd.
 """
 
 

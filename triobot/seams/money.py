@@ -283,6 +283,6 @@ PaymentGoods: TypeAlias = Literal["given", "handed_over"]
 Deliver: TypeAlias = "Callable[[Captured, MovePayment], Awaitable[bool]]"
 """Starts the aside for the bought item; returns False if there is none.
 
-The same transaction stores the aside's start and the payment's delivery. If the payment has moved meanwhile,
-the commit is refused.
+The same transaction stores the aside's start and the payment's delivery. If another writer has moved the
+payment first, the commit is refused.
 """

@@ -27,7 +27,7 @@ WORK_SLOTS: Final = 64
 Held: TypeAlias = Callable[[], float]
 """Returns for how many seconds more the store certainly belongs to this process; 0 if that isn't certain.
 
-After that, another process may own the store, unless the database has answered meanwhile. Never blocks;
+After that, another process may own the store, unless the database has answered since this call. Never blocks;
 callable in any thread.
 """
 

@@ -56,7 +56,7 @@ ANSWERED: Final = "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND ackn
 _CHATS: Final = 16_384
 _SWEPT: Final = 5_000
 SWEEP_AFTER: Final = 256
-"""A sweep of deliveries is due after so many new deliveries."""
+"""Number of new deliveries after which a sweep of deliveries is due."""
 _LOOKED_AT: Final = 4  # rows checked per new delivery; so at most a quarter of the deliveries is out of date
 _SWEPT_TO: Final = "swept_to"  # the fact that stores the last key of the previous sweep
 _OF_CODE: Final = "(" + " OR ".join([f"key LIKE '{word}%'" for word in OF_CODE]) + ")"

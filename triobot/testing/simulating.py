@@ -364,7 +364,7 @@ class _Crowd:
         person = self._world.user(
             f"Person {number}", wallet=chance.choice((0, _WALLET, _WALLET, _WALLET)), coin=100
         )
-        # Each person is in two groups at most, so that some people share a group and most don't.
+        # Each person is in two groups at most, so that some people share a group, but most people share none.
         mine = chance.sample(self._groups, min(len(self._groups), 2)) if self._groups else []
         places = [person, *(person.at(group) for group in mine)]
         inside = set[ChatId]()

@@ -72,7 +72,7 @@ class VirtualWallClock:
 
 
 STUCK_AFTER: Final = 2.0
-"""Real seconds until a test in which no task runs or is due counts as stuck: a thread may end meanwhile."""
+"""Real seconds for a thread to end; after that a test in which no task runs or is due counts as stuck."""
 
 
 WAKE_UPS: Final = 100_000

@@ -40,7 +40,7 @@ class Limits:
         send_bytes: about how many bytes of unread answers the kernel buffers for a sender, or None.
         connections, connections_per_address, shared_addresses, spare_descriptors: limits of open connections,
             and rules for closing some for new ones; see `triobot.base.limits.ServingLimits`. A bot's requests
-            to the platform use other descriptors than the spare ones.
+            to the platform don't use the spare descriptors.
         backlog: length of the kernel's queue of connections that are not accepted yet.
         settle_seconds: at a stop, how long open connections may still send a request.
         grace_seconds: at a stop, how long requests in progress may take until they are answered.

@@ -274,8 +274,7 @@ class RoomRef:
 
         Raises:
             KeyError: the slot is empty, and the key has no default.
-            UnrecordableError: the value returned by `change` can't be recorded, or has another class than the
-                key's.
+            UnrecordableError: the value returned by `change` can't be recorded, or its class isn't the key's.
             ConfigError: `change` is not a plain function.
             UnreadableRecordError, LocalProtocolError: as for `get`.
             StepError: `change` raised an error that can't be recorded; builtin errors are raised unchanged.

@@ -72,7 +72,7 @@ class Standing:
         return next((spot.line for spot in self.spots.values() if spot.lines), "?")
 
     def words(self) -> str:
-        """Describe the point for people."""
+        """Return a description of the point, to be read by people."""
         if self.ending is not None:
             return self.ending
         waits = [f"{kind} ({id}) at {self._line_of(id)}" for id, kind, _ in self.operations]

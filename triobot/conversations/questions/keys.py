@@ -35,7 +35,7 @@ from ...wire.rules import JsonValue, compact_json
 V = TypeVar("V")
 
 LASTING: Final = "b"
-"""Data prefix of buttons without a question, which work as long as their message."""
+"""Data prefix of buttons without a question, which work as long as their message exists."""
 
 KEYS: Final = "str, int, bool, date, datetime, time, timedelta, Enum or frozen attrs or dataclass value"
 """Types of a button's key, for errors."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ANSWERED: Final = 10_000
 """Number of answered questions that are remembered; presses for older ones are answered as expired."""
 DOUBLE_CLICK: Final = 3_000
-"""A press within so many milliseconds of the answering press is its double click."""
+"""A press within this number of milliseconds of the answering press counts as a double click."""
 
 log: Final = logging.getLogger("triobot.conversations")
 OWED: Final = f"{OURS}untidy"

@@ -55,7 +55,7 @@ from ..workload import Workload
 T = TypeVar("T")
 log: Final = logging.getLogger("triobot.conversations")
 CRASHES: Final = 3
-"""Number of crashes after which a conversation is parked, if it has never come to a wait in between."""
+"""Number of crashes after which a conversation is parked, if its code never reached a wait in between."""
 DEATHS: Final = 5
 """Number of crashes in a row that make a crash loop without a suspect. Fewer may be kills by people."""
 LIVED: Final = 300.0
@@ -75,7 +75,7 @@ EARLY: Final = "killed_early"
 """Setting: crash counts of conversations without a first record, by the number of their event."""
 _THREAD: Final = trio.to_thread.run_sync.__code__
 _IDLE: Final = 1_000
-"""Steps of other tasks after which the instrument is removed. Installing it costs as much as many steps."""
+"""Steps of other tasks before the instrument is removed: a new installation costs as much as many steps."""
 
 
 @cache

@@ -400,7 +400,7 @@ class Case:
 def known(table: Table, event: Event | None) -> Event | None:
     """Return the event; None if it is for a route or room that this bot doesn't have.
 
-    A call is returned with the route's present name.
+    A call is returned with the route's current name.
     """
     if event is None or (asked := asked_of(event)) is None or isinstance(asked, Order):
         room = room_of(event)

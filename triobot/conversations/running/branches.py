@@ -118,7 +118,7 @@ def fingerprint(operation: Operation[object]) -> str:
 
     A local file counts by name, without its folder, because a moved bot sends the same file. Earlier versions
     put a digest with the folder into the fingerprint's first part. So a local file's digest is in the second
-    part, where their journals have nothing to compare. Other requests have the mark there, which
+    part, where their journals have nothing to compare. The second part of other requests is the mark, which
     distinguishes the two kinds.
     """
     if (

@@ -289,7 +289,7 @@ def _note_visit(source: CopyEnd) -> None:
 
 
 def _begun(source: CopyEnd) -> str | None:
-    """Return the begun copy's name; None if another program than a copy has since opened the source."""
+    """Return the begun copy's name; None if a program that doesn't copy has since opened the source."""
     name, _, boot = (get_meta(source.sql, _COPYING) or "").partition(" ")
     return name if name and boot == str(source.boot) else None
 

@@ -77,7 +77,7 @@ def open_end(address: str, stamp: Stamp, *, now: int, copying: Copying) -> CopyE
         stamp: platform and bot of both stores.
 
     Raises: as `triobot.store.open_sqlite` and `triobot.store.postgres.open_postgres`; ConfigError: the source
-    doesn't exist, or the target does.
+    doesn't exist, or the target exists.
     """
     engine, _, place = address.partition(":")
     if engine == "postgresql":

@@ -35,7 +35,8 @@ def open_postgres_end(place: str, stamp: Stamp, *, now: int, copying: Copying) -
 
 
 def identity_of_postgres(place: str) -> str | None:
-    """Return the identity of the store at this address, on whatever server; None if there is none.
+    """Return the identity of the store at this address, from whichever server answers; None if there is no
+    store.
 
     Raises: as `triobot.store.postgres.open_postgres`.
     """

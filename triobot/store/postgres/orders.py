@@ -90,7 +90,7 @@ def _answered_channel(address: PostgresAddress) -> str:
 
 
 async def ask_owner(place: str, order: OperatorOrder, *, patience: float = PATIENCE) -> Answered | None:
-    """Send an order to the process that owns the store at this address; None if no process does.
+    """Send an order to the process that owns the store at this address; None if no process owns it.
 
     Args:
         patience: within how many seconds the owner must take the order.

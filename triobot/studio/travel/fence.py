@@ -1,7 +1,7 @@
 """Isolation of a branch: what its code sends to other places goes to a list and reaches no one.
 
 The branch's own chat is on its own platform and in its own store. Messages and data for other places are kept
-there too, so that the code finds what it wrote; but they are delivered to no one, and start nothing.
+there too, so that the code finds what it wrote; but the messages are delivered to no one, and start nothing.
 """
 
 from __future__ import annotations
