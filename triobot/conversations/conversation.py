@@ -208,7 +208,7 @@ class Conversation:
         """
         self.make_run()
         assert self.writer is not None
-        return self.writer.begin_within(write) if self.writer.durable else None
+        return self.writer.begin_within(write)
 
     def go_over(self, chat: object, scope: trio.CancelScope | None = None) -> Coroutine[Any, Any, End]:
         """Return the coroutine that replays the journal and then runs on; a dry run ends with the journal.
@@ -475,7 +475,7 @@ class Conversation:
         """Return the writes that record an operation as done, for the transaction that does its work."""
         if self.writer is None or self.operations.dead:
             return ()
-        return await self.writer.with_result(own, kind.value, True)
+        return await self.writer.done(own, kind.value)
 
     def end_with(self) -> Sequence[Write]:
         """Return the writes that end the conversation in the store."""

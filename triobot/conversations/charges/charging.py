@@ -55,7 +55,6 @@ from ...wire.results import Sent
 from ...wire.rules import check_integer
 from ..blocks import Scope
 from ..conversation import Conversation
-from ..journal_writer import outcome_of
 from ..operations import Operations
 from ..questions.asking import answered, look_again, new_token, open_wait, policy, reopen_wait
 from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
@@ -371,7 +370,7 @@ class RunningCharge:
         if writer is None or writer.over:
             self._conversation.work.commits.add(moved)
         else:
-            writer.write([*moved, *writer.result_of(own, "charge")(*outcome_of(value))])
+            writer.write([*moved, *writer.result_of(own, "charge", value)])
 
     async def replace(self, message_id: MessageId, keyboard: Callable[[RefId], InlineKeyboard]) -> None:
         """Replace the payment by another one of the same charge, under another number."""

@@ -30,7 +30,6 @@ from ...wire.operations import Operation
 from ...wire.rules import check_text
 from ..conversation import Conversation
 from ..data import Key, ReadKey, check_key
-from ..journal_writer import outcome_of
 from ..routes.declarations import Table
 from ..running.branches import OperationKind
 from ..running.lines import calling_line
@@ -183,8 +182,7 @@ class RecordedDoor:
         if conversation.operations.dead or conversation.writer is None:
             return
         put = conversation.shared.keeping.put_now(place, key, value, conversation.writer)
-        known = conversation.writer.result_of(own, kind.value)(*outcome_of(result))
-        conversation.writer.write([put, *known])
+        conversation.writer.write([put, *conversation.writer.result_of(own, kind.value, result)])
 
     def _once(self, own: Id, stored: object) -> str:
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()
