@@ -142,7 +142,7 @@ async def measure(file: Path, lines: Sequence[JsonObject], rounds: int) -> None:
     size = packed = 0
     head: Any = {}
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(twins.run, trio.lowlevel.checkpoint)
+        nursery.start_soon(twins.pool.run, trio.lowlevel.checkpoint)
         await trio.sleep(0.1)
         chat_id = int(str(lines[0]["chat_id"]))
         for number in range(rounds + 1):
@@ -172,7 +172,7 @@ async def measure(file: Path, lines: Sequence[JsonObject], rounds: int) -> None:
 
 
 def _cpu(twins: Twins) -> float:
-    twin = twins._current
+    twin = twins.pool._current
     if twin is None:
         return 0.0
     pid = twin.process.pid

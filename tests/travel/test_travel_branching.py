@@ -141,7 +141,7 @@ async def test_new_code_is_given_the_same_answers(tmp_path: Path) -> None:
     async with twins_of(tmp_path, journal(2)) as rig:
         await rig.opened()
         rig.write(SHOP)
-        rig.twins.changed()
+        rig.twins.pool.changed()
         look = read(await rig.twins.same_answers(5, 1, group=False, numbers=500))
         assert look["answers"] == {
             "left": 2,

@@ -211,7 +211,7 @@ async def looking(folder: Path, stored: Stored) -> AsyncGenerator[Twins]:
     command = [sys.executable, "-m", "triobot.studio.commands.twin", "dev"]
     twins = Twins(command, ENVIRON, f"{folder / 'shop.py'}:bot", stored, lambda: None)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(twins.run, trio.lowlevel.checkpoint)
+        nursery.start_soon(twins.pool.run, trio.lowlevel.checkpoint)
         await trio.testing.wait_all_tasks_blocked()
         yield twins
         nursery.cancel_scope.cancel()
@@ -460,7 +460,7 @@ def test_the_past_is_shown_while_the_code_of_now_can_not_be_loaded(shop: Path) -
             branch = json.loads(gzip.decompress(await twins.branch(head["id"], 4, group=False)))
             assert [one["content"]["text"] for one in branch["chat"] if one.get("from_bot")] == [*OLD, *NEW]
             load(shop, build(2))
-            twins.changed()
+            twins.pool.changed()
             assert (await head_of(twins, stored.rows[0]))["broken"] == ""
 
     trio.run(look)
@@ -563,7 +563,7 @@ def test_where_new_code_parts_is_told_by_its_lines(shop: Path) -> None:
         async with looking(shop, stored) as twins:
             for old, new, expected in CHANGES:
                 load(shop, {"shop.py": build(0)["shop.py"].replace(old, new)})
-                twins.changed()
+                twins.pool.changed()
                 fits, texts, parts = await twins.compare(await twins.journals_now())
                 head = await head_of(twins, stored.rows[0])
                 if expected is None:

@@ -20,7 +20,7 @@ from tests.schema import wrong
 from triobot.emulator.exchange import TravelError
 from triobot.emulator.views import JsonObject
 from triobot.engine import Record, encode_record
-from triobot.studio.travel import twins as module
+from triobot.studio.travel import pool as module
 from triobot.studio.travel.parting import worded
 from triobot.studio.travel.twin import KEPT, LARGEST
 from triobot.studio.travel.twins import Twins
@@ -171,7 +171,7 @@ async def twins_of(
     command = [sys.executable, "-m", "triobot.studio.commands.twin", "dev"]
     twins = Twins(command, ENVIRON, f"{file}:bot", journals, lambda: None)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(twins.run, wait_up)
+        nursery.start_soon(twins.pool.run, wait_up)
         await trio.testing.wait_all_tasks_blocked()
         yield Rig(twins, file, journals)
         nursery.cancel_scope.cancel()
@@ -216,14 +216,14 @@ async def test_new_code_is_run_by_another_process(tmp_path: Path) -> None:
     async with twins_of(tmp_path, journal(2)) as rig:
         old = await rig.opened()
         rig.write(BOT.replace(asks, f"await chat.sleep(1) or {asks}"))
-        rig.twins.changed()
+        rig.twins.pool.changed()
         new = await rig.opened()
 
         assert (await rig.ready(old))["state"] == "waits"
         assert (await rig.ready(new))["divergence"]["operation"] == "1"
         assert (await rig.notches(old, 0))["to"] == 5
         rig.write(BOT)
-        rig.twins.changed()
+        rig.twins.pool.changed()
         assert (await rig.ready(await rig.opened()))["state"] == "waits"
         with pytest.raises(TravelError) as caught:
             await rig.notches(old, 0)
@@ -249,7 +249,7 @@ async def test_one_that_does_not_answer_is_killed(tmp_path: Path, monkeypatch: p
     async with twins_of(tmp_path, journal(2)) as rig:
         before = await rig.opened()
         rig.write(BOT.replace("    while True:\n", TURNS, 1))
-        rig.twins.changed()
+        rig.twins.pool.changed()
         await trio.sleep(0)
         monkeypatch.setattr(module, "SECONDS", 1.0)
         hangs = await rig.open()
@@ -261,7 +261,7 @@ async def test_one_that_does_not_answer_is_killed(tmp_path: Path, monkeypatch: p
         monkeypatch.undo()
         assert (await rig.ready(before))["state"] == "waits"
         rig.write(BOT)
-        rig.twins.changed()
+        rig.twins.pool.changed()
         assert (await rig.ready(await rig.opened()))["state"] == "waits"
 
 
@@ -302,7 +302,8 @@ async def test_they_end_with_their_parent(tmp_path: Path) -> None:
     pids: list[int] = []
     async with twins_of(tmp_path, journal(2)) as rig:
         await rig.opened()
-        pids = [one.process.pid for one in (rig.twins._current, rig.twins._waiting) if one is not None]
+        pool = rig.twins.pool
+        pids = [one.process.pid for one in (pool._current, pool._waiting) if one is not None]
         assert pids
     alive: Callable[[int], bool] = lambda pid: Path(f"/proc/{pid}").exists()  # noqa: E731
     assert [pid for pid in pids if alive(pid)] == []
@@ -323,12 +324,12 @@ async def test_one_process_waits_for_the_next_load(tmp_path: Path, monkeypatch: 
         await rig.opened()
         may_start.set()
         with trio.fail_after(PATIENCE):
-            while rig.twins._waiting is None:
+            while rig.twins.pool._waiting is None:
                 await trio.sleep(0.01)
-        rig.twins.changed()
+        rig.twins.pool.changed()
         await rig.opened()
         with trio.fail_after(PATIENCE):
-            while rig.twins._waiting is None:
+            while rig.twins.pool._waiting is None:
                 await trio.sleep(0.01)
     assert len(starts) == 3  # one for each code, and one that waits
 
@@ -350,12 +351,12 @@ async def test_code_is_compared_with_a_journal_that_has_no_lines(tmp_path: Path)
     """An earlier version recorded it: its operations are compared by their places and kinds."""
     async with twins_of(tmp_path, journal(1)) as rig:
         rig.write(BOT.replace("    answers = []\n", '    answers = []\n    await chat.send("Welcome!")\n'))
-        rig.twins.changed()
+        rig.twins.pool.changed()
 
         fits, texts, (told,) = await rig.twins.compare(await rig.twins.journals_now())
 
         assert (fits, texts, told["was"], told["now"]["code"]) == (0, [], None, ASKS)
         assert worded(told) == f"at notch 1: was another line, is `{ASKS}` in line 11"
         rig.write(BOT)
-        rig.twins.changed()
+        rig.twins.pool.changed()
         assert await rig.twins.compare(await rig.twins.journals_now()) == (1, [], [])

@@ -161,7 +161,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
             async with trio.open_nursery() as bots:
                 bots.start_soon(supervisor.run, environ, platform.exchange.tell)
                 bots.start_soon(keep_asking, supervisor, store, platform.exchange)
-                bots.start_soon(twins.run, supervisor.wait_up)
+                bots.start_soon(twins.pool.run, supervisor.wait_up)
                 bots.start_soon(crowd.run)
                 if not arguments.no_reload:
                     bots.start_soon(_reload, arguments.bot, reload)

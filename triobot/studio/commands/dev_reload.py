@@ -196,7 +196,7 @@ class HeldReload:
 
     def saved(self) -> None:
         """Start another try: new code was saved."""
-        self._twins.changed()
+        self._twins.pool.changed()
         self._at_once = False
         for held in self._held:
             if held.taking is not None:  # the replacement was made by older code

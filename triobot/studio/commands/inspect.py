@@ -285,7 +285,7 @@ async def _running(twins: Twins, once: bool, task_status: trio.TaskStatus[None])
         # The page is written from one pass, so no standby process is needed.
         await (trio.sleep_forever if once else trio.lowlevel.checkpoint)()
 
-    await twins.run(up)
+    await twins.pool.run(up)
 
 
 async def _save(path: Path, looks: Looks, row: JsonObject, news: trio.lowlevel.ParkingLot) -> None:

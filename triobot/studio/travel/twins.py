@@ -1,8 +1,6 @@
-"""The parent's side of a bot's twins: one has loaded the present code, and one waits for the next code.
+"""The page's passes and branches of past conversations, as the parent of the twins has them.
 
-A twin that exceeds its time to answer is killed, and its passes are lost: the page opens them again. When the
-code changes, the waiting twin loads the new code. The twin with the code before stays until the next change,
-for the passes that are open.
+The passes of a process that has ended are lost: the page opens them again.
 """
 
 from __future__ import annotations
@@ -29,118 +27,22 @@ from ...engine.records import time_of
 from ...errors import TriobotError
 from ...wire.rules import JsonValue
 from ..stored_journals import StoredJournals
-from .children import start_child
 from .outside import run_test, save_test
+from .pool import TwinPool, TwinProcess
 from .staging import ByPerson, events_of
 from .told import ending_of
 from .twin import KEPT
 
-SECONDS: Final = 60.0
-"""Seconds within which a twin must answer; after that the twin is killed."""
-_CHUNK: Final = 1 << 16
 _BESIDE: Final = 20
 """Maximum number of a chat's other conversations that a branch receives."""
 _COMPARED: Final = 200
 """Maximum number of conversations that are tried under new code."""
-_BUILDS: Final = 4
-"""Maximum number of processes with earlier builds, besides those that open passes need."""
 _LISTED: Final = ("chat_id", "conversation", "route", "kind", "started_at", "updated_at")
 """Columns of a conversation's row in the list."""
 _SOURCES: Final = 1_000
 """Source numbers reserved for each process that has a part of a pass."""
 _FRAME: Final = re.compile(r'^ *File "(.+)", line (\d+), in (\S+)', re.MULTILINE)
 _GONE: Final = "the process in which it was has ended"
-
-
-@final
-class _Process:
-    """The process of one twin.
-
-    Attributes:
-        digests: digests of the author's sources that the twin has loaded.
-    """
-
-    def __init__(self, process: trio.Process, line: trio.SocketStream) -> None:
-        self.process = process
-        self.dead = False
-        self.digests: frozenset[str] = frozenset()
-        self._line = line
-        self._numbers = itertools.count(1)
-        self._answers: dict[int, trio.MemorySendChannel[Any]] = {}
-        self._says = trio.Lock()
-
-    async def ask(self, do: str, **asked: Any) -> Any:
-        """Send a request, and return the answer: a value, or compressed JSON.
-
-        Raises:
-            TravelError: the twin refused, timed out or has ended.
-        """
-        number = next(self._numbers)
-        answers, answer = trio.open_memory_channel[Any](1)
-        self._answers[number] = answers
-        try:
-            with trio.move_on_after(SECONDS):
-                if self.dead:
-                    raise trio.EndOfChannel
-                async with self._says:
-                    await self._line.send_all(json.dumps({"n": number, "do": do, **asked}).encode() + b"\n")
-                told = await answer.receive()
-                if isinstance(told, bytes):
-                    return told
-                if (error := told.get("error")) is not None:
-                    refused = bool(told.get("refused"))
-                    raise TravelError(str(error), gone="is gone" in str(error), refused=refused)
-                return told["value"]
-        except (trio.EndOfChannel, trio.BrokenResourceError, trio.ClosedResourceError):
-            raise TravelError("the process in which this ran has ended: open it again", gone=True) from None
-        finally:
-            self._answers.pop(number, None)
-        self.kill()
-        raise TravelError(
-            f"no answer within {SECONDS:g} s: the process in which this ran was killed", gone=True
-        )
-
-    def kill(self) -> None:
-        self.dead = True
-        self.process.kill()
-
-    async def close(self) -> None:
-        """Kill the process, and wait until it has ended."""
-        self.kill()
-        with trio.CancelScope(shield=True):  # short, because the process was killed
-            await self._line.aclose()
-            await self.process.wait()
-
-    async def hear(self) -> None:
-        """Pass on the process's answers until it ends."""
-        rest = bytearray()
-        try:
-            while (line := await self._until_line(rest)) is not None:
-                told = json.loads(line)
-                body: Any = told
-                if "size" in told:
-                    while len(rest) < told["size"] and (chunk := await self._line.receive_some(_CHUNK)):
-                        rest += chunk
-                    body = bytes(rest[: told["size"]])
-                    del rest[: told["size"]]
-                if (channel := self._answers.get(told["n"])) is not None:
-                    channel.send_nowait(body)
-        except trio.BrokenResourceError:
-            pass
-        finally:
-            self.dead = True
-            for waiting in self._answers.values():
-                waiting.close()
-
-    async def _until_line(self, rest: bytearray) -> bytes | None:
-        while (end := rest.find(b"\n") + 1) == 0:
-            chunk = await self._line.receive_some(_CHUNK)
-            if not chunk:
-                return None
-            rest += chunk
-        line = bytes(rest[:end])
-        del rest[:end]
-        return line
 
 
 @final
@@ -154,7 +56,7 @@ class _InTwin:
         source: number of the first source.
     """
 
-    twin: _Process
+    twin: TwinProcess
     id: str
     first: int
     source: int
@@ -182,7 +84,6 @@ class _Open:
     now: _InTwin | None = None
     head: JsonObject | None = None
     failed: str = ""
-    gone: bool = False
     beside: Sequence[Sequence[JsonObject]] | None = None
     marks: Sequence[JsonObject] = ()
 
@@ -190,6 +91,11 @@ class _Open:
     def every(self) -> list[_InTwin]:
         """All parts of the pass in processes."""
         return self.parts if self.now is None else [*self.parts, self.now]
+
+    @property
+    def gone(self) -> bool:
+        """Whether a process of the pass has ended."""
+        return any(part.twin.ended for part in self.every)
 
 
 @final
@@ -203,6 +109,7 @@ class Twins:
         tell: called after each change.
 
     Attributes:
+        pool: the twins; `TwinPool.run` must run while passes are open.
         may_take: returns whether the conversation with this row may be replaced by a branch of new code.
         why_not_take: returns why a branch still can't replace its conversation; None if it can.
     """
@@ -215,113 +122,18 @@ class Twins:
         journals: StoredJournals,
         tell: Callable[[], None],
     ) -> None:
-        self._command = command
-        self._environ = environ
         self._bot = bot
         self._journals = journals
         self._tell = tell
-        self._nursery: trio.Nursery | None = None
+        self.pool = TwinPool(command, environ, bot, tell)
         self._numbers = itertools.count(1)
         self._passes: OrderedDict[str, _Open] = OrderedDict()
-        self._current: _Process | None = None
-        self._before: _Process | None = None
-        self._waiting: _Process | None = None
-        self._taken = trio.lowlevel.ParkingLot()
-        # By the digests of their sources, the most recently used last.
-        self._builds: OrderedDict[frozenset[str], _Process] = OrderedDict()
-        self._loading = trio.Lock()
         # For each branch: its twin, its id there, and the kills of the bot's process before the branch.
-        self._branches: dict[str, tuple[_Process, str, list[JsonValue]]] = {}
+        self._branches: dict[str, tuple[TwinProcess, str, list[JsonValue]]] = {}
         # Journals whose answers were given to the present code, by branch.
         self._origins: dict[str, Sequence[JsonObject]] = {}
         self.may_take: Callable[[JsonObject], bool] = lambda _: False
         self.why_not_take: Callable[[str], Awaitable[str | None]] = _no_reason
-        self._version = 0
-
-    # --- processes
-
-    async def run(self, wait_up: Callable[[], Awaitable[None]]) -> None:
-        """Keep a waiting twin ready until cancelled.
-
-        Args:
-            wait_up: returns when starting a twin no longer slows the bot's start.
-        """
-        try:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                await wait_up()
-                while True:
-                    if self._waiting is None or self._waiting.dead:
-                        with suppress(TravelError):
-                            self._waiting = await self._start()
-                    await self._taken.park()
-        finally:
-            self._nursery = None
-
-    def changed(self) -> None:
-        """Use the new code for everything opened from now on."""
-        self._version += 1
-        if self._current is not None:
-            last, self._before, self._current = self._before, self._current, None
-            if last is not None:
-                last.kill()
-
-    async def _start(self) -> _Process:
-        if self._nursery is None:
-            raise TravelError("no process for this is there yet")
-        nursery = self._nursery
-        twin = _Process(*await start_child(self._command, self._environ))
-        nursery.start_soon(self._keep, twin)
-        return twin
-
-    async def _keep(self, twin: _Process) -> None:
-        """Read a twin's answers until it ends or this is cancelled; then mark its passes as gone."""
-        try:
-            await twin.hear()
-        finally:
-            await twin.close()
-            for each in self._passes.values():
-                each.gone = each.gone or any(part.twin is twin for part in each.every)
-            self._builds = OrderedDict(one for one in self._builds.items() if one[1] is not twin)
-            self._tell()
-
-    async def _loaded(self) -> _Process:
-        """Return the twin with the present code; load the code if needed."""
-        async with self._loading:
-            while self._current is None or self._current.dead:
-                version = self._version
-                twin = await self._load()
-                if version == self._version:
-                    self._current = twin
-                else:  # the code changed while the twin loaded it
-                    twin.kill()
-            return self._current
-
-    async def _load(self, **sources: Any) -> _Process:
-        """Load the bot in the waiting twin, from the present files or from `sources`."""
-        twin, self._waiting = self._waiting, None
-        if twin is None or twin.dead:
-            twin = await self._start()
-        self._taken.unpark_all()
-        try:
-            twin.digests = frozenset(await twin.ask("load", bot=self._bot, **sources))
-        except BaseException:
-            twin.kill()
-            raise
-        return twin
-
-    async def _build(self, digests: frozenset[str], code: Sequence[JsonObject], one: _Open) -> _Process:
-        """Return the process with an earlier build, for a pass."""
-        async with self._loading:
-            if (twin := self._builds.get(digests)) is None or twin.dead:
-                sources = [[told["name"], told["text"]] for told in code if told.get("source") in digests]
-                twin = self._builds[digests] = await self._load(sources=sources)
-            self._builds.move_to_end(digests)
-            needed = [twin, *(part.twin for part in one.every)]
-            spare = [old for old in self._builds.values() if old not in needed]
-            for old in spare[:-_BUILDS]:
-                old.kill()
-            return twin
 
     # --- new code
 
@@ -346,7 +158,7 @@ class Twins:
             TravelError: the new code can't be loaded, or a process has ended.
         """
         fits, texts, parts = 0, dict[str, None](), list[JsonObject]()
-        twin = await self._loaded()
+        twin = await self.pool.present()
         await twin.ask("know", code=await self._journals.code())
         for lines in journals:
             told = await twin.ask("compare", lines=lines)
@@ -403,12 +215,11 @@ class Twins:
         return self._begin(_Open(id, chat_id, conversation, beside=beside, marks=marks), lines)
 
     def _begin(self, one: _Open, lines: Sequence[JsonObject]) -> JsonValue:
-        if self._nursery is None:
-            raise TravelError("no process for this is there yet")
+        nursery = self.pool.nursery()
         self._passes[one.id] = one
         while len(self._passes) > KEPT:
             self._passes.popitem(last=False)
-        self._nursery.start_soon(self._pass, one, lines)
+        nursery.start_soon(self._pass, one, lines)
         self._tell()
         return {"id": one.id}
 
@@ -419,11 +230,11 @@ class Twins:
             stretches = stretches_of(stored, code) if one.beside is None else list[Stretch]()
             last, broken = stretches[-1].digests if stretches else None, ""
             try:
-                present = await self._loaded()
+                present = await self.pool.present()
             except TravelError as error:
                 if last is None:
                     raise
-                present, broken = await self._build(last, code, one), str(error)
+                present, broken = await self.pool.build(last, code), str(error)
             stretches = stretches or [Stretch(0, 0, None, present.digests)]
             heads, builds, known = list[JsonObject](), list[JsonValue](), True
             compares = last is not None and not last <= present.digests
@@ -434,7 +245,7 @@ class Twins:
                 twin, known = present, stretch.digests is not None
                 if stretch.digests is not None and not stretch.digests <= present.digests:
                     try:
-                        twin = await self._build(stretch.digests, code, one)
+                        twin = await self.pool.build(stretch.digests, code, [part.twin for part in one.parts])
                     except TravelError:  # an imported module is missing by now
                         known = False
                 given = {"upto": upto, "knows": known, "compares": compares and twin is present}
@@ -471,7 +282,7 @@ class Twins:
     async def _in_twin(
         self,
         one: _Open,
-        twin: _Process,
+        twin: TwinProcess,
         lines: Sequence[JsonObject],
         before: Sequence[JsonObject],
         first: int,
@@ -549,7 +360,7 @@ class Twins:
         lines = await self._journals.journal(conversation)
         if not lines or lines[0].get("chat_id") != chat_id:
             raise TravelError("this chat has no such conversation")
-        beside, twin = await self._beside(chat_id, conversation), await self._loaded()
+        beside, twin = await self._beside(chat_id, conversation), await self.pool.present()
         asked = {"lines": lines, "beside": beside, "group": group, "numbers": numbers, "asks": list(asks)}
         told = await twin.ask("same answers", **asked, said=said, code=await self._journals.code())
         return await self._opened(cast("bytes", told), twin, [], lines)
@@ -557,7 +368,7 @@ class Twins:
     async def _opened(
         self,
         told: bytes,
-        twin: _Process,
+        twin: TwinProcess,
         kills: list[JsonValue],
         origin: Sequence[JsonObject] | None = None,
     ) -> bytes:
@@ -647,7 +458,7 @@ class Twins:
                 found.append(list[JsonValue](await self._journals.journal(cast("int", row["conversation"]))))
         return [lines for lines in found if lines]
 
-    def _find_branch(self, id: str) -> tuple[_Process, str, list[JsonValue]]:
+    def _find_branch(self, id: str) -> tuple[TwinProcess, str, list[JsonValue]]:
         found = self._branches.get(id)
         if found is None or found[0].dead:
             raise TravelError("this branch is gone: open it again", gone=True)

@@ -1,0 +1,239 @@
+"""The processes of a bot's twins: one has loaded the present code, and one waits for the next code.
+
+A twin that exceeds its time to answer is killed. When the code changes, the waiting twin loads the new code.
+The twin with the code before stays until the next change, for the passes that are open.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, final
+
+import trio
+
+from ...emulator.exchange import TravelError
+from ...emulator.views import JsonObject
+from .children import start_child
+
+SECONDS: Final = 60.0
+"""Seconds within which a twin must answer; after that the twin is killed."""
+_CHUNK: Final = 1 << 16
+_BUILDS: Final = 4
+"""Maximum number of processes with earlier builds, besides those that open passes need."""
+
+
+@final
+class TwinProcess:
+    """The process of one twin.
+
+    Attributes:
+        dead: whether the process was killed or has ended.
+        ended: whether the process has ended, and nothing more is read from it.
+        digests: digests of the author's sources that the twin has loaded.
+    """
+
+    def __init__(self, process: trio.Process, line: trio.SocketStream) -> None:
+        self.process = process
+        self.dead = self.ended = False
+        self.digests: frozenset[str] = frozenset()
+        self._line = line
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, trio.MemorySendChannel[Any]] = {}
+        self._says = trio.Lock()
+
+    async def ask(self, do: str, **asked: Any) -> Any:
+        """Send a request, and return the answer: a value, or compressed JSON.
+
+        Raises:
+            TravelError: the twin refused, timed out or has ended.
+        """
+        number = next(self._numbers)
+        answers, answer = trio.open_memory_channel[Any](1)
+        self._answers[number] = answers
+        try:
+            with trio.move_on_after(SECONDS):
+                if self.dead:
+                    raise trio.EndOfChannel
+                async with self._says:
+                    await self._line.send_all(json.dumps({"n": number, "do": do, **asked}).encode() + b"\n")
+                told = await answer.receive()
+                if isinstance(told, bytes):
+                    return told
+                if (error := told.get("error")) is not None:
+                    refused = bool(told.get("refused"))
+                    raise TravelError(str(error), gone="is gone" in str(error), refused=refused)
+                return told["value"]
+        except (trio.EndOfChannel, trio.BrokenResourceError, trio.ClosedResourceError):
+            raise TravelError("the process in which this ran has ended: open it again", gone=True) from None
+        finally:
+            self._answers.pop(number, None)
+        self.kill()
+        raise TravelError(
+            f"no answer within {SECONDS:g} s: the process in which this ran was killed", gone=True
+        )
+
+    def kill(self) -> None:
+        self.dead = True
+        self.process.kill()
+
+    async def close(self) -> None:
+        """Kill the process, and wait until it has ended."""
+        self.kill()
+        with trio.CancelScope(shield=True):  # short, because the process was killed
+            await self._line.aclose()
+            await self.process.wait()
+
+    async def hear(self) -> None:
+        """Pass on the process's answers until it ends."""
+        rest = bytearray()
+        try:
+            while (line := await self._until_line(rest)) is not None:
+                told = json.loads(line)
+                body: Any = told
+                if "size" in told:
+                    while len(rest) < told["size"] and (chunk := await self._line.receive_some(_CHUNK)):
+                        rest += chunk
+                    body = bytes(rest[: told["size"]])
+                    del rest[: told["size"]]
+                if (channel := self._answers.get(told["n"])) is not None:
+                    channel.send_nowait(body)
+        except trio.BrokenResourceError:
+            pass
+        finally:
+            self.dead = True
+            for waiting in self._answers.values():
+                waiting.close()
+
+    async def _until_line(self, rest: bytearray) -> bytes | None:
+        while (end := rest.find(b"\n") + 1) == 0:
+            chunk = await self._line.receive_some(_CHUNK)
+            if not chunk:
+                return None
+            rest += chunk
+        line = bytes(rest[:end])
+        del rest[:end]
+        return line
+
+
+@final
+class TwinPool:
+    """The processes of a bot's twins.
+
+    Args:
+        command: command line of a twin; the descriptor of its socket is appended.
+        environ: complete environment of the twins.
+        bot: ``MODULE:BOT``.
+        tell: called after a process has ended.
+    """
+
+    def __init__(
+        self, command: Sequence[str], environ: Mapping[str, str], bot: str, tell: Callable[[], None]
+    ) -> None:
+        self._command = command
+        self._environ = environ
+        self._bot = bot
+        self._tell = tell
+        self._nursery: trio.Nursery | None = None
+        self._current: TwinProcess | None = None
+        self._before: TwinProcess | None = None
+        self._waiting: TwinProcess | None = None
+        self._taken = trio.lowlevel.ParkingLot()
+        # By the digests of their sources, the most recently used last.
+        self._builds: OrderedDict[frozenset[str], TwinProcess] = OrderedDict()
+        self._loading = trio.Lock()
+        self._version = 0
+
+    async def run(self, wait_up: Callable[[], Awaitable[None]]) -> None:
+        """Keep a waiting twin ready until cancelled.
+
+        Args:
+            wait_up: returns when starting a twin no longer slows the bot's start.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                await wait_up()
+                while True:
+                    if self._waiting is None or self._waiting.dead:
+                        with suppress(TravelError):
+                            self._waiting = await self._start()
+                    await self._taken.park()
+        finally:
+            self._nursery = None
+
+    def changed(self) -> None:
+        """Use the new code for everything opened from now on."""
+        self._version += 1
+        if self._current is not None:
+            last, self._before, self._current = self._before, self._current, None
+            if last is not None:
+                last.kill()
+
+    def nursery(self) -> trio.Nursery:
+        """Return the nursery of the processes, which open passes share.
+
+        Raises:
+            TravelError: `run` has not begun, or is over.
+        """
+        if self._nursery is None:
+            raise TravelError("no process for this is there yet")
+        return self._nursery
+
+    async def _start(self) -> TwinProcess:
+        nursery = self.nursery()
+        twin = TwinProcess(*await start_child(self._command, self._environ))
+        nursery.start_soon(self._keep, twin)
+        return twin
+
+    async def _keep(self, twin: TwinProcess) -> None:
+        """Read a twin's answers until it ends or this is cancelled."""
+        try:
+            await twin.hear()
+        finally:
+            await twin.close()
+            twin.ended = True
+            self._builds = OrderedDict(one for one in self._builds.items() if one[1] is not twin)
+            self._tell()
+
+    async def present(self) -> TwinProcess:
+        """Return the twin with the present code; load the code if needed."""
+        async with self._loading:
+            while self._current is None or self._current.dead:
+                version = self._version
+                twin = await self._load()
+                if version == self._version:
+                    self._current = twin
+                else:  # the code changed while the twin loaded it
+                    twin.kill()
+            return self._current
+
+    async def _load(self, **sources: Any) -> TwinProcess:
+        """Load the bot in the waiting twin, from the present files or from `sources`."""
+        twin, self._waiting = self._waiting, None
+        if twin is None or twin.dead:
+            twin = await self._start()
+        self._taken.unpark_all()
+        try:
+            twin.digests = frozenset(await twin.ask("load", bot=self._bot, **sources))
+        except BaseException:
+            twin.kill()
+            raise
+        return twin
+
+    async def build(
+        self, digests: frozenset[str], code: Sequence[JsonObject], needed: Sequence[TwinProcess] = ()
+    ) -> TwinProcess:
+        """Return the process with an earlier build; end old processes, but none of `needed`."""
+        async with self._loading:
+            if (twin := self._builds.get(digests)) is None or twin.dead:
+                sources = [[told["name"], told["text"]] for told in code if told.get("source") in digests]
+                twin = self._builds[digests] = await self._load(sources=sources)
+            self._builds.move_to_end(digests)
+            spare = [old for old in self._builds.values() if old is not twin and old not in needed]
+            for old in spare[:-_BUILDS]:
+                old.kill()
+            return twin
