@@ -241,6 +241,10 @@ class Operation:
         """The id as numbers, by which operations are ordered."""
         return (*self.branch.key, self.number)
 
+    def ended(self, tag: str, node: Node, stamp: int, value: tuple[Any] | None = None) -> None:
+        """Store the outcome until its turn; `value` as in `Performed`."""
+        self.over, self.known = True, (tag, node, value, stamp)
+
     def __call__(self, raise_cancel: Callable[[], NoReturn]) -> Abort:
         """Refuse Trio's cancellation of the sleep: the run delivers the cancellation in a turn of its own.
 
@@ -622,6 +626,14 @@ class Core:
     def is_recorded(self, id: Id) -> bool:
         """Return whether an operation has an outcome in the journal that this incarnation began with."""
         return any(record[2] == id for record in self.records if record[0] in OUTCOMES)
+
+    def withdraw(self, row: int) -> bool:
+        """Remove an event from the mailbox. Return False if it isn't there."""
+        for place, one in enumerate(self.mailbox):
+            if one[0] == row:
+                self.mailbox = [*self.mailbox[:place], *self.mailbox[place + 1 :]]
+                return True
+        return False
 
     # --- operations
 

@@ -242,7 +242,7 @@ class Machine(Core):
             op.felt, node = partial(throw, node), None
         op.branch.place = RESTS
         now = self.host.now()
-        op.over, op.known = True, (tag, node, value, now)
+        op.ended(tag, node, now, value)
         if len(self.resting) > 1:
             self._let_next_go(op.lane)
         self.pump(op)
@@ -448,27 +448,11 @@ class Machine(Core):
             due = block.due
             if due is None or due > now or block.scope.cancel_called:
                 continue
-            if not (busy and self._is_held(block, due, now)):
+            if not (busy and block.is_held(due, now)):
                 found.append((due, DEADLINE, block, None, None))
         for op in self.resting:
             if op.due is not None and op.due <= now and op.felt is None and not op.over:
                 found.append((op.due, SLEEP, op, None, None))
-
-    def _is_held(self, block: Scope, due: int, now: int) -> bool:
-        """Whether a passed deadline waits for an effect under way; until then, later events go first."""
-        # Deadlines from before the revival wait for all effects. Otherwise, a question that is sent again
-        # after a crash could be cancelled before its user sees it.
-        if due <= self.revived and now < self.revived + AGAIN:
-            return True
-        return any(now < due + op.holds and block.scope in op.branch.around for op in self.resting)
-
-    def withdraw(self, row: int) -> bool:
-        """Remove an event from the mailbox. Return False if it isn't there."""
-        for place, one in enumerate(self.mailbox):
-            if one[0] == row:
-                self.mailbox = [*self.mailbox[:place], *self.mailbox[place + 1 :]]
-                return True
-        return False
 
     def taker(self, value: object) -> tuple[Operation | Scope, object] | None:
         """Return the block or wait that takes an event, and the value that it makes of the event; else None.
@@ -508,11 +492,11 @@ class Machine(Core):
         if op.nature is EFFECT:
             row = self.rows.pop(op.id, None) if self.rows else None
             if row is not None and row[0] == KNOWN:
-                self._outcome(op, row[5], row[6], row[1])
+                op.ended(row[5], row[6], row[1])
             elif op.felt is not None:
                 self._end_short(op)
             elif row is not None and op.in_doubt is not None:
-                self._outcome(op, FAILED, self.codec.node_of_error(op.in_doubt), self.host.now())
+                op.ended(FAILED, self.codec.node_of_error(op.in_doubt), self.host.now())
             elif self.catching_up:
                 op.armed = False  # waiting events first: they may end the run
             else:
@@ -525,16 +509,13 @@ class Machine(Core):
         elif op.torn:
             self._end_short(op)
 
-    def _outcome(self, op: Operation, tag: str, node: Node, stamp: int) -> None:
-        op.over, op.known = True, (tag, node, None, stamp)
-
     def _end_short(self, op: Operation) -> None:
         """Set the outcome of a cancelled operation whose end must be recorded."""
         if op.torn:
             node = self.codec.node_of_error(NonDurableCancelError(str(op.id)))
-            self._outcome(op, FAILED, node, self.host.now())
+            op.ended(FAILED, node, self.host.now())
         else:
-            self._outcome(op, CUT, None, self.host.now())
+            op.ended(CUT, None, self.host.now())
 
     def _go(self, op: Operation) -> None:
         op.branch.place = WORKS
@@ -754,6 +735,15 @@ class Scope:
     def lift(self) -> None:
         """Remove the deadline; the same on replay, without a record."""
         self.due = None
+
+    def is_held(self, due: int, now: int) -> bool:
+        """Return whether the deadline, which has passed, waits for an effect that is under way."""
+        run = self._run
+        # Deadlines from before the revival wait for all effects. Otherwise, a question that is sent again
+        # after a crash could be cancelled before its user sees it.
+        if due <= run.revived and now < run.revived + AGAIN:
+            return True
+        return any(now < due + op.holds and self.scope in op.branch.around for op in run.resting)
 
     def fired(self, row: int | None, node: Node) -> None:
         """Store what ended the block: an event, or the deadline."""
