@@ -241,9 +241,9 @@ class Operation:
         """The id as numbers, by which operations are ordered."""
         return (*self.branch.key, self.number)
 
-    def ended(self, tag: str, node: Node, stamp: int, value: tuple[Any] | None = None) -> None:
-        """Store the outcome until its turn; `value` as in `Performed`."""
-        self.over, self.known = True, (tag, node, value, stamp)
+    def ended(self, tag: str, node: Node, stamp: int) -> None:
+        """Store an outcome that the effect's body didn't bring, until the outcome's turn."""
+        self.over, self.known = True, (tag, node, None, stamp)
 
     def __call__(self, raise_cancel: Callable[[], NoReturn]) -> Abort:
         """Refuse Trio's cancellation of the sleep: the run delivers the cancellation in a turn of its own.

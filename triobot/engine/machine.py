@@ -242,7 +242,7 @@ class Machine(Core):
             op.felt, node = partial(throw, node), None
         op.branch.place = RESTS
         now = self.host.now()
-        op.ended(tag, node, now, value)
+        op.over, op.known = True, (tag, node, value, now)
         if len(self.resting) > 1:
             self._let_next_go(op.lane)
         self.pump(op)
