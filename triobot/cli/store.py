@@ -20,14 +20,7 @@ from ..operator.calling import ask
 from ..operator.loopback import is_on_server, socket_path
 from ..operator.requests import Backup
 from ..runtime.settings import Settings
-from ..store import (
-    Stamp,
-    back_up_sqlite,
-    examine_sqlite,
-    is_replica,
-    rebind_store,
-    restore_sqlite,
-)
+from ..store import Stamp, back_up_sqlite, examine_sqlite, is_replica, rebind_store, restore_sqlite
 from ..store.copying import copy_elsewhere
 from .arguments import add_actions, add_json
 from .consulting import moment, settings_of, stamp_of, store_file

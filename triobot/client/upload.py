@@ -214,12 +214,7 @@ class UploadBody(httpx.AsyncByteStream):
     """
 
     def __init__(
-        self,
-        frame: Frame,
-        reader: Reader,
-        *,
-        patience: Patience,
-        on_progress: UploadProgress | None,
+        self, frame: Frame, reader: Reader, *, patience: Patience, on_progress: UploadProgress | None
     ) -> None:
         self._frame = frame
         self._reader = reader

@@ -61,9 +61,7 @@ def decode_operation(
         return read(_RequestFields(fields), edited_type)
 
 
-def decode_keyboards(
-    fields: Sequence[tuple[str, str]],
-) -> tuple[ReplyKeyboard | None, InlineKeyboard | None]:
+def decode_keyboards(fields: Sequence[tuple[str, str]]) -> tuple[ReplyKeyboard | None, InlineKeyboard | None]:
     """Parse the keyboards of an upload.
 
     Args:

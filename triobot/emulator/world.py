@@ -16,16 +16,7 @@ import attrs
 
 from ..errors import TriobotError
 from ..wire.events import Sender
-from ..wire.ids import (
-    ChatId,
-    GroupName,
-    InvoiceId,
-    MessageId,
-    PhoneNumber,
-    Recipient,
-    SenderId,
-    as_recipient,
-)
+from ..wire.ids import ChatId, GroupName, InvoiceId, MessageId, PhoneNumber, Recipient, SenderId, as_recipient
 from ..wire.markup import Currency
 from ..wire.operations import Operation
 from ..wire.results import Answer

@@ -13,15 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, TypeAlias, TypeVar, final
 
-from .sources import (
-    CALLS_ANOTHER,
-    Address,
-    Function,
-    Point,
-    Source,
-    has_letters,
-    is_within,
-)
+from .sources import CALLS_ANOTHER, Address, Function, Point, Source, has_letters, is_within
 
 CLEARLY: Final = 0.25
 """A match of reworded lines is refused if another pairing is more alike by this much."""

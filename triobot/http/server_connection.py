@@ -300,12 +300,7 @@ class ServerConnection:
         self._on_answer = on_answer
         self._in_hand: Talk | None = None
         self._reader = RequestReader(head_bytes=limits.header_bytes, known=known)
-        self._talk = partial(
-            Talk,
-            link=link,
-            reader=self._reader,
-            stopping=stopping,
-        )
+        self._talk = partial(Talk, link=link, reader=self._reader, stopping=stopping)
 
     @property
     def idle(self) -> bool:

@@ -190,11 +190,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
         if connections < 1:
             raise ValueError("a transport needs at least one connection")
         self.connections = Connections(
-            most=connections,
-            most_idle=idle,
-            keep_seconds=idle_seconds,
-            context=ssl_context,
-            uds=uds,
+            most=connections, most_idle=idle, keep_seconds=idle_seconds, context=ssl_context, uds=uds
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

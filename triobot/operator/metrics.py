@@ -131,10 +131,7 @@ METRICS: Final = (
     Metric("triobot_working", "gauge", "1 if the bot does its work.", _one("working")),
     Metric("triobot_start_time_seconds", "gauge", "When this run began, in Unix time.", _started),
     Metric(
-        "triobot_unclean_stops",
-        "gauge",
-        "Consecutive unclean stops, up to the last stop.",
-        _one("unclean"),
+        "triobot_unclean_stops", "gauge", "Consecutive unclean stops, up to the last stop.", _one("unclean")
     ),
     Metric(
         "triobot_events_total",
@@ -215,10 +212,7 @@ METRICS: Final = (
     ),
     Metric("triobot_outbox_held", "gauge", "1 while all sending is held back.", _of("outbox", "held")),
     Metric(
-        "triobot_outbox_rate",
-        "gauge",
-        "Allowed requests a second; absent: no limit.",
-        _of("outbox", "rate"),
+        "triobot_outbox_rate", "gauge", "Allowed requests a second; absent: no limit.", _of("outbox", "rate")
     ),
     Metric(
         "triobot_send_lag_seconds",
@@ -234,10 +228,7 @@ METRICS: Final = (
     ),
     Metric("triobot_payments", "gauge", "Payments, by state.", _by("state", "payments")),
     Metric(
-        "triobot_payment_facts_total",
-        "counter",
-        "Facts of payments, by name.",
-        _by("fact", "payment_facts"),
+        "triobot_payment_facts_total", "counter", "Facts of payments, by name.", _by("fact", "payment_facts")
     ),
     Metric(
         "triobot_payments_unverified",

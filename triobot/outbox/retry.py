@@ -19,13 +19,7 @@ from copy import copy
 from typing import Final, TypeAlias, final
 
 from ..base.frozen import guarded
-from ..errors import (
-    DeliveryUnknownError,
-    NotDeliveredError,
-    RefusedError,
-    RemoteProtocolError,
-    TriobotError,
-)
+from ..errors import DeliveryUnknownError, NotDeliveredError, RefusedError, RemoteProtocolError, TriobotError
 from ..seams.outbox import OnUnknown
 from ..wire.operations import Operation, Upload, repeatable
 

@@ -197,12 +197,7 @@ class Books:
 
 
 def moving(
-    books: Books,
-    id_: RefId,
-    *facts: Fact,
-    now: int,
-    taker: Taker | None = None,
-    may_fail: bool = False,
+    books: Books, id_: RefId, *facts: Fact, now: int, taker: Taker | None = None, may_fail: bool = False
 ) -> MovePayment:
     """Return a write that applies facts to an entry, like `Books.move`.
 

@@ -121,11 +121,7 @@ class CallbackHandler:
         return found
 
     async def _foreign(
-        self,
-        number: str,
-        chat_id: ChatId,
-        also: Sequence[Write],
-        key: str = SHARED["foreign_payment"],
+        self, number: str, chat_id: ChatId, also: Sequence[Write], key: str = SHARED["foreign_payment"]
     ) -> None:
         self._books.counts["foreign"] += 1
         text = f"number {number} of chat {chat_id}: {text_of('foreign_payment', number)}"

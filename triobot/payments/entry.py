@@ -54,15 +54,7 @@ STATES: Final[dict[State, str]] = {
     "resolved": "closed by an operator",
 }
 
-UNPAID: Final[tuple[State, ...]] = (
-    "prepared",
-    "sending",
-    "unsure",
-    "open",
-    "check",
-    "verifying",
-    "closing",
-)
+UNPAID: Final[tuple[State, ...]] = ("prepared", "sending", "unsure", "open", "check", "verifying", "closing")
 CAPTURED: Final[tuple[State, ...]] = ("verified", "delivered", "settled", "mismatch")
 ENDED: Final[tuple[State, ...]] = ("lapsed", "refused", "void", "resolved")
 

@@ -191,11 +191,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         tell=(TellOperator("paid_will_lapse", "unwanted"),),
     ),
     Transition(
-        _ON_SCREEN,
-        ("declined_retry",),
-        "check",
-        due=(*_VERIFY, Due("offer_top_up")),
-        outcome="retry",
+        _ON_SCREEN, ("declined_retry",), "check", due=(*_VERIFY, Due("offer_top_up")), outcome="retry"
     ),
     Transition(
         ("check",), ("declined_retry",), due=(*_VERIFY, Due("offer_top_up"), *_FOUND), outcome="retry"
@@ -301,10 +297,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         tell=(TellOperator("paid_will_lapse", "unwanted"),),
     ),
     Transition(
-        ("verifying",),
-        ("declined_retry",),
-        due=(*_INQUIRE, Due("offer_top_up"), *_FOUND),
-        outcome="retry",
+        ("verifying",), ("declined_retry",), due=(*_INQUIRE, Due("offer_top_up"), *_FOUND), outcome="retry"
     ),
     Transition(
         ("verifying",),
@@ -317,10 +310,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(("verified",), ("delivered",), "delivered"),
     Transition(("verified",), ("restart",), due=(Due("deliver"),)),
     Transition(
-        ("verified",),
-        ("no_handler",),
-        outcome="handed_over",
-        tell=(TellOperator("captured_without_taker"),),
+        ("verified",), ("no_handler",), outcome="handed_over", tell=(TellOperator("captured_without_taker"),)
     ),
     Transition(("delivered",), ("delivered",)),
     # An aside has the payment, but can't continue with the current code.
@@ -363,10 +353,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(("prepared", "sending"), ("restored_unnamed",), "unsure", outcome="unknown"),
     Transition(("unsure", "check", "closing"), ("restored_unnamed",)),
     Transition(
-        ("verified",),
-        ("restored",),
-        outcome="handed_over",
-        tell=(TellOperator("granted_before_maybe"),),
+        ("verified",), ("restored",), outcome="handed_over", tell=(TellOperator("granted_before_maybe"),)
     ),
     # The aside that has the payment continues, but gives no more goods by a step.
     Transition(("delivered",), ("restored",), tell=(TellOperator("granted_before_maybe"),)),

@@ -127,11 +127,7 @@ class OpenTicket:
     # --- the lane
 
     def sent(
-        self,
-        *,
-        message_id: MessageId | None = None,
-        invoice_id: InvoiceId | None = None,
-        twice: bool = False,
+        self, *, message_id: MessageId | None = None, invoice_id: InvoiceId | None = None, twice: bool = False
     ) -> MovePayment:
         """Return the write for an accepted send; `twice`: a second message may exist."""
         return moving(self._books, self.id, SendOk(message_id, invoice_id, twice), now=self._now())

@@ -388,10 +388,7 @@ class Bot(Router):
         from .watchdog import telling_delays
 
         with telling_delays() as tell_delays:
-            async with (
-                self._opened(settings, clock) as front,
-                self._working(front, provided, claims=claims),
-            ):
+            async with self._opened(settings, clock) as front, self._working(front, provided, claims=claims):
                 # Other packages use only the attributes that both classes have: see `Front`.
                 intake = cast("Intake", front)
                 if around is not None:

@@ -120,11 +120,7 @@ class Failures:
 
 @asynccontextmanager
 async def open_failures(
-    hook: OnError | None,
-    place: Callable[[ChatId], RoomRef],
-    at_once: OnFailure,
-    *,
-    tracebacks: bool = False,
+    hook: OnError | None, place: Callable[[ChatId], RoomRef], at_once: OnFailure, *, tracebacks: bool = False
 ) -> AsyncGenerator[Failures]:
     """Call the hook for failures while the block runs, and for up to five seconds more for those still
     queued.

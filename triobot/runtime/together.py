@@ -9,12 +9,7 @@ import gc
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    AsyncExitStack,
-    contextmanager,
-)
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, contextmanager
 from functools import partial
 from typing import Final, Literal, Protocol, TypeAlias
 

@@ -36,10 +36,7 @@ _PLACE: Final = ":memory:"
 
 @asynccontextmanager
 async def open_memory(
-    *,
-    clock: WallClock,
-    retention: Retention = RETENTION,
-    rows: MemoryRows | None = None,
+    *, clock: WallClock, retention: Retention = RETENTION, rows: MemoryRows | None = None
 ) -> AsyncGenerator[Store, None]:
     """Open a store in memory while the block runs.
 

@@ -76,19 +76,7 @@ _COLUMNS: Final = (
 )
 PAYMENTS: Final = f"SELECT {_COLUMNS.replace('record', as_text('record'))} FROM payments"
 _Payment: TypeAlias = tuple[
-    str,
-    int,
-    str,
-    str,
-    int,
-    int,
-    int,
-    str,
-    str | None,
-    int | None,
-    int | None,
-    int | None,
-    int | None,
+    str, int, str, str, int, int, int, str, str | None, int | None, int | None, int | None, int | None
 ]
 _Alarm: TypeAlias = tuple[str, str, str, int, int, int, int | None, int | None]
 _ALARM_COLUMNS: Final = "kind, key, text, first, last, count, told, acknowledged"

@@ -250,11 +250,7 @@ class Tally:
         self.unsettled.clear()
         totals = self._totals
         self.statistics = StoreStatistics(
-            totals["inbox"],
-            totals["inbox_bytes"],
-            totals["raw"],
-            totals["conversations"],
-            totals["parked"],
+            totals["inbox"], totals["inbox_bytes"], totals["raw"], totals["conversations"], totals["parked"]
         )
 
     def _change(self, chat_id: ChatId, amount: int, bytes_: int, begun: int) -> None:

@@ -276,10 +276,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(number=8, release="0.1.0", min_reader=8, statements=()),
     # No code reads the epoch of a conversation: after a restore, all conversations go on as after a kill.
     Migration(
-        number=9,
-        release="0.1.0",
-        min_reader=9,
-        statements=("ALTER TABLE conversations DROP COLUMN epoch",),
+        number=9, release="0.1.0", min_reader=9, statements=("ALTER TABLE conversations DROP COLUMN epoch",)
     ),
     # Places that are no chats: older code would send messages to them.
     Migration(number=10, release="0.1.0", min_reader=10, statements=()),

@@ -94,11 +94,7 @@ class Tables:
     # --- writing
 
     def accept(
-        self,
-        arrival: Arrival,
-        quota: Quota,
-        also: Sequence[Write],
-        beginning: Beginning | None,
+        self, arrival: Arrival, quota: Quota, also: Sequence[Write], beginning: Beginning | None
     ) -> Acceptance:
         """Insert an event, unless it is a redelivery or the inbox is full."""
         chat_id, size = arrival.chat_id, len(arrival.body)

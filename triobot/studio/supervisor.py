@@ -354,10 +354,7 @@ class BotSupervisor:
                 self._say_line(line.removesuffix(b"\n"))
 
     async def _hear(self, said: trio.abc.ReceiveStream) -> None:
-        async with (
-            said as stream,
-            aclosing(lines_of(stream, LONGEST_SAID)) as lines,
-        ):
+        async with said as stream, aclosing(lines_of(stream, LONGEST_SAID)) as lines:
             async for line in lines:
                 if line == b"ready\n":
                     self._enter("running")

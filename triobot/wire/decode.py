@@ -28,13 +28,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from ..base.frozen import guarded
-from ..errors import (
-    BadRequestError,
-    ForbiddenError,
-    LocalProtocolError,
-    RefusedError,
-    RemoteProtocolError,
-)
+from ..errors import BadRequestError, ForbiddenError, LocalProtocolError, RefusedError, RemoteProtocolError
 from .content import content_of, is_content_type
 from .content import decode_content as decode_content
 from .events import (

@@ -115,10 +115,7 @@ TABLES: Final = (
     ),
     CopiedTable("payment_moves", ("id", "revision"), ("at", "fact", "state")),
     CopiedTable(
-        "alarms",
-        ("kind", "key"),
-        ("text", "first", "last", "count", "told", "acknowledged"),
-        "length(text)",
+        "alarms", ("kind", "key"), ("text", "first", "last", "count", "told", "acknowledged"), "length(text)"
     ),
     CopiedTable(
         "broadcasts",

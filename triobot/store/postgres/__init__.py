@@ -80,16 +80,7 @@ async def open_postgres(
     Cancellation: *forceful*: leaving the block always closes the store, after the work that was handed over.
     """
     address = read_address(place)
-    opened = await ask(
-        partial(
-            open_here,
-            address,
-            stamp,
-            now=clock.now(),
-            retention=retention,
-            visit=visit,
-        )
-    )
+    opened = await ask(partial(open_here, address, stamp, now=clock.now(), retention=retention, visit=visit))
     async with serve(
         opened,
         clock,

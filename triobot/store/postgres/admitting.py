@@ -434,12 +434,7 @@ def admission_at(place: str) -> Admission:
 # --- the owner of the store
 
 
-async def hear_news(
-    address: PostgresAddress,
-    node: int,
-    tell: Callable[[], None],
-    answer: CarryOut,
-) -> None:
+async def hear_news(address: PostgresAddress, node: int, tell: Callable[[], None], answer: CarryOut) -> None:
     """Call `tell` when another process may have inserted events, and answer orders, until cancelled.
 
     A lost notification costs half a second.

@@ -17,13 +17,7 @@ from typing import Final
 import psycopg
 from psycopg import errors
 
-from ...errors import (
-    ConfigError,
-    LocalProtocolError,
-    StoreAwayError,
-    StoreCorruptError,
-    TriobotError,
-)
+from ...errors import ConfigError, LocalProtocolError, StoreAwayError, StoreCorruptError, TriobotError
 
 _UNSTORABLE: Final = (psycopg.DataError, UnicodeError, OverflowError, errors.ProgramLimitExceeded)
 _NO_ROOM: Final[Mapping[type[Exception], str]] = {

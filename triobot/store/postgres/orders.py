@@ -193,12 +193,7 @@ def take_orders(
     return [(number, OperatorOrder(method, target, body)) for number, method, target, body in taken]
 
 
-async def carry_out(
-    address: PostgresAddress,
-    number: int,
-    order: OperatorOrder,
-    answer: CarryOut,
-) -> None:
+async def carry_out(address: PostgresAddress, number: int, order: OperatorOrder, answer: CarryOut) -> None:
     """Carry out an order, and send the answer to the command; cancel the work if the command is gone."""
     pieces = count()
     with trio.CancelScope() as scope:

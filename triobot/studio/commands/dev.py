@@ -81,9 +81,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="the page's port, 0 for a free one (default 8081)",
     )
     parser.add_argument(
-        "--store",
-        metavar="URL",
-        help="keep the bot's store and the platform between runs, in sqlite:PATH",
+        "--store", metavar="URL", help="keep the bot's store and the platform between runs, in sqlite:PATH"
     )
     parser.add_argument("--no-reload", action="store_true", help="don't restart the bot when files change")
     add_listening(parser)

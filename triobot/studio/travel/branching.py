@@ -202,12 +202,7 @@ class Branching:
         async def write(branch: LiveBranch, same: SameAnswers | None) -> str:
             await trio.lowlevel.checkpoint()
             return write_test(
-                self.target,
-                branch.past,
-                branch=branch,
-                beside=origin.beside,
-                kills=kills,
-                group=origin.group,
+                self.target, branch.past, branch=branch, beside=origin.beside, kills=kills, group=origin.group
             )
 
         return cast("str", await thread.ask(write))

@@ -86,10 +86,7 @@ class Steps:
     """
 
     def __init__(
-        self,
-        records: Sequence[Record],
-        resources: Sequence[Resource[object]],
-        asks: Collection[str] = (),
+        self, records: Sequence[Record], resources: Sequence[Resource[object]], asks: Collection[str] = ()
     ) -> None:
         self._asks = asks
         self._records = [record for record in records if record[0] in OUTCOMES and record[3] == _STEP]
@@ -112,12 +109,7 @@ class Steps:
             return outcome
         self._count += 1
         asked = AskedStep(
-            self._count,
-            name,
-            tuple(repr(arg)[:_SHOWN] for arg in call.args),
-            call.conversation,
-            call,
-            error,
+            self._count, name, tuple(repr(arg)[:_SHOWN] for arg in call.args), call.conversation, call, error
         )
         self.asked[asked.number] = asked
         try:

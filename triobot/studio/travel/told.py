@@ -23,13 +23,7 @@ from ...wire.content import Contact, Content, Location, Media
 from ...wire.encode import encode_event_data, encode_operation, encode_sender
 from ...wire.events import InvoiceCallback, Join, Leave, Message, PayCallback, Press, Sender, Submission
 from ...wire.ids import ChatId
-from ...wire.operations import (
-    AnswerCallback,
-    CreateInvoice,
-    EditMessage,
-    Operation,
-    SendMessage,
-)
+from ...wire.operations import AnswerCallback, CreateInvoice, EditMessage, Operation, SendMessage
 from ...wire.rules import JsonValue
 from .values import DOTS, shown
 

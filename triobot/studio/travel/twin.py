@@ -362,12 +362,7 @@ def _json(told: JsonObject) -> bytes:
 
 
 async def serve_twin(
-    fd: int,
-    load: Load,
-    read: Read,
-    branch: Branch | None = None,
-    *,
-    secrets: Secrets | None = None,
+    fd: int, load: Load, read: Read, branch: Branch | None = None, *, secrets: Secrets | None = None
 ) -> None:
     """Run a twin on the socket with descriptor `fd`; see `Twin`."""
     # Windows imports this module too, and lacks AF_UNIX.

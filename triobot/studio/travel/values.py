@@ -37,13 +37,7 @@ _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 _DIGITS: Final = 400
 """Maximum size of an integer that is written out, in bits: writing a larger one takes too long."""
 _OURS: Final = "triobot."
-_NAMED: Final = (
-    FunctionType,
-    MethodType,
-    BuiltinFunctionType,
-    CoroutineType,
-    GeneratorType,
-)
+_NAMED: Final = (FunctionType, MethodType, BuiltinFunctionType, CoroutineType, GeneratorType)
 PLAIN: Final = frozenset({str, int, float, bool, bytes, NoneType, complex})
 """Types with immutable values: the same object always has the same text."""
 
