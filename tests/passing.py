@@ -16,8 +16,8 @@ from tests.schema import wrong
 from triobot.conversations.conversation import Conversation
 from triobot.conversations.inspection import checking
 from triobot.conversations.inspection.checking import Checked
+from triobot.conversations.inspection.replay_state import difference
 from triobot.conversations.inspection.rerun import Divergence, dry_services
-from triobot.conversations.inspection.standing import difference
 from triobot.studio.travel.notches import FRAMES
 from triobot.studio.travel.passes import Passed, folded, run_pass
 

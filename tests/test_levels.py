@@ -187,7 +187,7 @@ def test_a_bot_file_loads_nothing_that_only_a_run_needs() -> None:
 @pytest.mark.slow
 def test_a_bot_loads_no_emulator() -> None:
     """Neither the surface nor the runtime pulls in what is there for development, whatever imports what."""
-    names = loaded_by("import triobot.runtime.together; from triobot import Bot")
+    names = loaded_by("import triobot.runtime.serve; from triobot import Bot")
 
     assert "triobot.runtime.bot" in names
     assert not {"triobot.emulator", "triobot.studio", "triobot.cli", "PIL"} & {

@@ -24,7 +24,7 @@ import trio
 from tests.bars.calls import asking, echoing
 from triobot import Bot, Chat
 from triobot.filters import text
-from triobot.runtime.together import Server, rarely_collected, serve_together
+from triobot.runtime.serve import Server, rarely_collected, serve_together
 
 from .layers import begin_load, settings_of
 

@@ -24,8 +24,8 @@ from tests.bot.mail_server import HOST, MailServer, receiving
 from tests.bot.rig import Chats, make_bot
 from tests.loopback import PATIENCE, Line
 from triobot import Alarm, Bot, Chat, Settings
-from triobot.alarms.bell import AlarmBell
 from triobot.alarms.http_target import HttpTarget
+from triobot.alarms.sink import AlarmSink
 from triobot.alarms.targets import AlarmNews, ChatTarget, Courier, NotYetError, Target
 from triobot.base.alarm_kinds import AlarmKind
 from triobot.base.secrets import Secret
@@ -67,19 +67,19 @@ class Told:
 class Watch:
     """A bell, and targets that hear it."""
 
-    bell: AlarmBell
+    sink: AlarmSink
     store: Store
     couriers: list[Courier]
     over: set[str]
 
     def ring(self, key: str, kind: AlarmKind = "backlog", text: str = "text") -> None:
-        self.bell.ring(Alarm(kind, key, text))
+        self.sink.ring(Alarm(kind, key, text))
 
 
 @asynccontextmanager
 async def watched(store: Store, *targets: Target, repeat: float | None = 6 * HOUR) -> AsyncGenerator[Watch]:
     over: set[str] = set()
-    bell = AlarmBell(None)
+    sink = AlarmSink(None)
     cover: Callable[[str], str] = lambda text: text.replace(CANARY, "***")  # noqa: E731
     couriers = [
         Courier(
@@ -87,9 +87,9 @@ async def watched(store: Store, *targets: Target, repeat: float | None = 6 * HOU
             "shop",
             store,
             Clock(),
-            unstored=bell.unstored,
+            unstored=sink.unstored,
             repeat=None if repeat is None else int(repeat * 1000),
-            raise_alarm=bell.ring,
+            raise_alarm=sink.ring,
             cover=cover,
         )
         for target in targets
@@ -101,11 +101,11 @@ async def watched(store: Store, *targets: Target, repeat: float | None = 6 * HOU
         return key in over
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(bell.keep_telling, store, Clock(), is_over)
+        nursery.start_soon(sink.keep_telling, store, Clock(), is_over)
         for courier in couriers:
-            bell.listen(courier.wake)
+            sink.listen(courier.wake)
             nursery.start_soon(courier.run)
-        yield Watch(bell, store, couriers, over)
+        yield Watch(sink, store, couriers, over)
         nursery.cancel_scope.cancel()
 
 
@@ -334,7 +334,7 @@ async def test_the_lines_of_the_page_mail_an_alarm(tmp_path: Path, monkeypatch: 
         monkeypatch.setenv("SMTP_HOST", HOST)
         monkeypatch.setenv("SMTP_PORT", str(server.port))
         async with bot.running() as intake:
-            intake.bell.ring(Alarm("adopted", "77\nBcc: c@example.org", "فارسی"))
+            intake.sink.ring(Alarm("adopted", "77\nBcc: c@example.org", "فارسی"))
             with trio.fail_after(PATIENCE):
                 while not server.mails:
                     await trio.sleep(0.01)
@@ -357,7 +357,7 @@ async def test_a_chat_of_the_bot_hears_its_alarms(tmp_path: Path) -> None:
     bot = Bot(settings=given, transport=httpx.MockTransport(chats.take))
     bot.conversation(silent)
     async with bot.running() as intake:
-        intake.bell.ring(Alarm("conversation_crashed", "pizza", "It crashed."))
+        intake.sink.ring(Alarm("conversation_crashed", "pizza", "It crashed."))
         with trio.fail_after(PATIENCE):
             while not chats.texts[99]:
                 await trio.sleep(0.01)
@@ -399,7 +399,7 @@ async def test_a_bot_whose_settings_name_an_address_posts_there(tmp_path: Path) 
         bot.conversation(silent)
         for key in ("pizza", "pasta"):
             async with bot.running() as intake:
-                intake.bell.ring(Alarm("conversation_crashed", key, "It crashed."))
+                intake.sink.ring(Alarm("conversation_crashed", key, "It crashed."))
                 with trio.fail_after(PATIENCE):
                     while not any(key.encode() in body for _, body in came):
                         await trio.sleep(0.01)

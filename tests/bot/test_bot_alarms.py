@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from triobot import Alarm
-from triobot.alarms.bell import AlarmBell
+from triobot.alarms.sink import AlarmSink
 from triobot.errors import StoreFullError
 from triobot.seams.money import AcknowledgeAlarms, RaiseAlarm
 from triobot.store import open_memory
@@ -37,12 +37,12 @@ async def test_a_thing_is_said_once_an_hour_until_somebody_has_seen_it(
     async def hear(alarm: Alarm) -> None:
         heard.append(alarm.key)
 
-    bell = AlarmBell(hear)
+    sink = AlarmSink(hear)
     async with open_memory(clock=Clock()) as store, trio.open_nursery() as nursery:
-        nursery.start_soon(bell.keep_telling, store, Clock())
+        nursery.start_soon(sink.keep_telling, store, Clock())
         for _ in range(3):
             for key in ("a", "a", "b"):
-                bell.ring(alarm(key))
+                sink.ring(alarm(key))
             await trio.sleep(1000)
         assert heard == ["a", "b"]
         await trio.sleep(HOUR)
@@ -50,7 +50,7 @@ async def test_a_thing_is_said_once_an_hour_until_somebody_has_seen_it(
         await store.commit(AcknowledgeAlarms((), "a", Clock().now()))
         await trio.sleep(2 * HOUR + 600)
         assert heard == ["a", "b", "a", "b", "b", "b"]
-        bell.ring(alarm("a"))
+        sink.ring(alarm("a"))
         await trio.sleep(1)
         assert heard[-1] == "a"
         nursery.cancel_scope.cancel()
@@ -65,18 +65,18 @@ async def test_what_goes_wrong_again_after_it_was_seen_is_news(
     async def hear(alarm: Alarm) -> None:
         heard.append(alarm.text)
 
-    bell = AlarmBell(hear)
+    sink = AlarmSink(hear)
     async with open_memory(clock=Clock()) as store, trio.open_nursery() as nursery:
-        nursery.start_soon(bell.keep_telling, store, Clock())
+        nursery.start_soon(sink.keep_telling, store, Clock())
         for _ in range(2):
             await store.commit(RaiseAlarm("adopted", "a", "text", Clock().now()))
-            bell.pass_on(alarm("a"))
+            sink.pass_on(alarm("a"))
             await trio.sleep(60)
             await store.commit(AcknowledgeAlarms((), None, Clock().now()))
             await trio.sleep(600)
         assert heard == ["text", "text"]
         await store.commit(RaiseAlarm("adopted", "a", "text", Clock().now()))
-        bell.pass_on(alarm("a"))
+        sink.pass_on(alarm("a"))
         await trio.sleep(HOUR + 600)
         assert heard[2:] == [
             "text",
@@ -102,21 +102,21 @@ async def test_a_state_that_comes_back_while_its_end_is_looked_at_is_not_lost(
         assert quiet >= 300
         await trio.sleep(1)
         if meanwhile:
-            bell.ring(held)
+            sink.ring(held)
         return True
 
-    bell = AlarmBell(hear)
+    sink = AlarmSink(hear)
     async with open_memory(clock=Clock()) as store, trio.open_nursery() as nursery:
-        nursery.start_soon(bell.keep_telling, store, Clock(), is_over)
-        bell.ring(held)
+        nursery.start_soon(sink.keep_telling, store, Clock(), is_over)
+        sink.ring(held)
         await trio.sleep(2000)
         assert len(await store.alarms.open(limit=9)) == 1
         meanwhile = False
         while await store.alarms.open(limit=9):
             await trio.sleep(1)
         assert heard == ["outbox_held"]
-        assert not bell.has_rung("outbox_held", "outbox")
-        bell.ring(held)
+        assert not sink.has_rung("outbox_held", "outbox")
+        sink.ring(held)
         await trio.sleep(1)
         assert heard == ["outbox_held"] * 2
         assert len(await store.alarms.open(limit=9)) == 1
@@ -136,7 +136,7 @@ async def test_an_alarm_that_another_process_has_put_into_the_store_is_told(
 
     async with open_memory(clock=Clock()) as store, trio.open_nursery() as nursery:
         store.news = news
-        nursery.start_soon(AlarmBell(hear).keep_telling, store, Clock())
+        nursery.start_soon(AlarmSink(hear).keep_telling, store, Clock())
         await trio.sleep(HOUR)
         await store.commit(RaiseAlarm("clock_differs", "pizza-2", "text", Clock().now()))
         await trio.sleep(61)
@@ -156,11 +156,11 @@ async def test_an_alarm_outlives_the_process(autojump_clock: trio.testing.MockCl
 
     async with open_memory(clock=Clock()) as store:
         for hook in (hang, hear):
-            bell = AlarmBell(hook)
+            sink = AlarmSink(hook)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(bell.keep_telling, store, Clock())
+                nursery.start_soon(sink.keep_telling, store, Clock())
                 if hook is hang:
-                    bell.ring(alarm("a"))
+                    sink.ring(alarm("a"))
                 await trio.sleep(1)
                 nursery.cancel_scope.cancel()
     assert heard == ["text"]
@@ -178,11 +178,11 @@ async def test_a_hook_that_fails_is_named_and_not_quoted(
             raise ValueError("the password of the mail server")
 
     caplog.set_level(logging.INFO)
-    bell = AlarmBell(hear)
+    sink = AlarmSink(hear)
     async with open_memory(clock=Clock()) as store, trio.open_nursery() as nursery:
-        nursery.start_soon(bell.keep_telling, store, Clock())
-        bell.ring(alarm("a"))
-        bell.ring(alarm("b"))
+        nursery.start_soon(sink.keep_telling, store, Clock())
+        sink.ring(alarm("a"))
+        sink.ring(alarm("b"))
         await trio.sleep(200)
         nursery.cancel_scope.cancel()
 
@@ -203,16 +203,16 @@ async def test_a_store_that_is_full_is_no_reason_to_keep_silent(
     async def full(*writes: object) -> None:
         raise StoreFullError("no room")
 
-    bell = AlarmBell(hear)
+    sink = AlarmSink(hear)
     async with open_memory(clock=Clock()) as store, trio.open_nursery() as nursery:
         with monkeypatch.context() as patch:
             patch.setattr(store, "commit", full)
-            nursery.start_soon(bell.keep_telling, store, Clock())
-            bell.ring(alarm("disk"))
+            nursery.start_soon(sink.keep_telling, store, Clock())
+            sink.ring(alarm("disk"))
             await trio.sleep(1)
             assert heard == ["disk"]
-            assert [row.key for row in bell.unstored()] == ["disk"]
+            assert [row.key for row in sink.unstored()] == ["disk"]
         await trio.sleep(60)
         assert [row.key for row in await store.alarms.open(limit=9)] == ["disk"]
-        assert bell.unstored() == []
+        assert sink.unstored() == []
         nursery.cancel_scope.cancel()

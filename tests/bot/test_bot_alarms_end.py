@@ -171,7 +171,7 @@ async def test_a_token_after_a_restart_of_a_quiet_bot(autojump_clock: MockClock,
     """The platform is asked, since nothing else tells."""
     house = House(status=403)
     async with house.runs(echo()) as intake:
-        intake.bell.ring(Alarm("token_refused", "outbox", "text"))
+        intake.sink.ring(Alarm("token_refused", "outbox", "text"))
         await trio.sleep(MINUTE)
     house.status, house.asked = (200 if good else 403), []
     async with house.runs(echo()) as intake:
@@ -320,7 +320,7 @@ async def test_what_a_start_does_not_find_any_more(autojump_clock: MockClock) ->
     house = House()
     async with house.runs(echo()) as intake:
         await intake.store.commit(RaiseAlarm("signal_unreadable", "a call", "text", house.clock.now()))
-        intake.bell.ring(Alarm("signal_unreadable", "a signal", "text"))
+        intake.sink.ring(Alarm("signal_unreadable", "a signal", "text"))
         await trio.sleep(HOUR + SOON)
         assert await open_in(intake) == [("signal_unreadable", "a signal")]
     assert house.told == ["signal_unreadable"] * 3, "each at once, and the one that lasts after an hour"

@@ -25,12 +25,12 @@ from triobot import Bot, Chat, Settings, Texts
 from triobot.base.authors import came_by_signal, contained, contained_in_task, leaves
 from triobot.base.secrets import Secret
 from triobot.cli.terminal import report
-from triobot.conversations.revival.care import CRASHES
+from triobot.conversations.revival.crash_counts import CRASHES
 from triobot.engine import Run
 from triobot.errors import BreakdownError, ConfigError, ExitError
 from triobot.runtime import logs
 from triobot.runtime.logs import NAMES, GuardedLogger, open_logs
-from triobot.runtime.together import run_together
+from triobot.runtime.serve import run_together
 
 HOUSE: Final = Path(triobot.__file__).parent
 

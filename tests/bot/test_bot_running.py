@@ -381,7 +381,7 @@ async def test_a_life_that_its_server_cuts_is_a_failure_of_hypercorn(
 ) -> None:
     """Not behind its end, where hypercorn cancels what is left of it."""
     failed = list[None]()
-    monkeypatch.setattr("triobot.runtime.fronts._fail_hypercorn", lambda: failed.append(None))
+    monkeypatch.setattr("triobot.runtime.asgi._fail_hypercorn", lambda: failed.append(None))
     asked = iter(["lifespan.startup", "lifespan.shutdown"])
 
     async def receive() -> dict[str, str]:

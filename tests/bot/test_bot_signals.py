@@ -9,7 +9,7 @@ import pytest
 
 from tests.bot.rig import Chats, make_bot, say
 from triobot import Bot, Chat
-from triobot.conversations.doors.calls import SIGNAL
+from triobot.conversations.calls.signals import SIGNAL
 from triobot.errors import ForeignTaskError, LocalProtocolError
 from triobot.filters import signal
 from triobot.webhook.inbox import Unread

@@ -14,7 +14,7 @@ from tests.bot.rig import FORM, Chats
 from tests.loopback import text_event
 from triobot import Bot, Chat, Settings
 from triobot.errors import ConfigError, StoreLockedError, TriobotError
-from triobot.runtime.together import serve_together
+from triobot.runtime.serve import serve_together
 from triobot.store.lock import take_lock
 
 SECRETS = ("shop-secret-0123456789-abcdef", "desk-secret-0123456789-abcdef")

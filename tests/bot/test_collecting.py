@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from triobot.runtime.together import rarely_collected
+from triobot.runtime.serve import rarely_collected
 
 
 @pytest.fixture(autouse=True)

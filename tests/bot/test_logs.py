@@ -21,7 +21,7 @@ from tests.loopback import text_event
 from triobot import Bot, Chat, Message, Settings, Texts
 from triobot.filters import message
 from triobot.runtime.logs import JsonFormatter, Speaker, structured
-from triobot.runtime.together import serve_together
+from triobot.runtime.serve import serve_together
 
 TEXT, PHONE, TOKEN = "canary-Valiasr-7", "989121234567", "canary-token-0123456789"
 CHAT = 1234567

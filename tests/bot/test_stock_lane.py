@@ -30,7 +30,7 @@ from triobot.base.secrets import Secret
 from triobot.conversations.early import EarlyDoor
 from triobot.http.connections import ClientConnection
 from triobot.outbox.sender import LaneSender
-from triobot.runtime.together import Server, serve_together
+from triobot.runtime.serve import Server, serve_together
 from triobot.seams.inbox import InboxRow
 
 pytestmark = pytest.mark.processes
@@ -195,7 +195,7 @@ async def main(folder):
 
     stop, serve = trio.Event(), bot.serve
     if LANE == "hypercorn":
-        from triobot.runtime.together import serve_together
+        from triobot.runtime.serve import serve_together
         serve = partial(serve_together, [(bot, settings)], server=LANE)
     elif LANE != "triobot":
         from hypercorn.config import Config

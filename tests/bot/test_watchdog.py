@@ -22,7 +22,7 @@ from tests.bot.rig import Chats, make_bot
 from tests.loopback import PATIENCE
 from tests.processes.process import Heard
 from triobot import Bot, Chat, Settings
-from triobot.runtime.together import _run_until_signal
+from triobot.runtime.serve import _run_until_signal
 from triobot.runtime.watchdog import Systemd, _is_at_rest, _why, telling_systemd, watched_loop
 
 HERE = Path(__file__).name

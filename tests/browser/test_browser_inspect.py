@@ -22,7 +22,7 @@ from window import needs_browser
 from tests.loopback import PATIENCE
 from tests.passing import SCHEMA
 from tests.schema import wrong
-from triobot.conversations.inspection.standing import Standing
+from triobot.conversations.inspection.replay_state import Standing
 from triobot.emulator.exchange import TravelError
 from triobot.emulator.inspector import Inspector, serve_inspector
 from triobot.studio.travel.hiding import hidden

@@ -442,9 +442,9 @@ async def _look(world: DrivenWorld, person: Person) -> None:
 
 def _unrested(bot: Bot) -> Sequence[str]:
     assert bot._work is not None
-    lives = list(bot._work.dispatcher.chats.lives.values())
-    there = [one for life in lives for one in life.places.all()]
-    return [f"{one.route.name} hangs" for one in there if not one.quiescent]
+    lives = list(bot._work.dispatcher.chats.actors.values())
+    there = [one for actor in lives for one in actor.running.all()]
+    return [f"{one.route.name} hangs" for one in there if not one.is_waiting]
 
 
 async def _waiting(bot: Bot) -> Sequence[str]:

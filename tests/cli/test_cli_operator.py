@@ -25,7 +25,7 @@ from triobot.cli.consulting import ask_bot, gather, open_api
 from triobot.errors import StoreCorruptError
 from triobot.filters import signal
 from triobot.operator.api import OperatorApi
-from triobot.operator.requests import Status, Told
+from triobot.operator.requests import Answer, Status
 from triobot.operator.serving import serve_api
 from triobot.runtime.work import Intake
 from triobot.seams.journals import (
@@ -223,7 +223,7 @@ async def test_a_process_that_has_just_taken_the_store_is_asked(
 ) -> None:
     """For a moment it has the lock and no socket yet, or has taken the lease of a node that was frozen."""
     monkeypatch.chdir(tmp_path)
-    settings, told = Settings(token=Secret("rig-token"), store=STORE), list[Told]()
+    settings, told = Settings(token=Secret("rig-token"), store=STORE), list[Answer]()
     stamp = Stamp(settings.base_url, "rig-token")
 
     async def look() -> None:

@@ -18,7 +18,7 @@ from triobot import Bot, Chat, Settings
 from triobot.base.secrets import Secret
 from triobot.cli.store_stream import keep, keep_replica
 from triobot.errors import ConfigError, ConflictError, NotFoundError, StoreError
-from triobot.operator.requests import Told
+from triobot.operator.requests import Answer
 from triobot.seams.writes import Shipped
 from triobot.store import Replica, lock_replica
 
@@ -180,37 +180,37 @@ def test_what_cannot_be_done_is_one_line(
 class FakeBot:
     """Sends what it is told to, one connection after another."""
 
-    connections: list[Callable[[Callable[[Told], Awaitable[None]]], Awaitable[bool]]]
+    connections: list[Callable[[Callable[[Answer], Awaitable[None]]], Awaitable[bool]]]
     over: trio.Event = attrs.Factory(trio.Event)
 
-    async def ask(self, tell: Callable[[Told], Awaitable[None]]) -> bool:
+    async def ask(self, tell: Callable[[Answer], Awaitable[None]]) -> bool:
         if not self.connections:
             self.over.set()
             await trio.sleep_forever()
         return await self.connections.pop(0)(tell)
 
 
-BEGUN: Told = {"stream": 1, "store": "s", "bot": "pizza", "epoch": 0, "boot": 1}
+BEGUN: Answer = {"stream": 1, "store": "s", "bot": "pizza", "epoch": 0, "boot": 1}
 
 
-def line(piece: Shipped) -> Told:
+def line(piece: Shipped) -> Answer:
     return attrs.asdict(piece)
 
 
-async def away(tell: Callable[[Told], Awaitable[None]]) -> bool:
+async def away(tell: Callable[[Answer], Awaitable[None]]) -> bool:
     await trio.lowlevel.checkpoint()
     return False
 
 
-def fails(error: Exception) -> Callable[[Callable[[Told], Awaitable[None]]], Awaitable[bool]]:
-    async def ask(tell: Callable[[Told], Awaitable[None]]) -> bool:
+def fails(error: Exception) -> Callable[[Callable[[Answer], Awaitable[None]]], Awaitable[bool]]:
+    async def ask(tell: Callable[[Answer], Awaitable[None]]) -> bool:
         await trio.lowlevel.checkpoint()
         raise error
 
     return ask
 
 
-async def sends_two(tell: Callable[[Told], Awaitable[None]]) -> bool:
+async def sends_two(tell: Callable[[Answer], Awaitable[None]]) -> bool:
     await tell(BEGUN)
     await tell(line(Shipped("image", 0, b"", ends=True, size=0)))
     for as_of in (5, 6):
@@ -218,13 +218,13 @@ async def sends_two(tell: Callable[[Told], Awaitable[None]]) -> bool:
     raise StoreError("the bot ended")
 
 
-async def says_nothing_more(tell: Callable[[Told], Awaitable[None]]) -> bool:
+async def says_nothing_more(tell: Callable[[Answer], Awaitable[None]]) -> bool:
     await tell(BEGUN)
     await trio.sleep_forever()
     return True
 
 
-async def falls_behind(tell: Callable[[Told], Awaitable[None]]) -> bool:
+async def falls_behind(tell: Callable[[Answer], Awaitable[None]]) -> bool:
     await tell(BEGUN)
     await tell(line(Shipped("image", 0, b"", ends=True, size=0)))
     await tell(line(Shipped("log", 0, as_of=0)))
@@ -280,7 +280,7 @@ async def test_a_folder_in_trouble_is_tried_again_later(
 ) -> None:
     said: list[str] = []
 
-    async def too_large(tell: Callable[[Told], Awaitable[None]]) -> bool:
+    async def too_large(tell: Callable[[Answer], Awaitable[None]]) -> bool:
         await tell(BEGUN)
         await tell(line(Shipped("image", 0, b"x", size=1 << 62)))
         return True
@@ -304,15 +304,15 @@ async def test_a_folder_in_trouble_is_tried_again_later(
     ],
 )
 async def test_what_waiting_does_not_mend_ends_it(
-    replica: Replica, asked: Callable[[Callable[[Told], Awaitable[None]]], Awaitable[bool]], says: str
+    replica: Replica, asked: Callable[[Callable[[Answer], Awaitable[None]]], Awaitable[bool]], says: str
 ) -> None:
     with pytest.raises(ConfigError, match=says):
         await keep_replica(FakeBot([asked]).ask, replica, print)
 
 
 @pytest.mark.parametrize("told", [{}, {**BEGUN, "stream": 2}, {"stream": 1}])
-async def test_a_bot_of_another_version_is_told(replica: Replica, told: Told) -> None:
-    async def sends(tell: Callable[[Told], Awaitable[None]]) -> bool:
+async def test_a_bot_of_another_version_is_told(replica: Replica, told: Answer) -> None:
+    async def sends(tell: Callable[[Answer], Awaitable[None]]) -> bool:
         await tell(told)
         return True
 

@@ -234,9 +234,9 @@ async def test_a_start_right_behind_the_end_says_that_it_begins_nothing(
         over[-1].set()  # the last thing that it does: its end is not even stored yet
 
     async with open_town(bot, advised=True) as town:
-        elsewhere = town.dispatcher.elsewhere
-        name = elsewhere.table.route_of(mute, (7,), "").name
-        start = partial(elsewhere.start, CHAT, name, (7,))
+        chat_calls = town.dispatcher.chat_calls
+        name = chat_calls.table.route_of(mute, (7,), "").name
+        start = partial(chat_calls.start, CHAT, name, (7,))
         for told, key in enumerate(("mute-7", "mute-8")):
             assert await start(key=key, once=key)
             assert not await start(key=key, once=key)
@@ -246,7 +246,7 @@ async def test_a_start_right_behind_the_end_says_that_it_begins_nothing(
             if ended:
                 await over[-1].wait()
             else:
-                assert await elsewhere.stop(CHAT, name, key)
+                assert await chat_calls.stop(CHAT, name, key)
             assert not await start(key=key, once=key)
             *_, line = said()
             assert f"with the key {key!r}, and has ended" in line

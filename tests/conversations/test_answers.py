@@ -281,9 +281,9 @@ async def test_a_second_delivery_is_taken_by_nobody(autojump_clock: MockClock) -
         await town.dispatcher.keeping.put(CHAT, COUNT.name, "[1,1]")
         town.dispatcher.chats.recall(CHAT)
         await trio.sleep(1)
-        life = town.dispatcher.chats.lives.get(CHAT)
-        assert life is not None
-        life._sender = ALI.id
+        actor = town.dispatcher.chats.actors.get(CHAT)
+        assert actor is not None
+        actor._sender = ALI.id
         fresh = list[bool]()
 
         async def again() -> None:

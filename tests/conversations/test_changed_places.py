@@ -190,7 +190,7 @@ async def happen(town: Town, kind: str, what: str | int) -> None:
             await trio.sleep(what)
         case str() if what.startswith("@"):
             room = [("order", "k")] if kind == "room" else []
-            await town.dispatcher.elsewhere.signal(PLACES[kind], what[1:], None, *room)
+            await town.dispatcher.chat_calls.signal(PLACES[kind], what[1:], None, *room)
         case _:
             await town.says(what, PLACES[kind])
     await town.rest()

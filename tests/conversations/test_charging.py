@@ -30,7 +30,7 @@ from triobot.errors import (
     StoreFullError,
 )
 from triobot.payments import cashier
-from triobot.payments.books import Books
+from triobot.payments.entries import Entries
 from triobot.payments.facts import Hint, PaymentAnswer, Plain, PlainName, new_ref_id
 from triobot.seams.money import Charge, MovePayment
 from triobot.seams.outbox import OnUnknown, Urgency
@@ -786,12 +786,12 @@ async def test_a_delivery_and_who_waits_for_it_come_back(how: str, autojump_cloc
         await town.says("buy")
         await town.pays()
         if how == "evicted":
-            life = town.dispatcher.chats.lives.get(CHAT)
-            assert life is not None
-            assert life.may_leave
-            town.dispatcher.chats.evict(life)
+            actor = town.dispatcher.chats.actors.get(CHAT)
+            assert actor is not None
+            assert actor.can_evict
+            town.dispatcher.chats.evict(actor)
             await town.rest()
-            assert town.dispatcher.chats.lives.get(CHAT) is None
+            assert town.dispatcher.chats.actors.get(CHAT) is None
             await town.says(HERE)
     if how == "restarted":
         async with open_town(shop.bot, store=store, outbox=outbox) as town:
@@ -813,18 +813,18 @@ async def test_who_waits_hears_of_what_an_operator_does(
         await town.pays()
         ref_id = RefId(town.pay_button().ref_id)
         if how == "evicted":
-            life = town.dispatcher.chats.lives.get(CHAT)
-            assert life is not None
-            town.dispatcher.chats.evict(life)
+            actor = town.dispatcher.chats.actors.get(CHAT)
+            assert actor is not None
+            town.dispatcher.chats.evict(actor)
             await town.rest()
         if how != "restarted":
-            await town.cashier.books.move(ref_id, Plain(fact))
+            await town.cashier.entries.move(ref_id, Plain(fact))
             await town.rest()
             assert "By hand, then." in town.sent()
     if how == "restarted":
         # Nobody is there who could be told.
-        books = Books(store.payments, store.commit, town.services.clock.now, lambda moved: None)  # type: ignore[arg-type]
-        await books.move(ref_id, Plain(fact))
+        entries = Entries(store.payments, store.commit, town.services.clock.now, lambda moved: None)  # type: ignore[arg-type]
+        await entries.move(ref_id, Plain(fact))
         async with open_town(shop.bot, store=store, outbox=outbox) as town:
             await town.rest()
             assert "By hand, then." in town.sent()
@@ -880,11 +880,11 @@ async def test_a_chat_that_left_memory_is_called_back_to_its_payment() -> None:
     shop = Shop()
     async with open_town(shop.bot) as town:
         await town.says("buy")
-        life = town.dispatcher.chats.lives.get(CHAT)
-        assert life is not None
-        town.dispatcher.chats.evict(life)
+        actor = town.dispatcher.chats.actors.get(CHAT)
+        assert actor is not None
+        town.dispatcher.chats.evict(actor)
         await town.rest()
-        assert town.dispatcher.chats.lives.get(CHAT) is None
+        assert town.dispatcher.chats.actors.get(CHAT) is None
         town.outbox.reply(YES, verifies)
         await town.pays()
         assert (shop.outcomes, len(shop.given)) == ([None], 1)
@@ -897,12 +897,12 @@ async def test_what_an_operator_has_to_deal_with_is_not_granted(evicted: bool) -
     async with open_town(shop.bot) as town:
         await town.says("buy")
         if evicted:
-            life = town.dispatcher.chats.lives.get(CHAT)
-            assert life is not None
-            town.dispatcher.chats.evict(life)
+            actor = town.dispatcher.chats.actors.get(CHAT)
+            assert actor is not None
+            town.dispatcher.chats.evict(actor)
             await town.rest()
         captured = PaymentAnswer("verify", "verified", PRICE)
-        await town.cashier.books.move(RefId(town.pay_button().ref_id), Plain("restored"), captured)
+        await town.cashier.entries.move(RefId(town.pay_button().ref_id), Plain("restored"), captured)
         await town.rest()
         assert isinstance(shop.outcomes[0], PaymentHandedOverError)
 
@@ -913,7 +913,7 @@ async def test_what_a_backup_says_is_unpaid_goes_on() -> None:
     async with open_town(shop.bot) as town:
         await town.says("buy")
         asked, ref_id = town.sent(), town.pay_button().ref_id
-        await town.cashier.books.move(RefId(ref_id), Plain("restored"))
+        await town.cashier.entries.move(RefId(ref_id), Plain("restored"))
         await town.rest()
         assert (town.sent(), shop.outcomes) == (asked, [])
         assert town.pay_button().ref_id == ref_id
@@ -1043,10 +1043,10 @@ async def test_who_paid_a_button_that_was_in_flight_at_a_restart(autojump_clock:
         store = town.store
         (row,) = await store.payments.find(limit=9)
         assert row.state == "sending"
-    books = Books(store.payments, store.commit, town.services.clock.now, lambda moved: None)
+    entries = Entries(store.payments, store.commit, town.services.clock.now, lambda moved: None)
     captured = PaymentAnswer("verify", "verified", PRICE)
     callback = Hint(None, ChatId(CHAT), MessageId(5))
-    await books.move(row.id, Plain("restart"), callback, Plain("verify_begun"), captured)
+    await entries.move(row.id, Plain("restart"), callback, Plain("verify_begun"), captured)
     async with open_town(shop.bot, store=store) as town:
         await trio.sleep(1)
         assert (shop.outcomes, [money.item for money in shop.given]) == ([None], [Pizza()])

@@ -17,10 +17,10 @@ from town import TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
 from tests.samples import sample
+from triobot.conversations import chat_actor as actor_module
 from triobot.conversations import inbox_reader, mailbox, workload
-from triobot.conversations import life as life_module
 from triobot.conversations.chat import Chat
-from triobot.conversations.questions import tidying
+from triobot.conversations.questions import cleanup
 from triobot.conversations.revival import reviving
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router
@@ -48,7 +48,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reviving, "PAGE", 4)
     monkeypatch.setattr(workload, "BUSY", 2)
     monkeypatch.setattr(mailbox, "MAILBOX", 2)
-    monkeypatch.setattr(life_module, "ASIDES", 2)
+    monkeypatch.setattr(actor_module, "ASIDES", 2)
 
 
 class UnevenStore(FakeStore):
@@ -320,7 +320,7 @@ async def test_an_unreadable_row_is_counted_and_gone(autojump_clock: MockClock) 
 
 async def test_the_words_beside_conversations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood of stale forms harms only itself."""
-    monkeypatch.setattr(tidying, "TIDYING", 3)
+    monkeypatch.setattr(cleanup, "CLEANUPS", 3)
     monkeypatch.setattr(workload, "BUSY", 5)
     bot = Router()
 
@@ -343,7 +343,7 @@ async def test_the_words_beside_conversations_are_bounded(monkeypatch: pytest.Mo
 
 async def test_what_was_answered_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for ever."""
-    monkeypatch.setattr(tidying, "ANSWERED", 2)
+    monkeypatch.setattr(cleanup, "ANSWERED", 2)
     bot = Router()
 
     @bot.conversation

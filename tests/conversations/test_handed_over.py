@@ -117,7 +117,7 @@ async def test_after_a_restored_backup_a_step_gives_nothing_that_was_paid_before
     shop, store, outbox = Shop(), FakeStore(), FakeOutbox()
     async with open_town(shop.bot(), store=store, outbox=outbox) as town:
         row = await buys(town)
-        await town.cashier.books.move(row.id, Plain("restored"))
+        await town.cashier.entries.move(row.id, Plain("restored"))
         assert await alarms(town) == {"granted_before_maybe"}
         await town.says("home")
         assert (shop.baked, shop.heard) == ([], ["handed over"])
@@ -127,7 +127,7 @@ async def test_after_a_restored_backup_a_step_gives_nothing_that_was_paid_before
     async with open_town(shop.bot(), store=store, outbox=outbox) as town:
         await trio.sleep(3600)
         assert shop.baked == []
-        await town.cashier.books.move(row.id, Plain("operator_redeliver"))
+        await town.cashier.entries.move(row.id, Plain("operator_redeliver"))
         await trio.sleep(1)
         assert shop.baked == [True]
         assert ((await row_of(town)).state, await alarms(town)) == ("settled", set())
@@ -140,12 +140,12 @@ async def test_after_a_restored_backup_what_is_given_all_the_same_is_settled(
     shop = Shop("data")
     async with open_town(shop.bot()) as town:
         row = await buys(town)
-        await town.cashier.books.move(row.id, Plain("restored"))
+        await town.cashier.entries.move(row.id, Plain("restored"))
         await town.says("home")
         assert await town.store.data(CHAT) == {BAKED.name: "[1,1]"}
         assert shop.heard == ["given"]
         assert ((await row_of(town)).state, await alarms(town)) == ("settled", set())
-        again = await town.cashier.books.move(row.id, Plain("operator_redeliver"), may_fail=True)
+        again = await town.cashier.entries.move(row.id, Plain("operator_redeliver"), may_fail=True)
         assert again is not None
         assert not again.moved
 
@@ -164,7 +164,7 @@ async def test_mended_code_gives_nothing_that_an_operator_has_dealt_with(
         await trio.sleep(1)
         assert "captured_but_parked" in await alarms(town)
         assert shop.heard == []
-        await town.cashier.books.move(row.id, Plain(fact))
+        await town.cashier.entries.move(row.id, Plain(fact))
         await trio.sleep(1)
         assert (shop.baked, shop.heard) == ([], ["handed over"])
     async with open_town(shop.bot(), store=store, outbox=outbox) as town:
@@ -234,13 +234,13 @@ async def test_after_a_restored_backup_an_aside_gives_once_an_operator_says_so_a
     shop = LateShop()
     async with open_town(shop.bot()) as town:
         row = await pays_late(town)
-        await town.cashier.books.move(row.id, Plain("restored"))
+        await town.cashier.entries.move(row.id, Plain("restored"))
         await town.says("home")
         await trio.sleep(3600)
         assert shop.baked == []
         assert town.sent()[-1] == TEXTS.handed_over
         assert ((await row_of(town)).state, await alarms(town)) == ("verified", {"granted_before_maybe"})
-        await town.cashier.books.move(row.id, Plain("operator_redeliver"))
+        await town.cashier.entries.move(row.id, Plain("operator_redeliver"))
         await trio.sleep(1)
         assert shop.baked == [True]
         assert ((await row_of(town)).state, await alarms(town)) == ("settled", set())
@@ -253,8 +253,8 @@ async def test_what_an_operator_hands_out_after_a_restored_backup_is_marked_whoe
     shop = LateShop()
     async with open_town(shop.bot()) as town:
         row = await pays_late(town)
-        await town.cashier.books.move(row.id, Plain("restored"))
-        await town.cashier.books.move(row.id, Plain("operator_redeliver"))
+        await town.cashier.entries.move(row.id, Plain("restored"))
+        await town.cashier.entries.move(row.id, Plain("operator_redeliver"))
         await trio.sleep(1)
         await town.says("home")
         await trio.sleep(60)
@@ -279,7 +279,7 @@ async def test_a_mended_aside_gives_once_what_an_operator_has_handed_out_again(
         row = await pays_late(town)
     async with open_town(shop.bot(mended=False), store=store, outbox=outbox) as town:
         await town.says("home")
-        await town.cashier.books.move(row.id, Plain(fact))
+        await town.cashier.entries.move(row.id, Plain(fact))
         await trio.sleep(1)
         assert shop.baked == []
     async with open_town(shop.bot(), store=store, outbox=outbox) as town:
@@ -297,7 +297,7 @@ async def test_the_end_of_an_aside_that_cannot_go_on_lets_another_begin(autojump
     async with open_town(shop.bot(mended=False), store=store, outbox=outbox) as town:
         await town.says("home")
         (there,) = store.journals.conversations(ChatId(5))
-        await town.dispatcher.elsewhere.order(there, end=True, say="")
+        await town.dispatcher.chat_calls.order(there, end=True, say="")
         await trio.sleep(60)
         assert shop.baked == [False]
         assert ((await row_of(town)).state, await alarms(town)) == ("settled", set())

@@ -11,7 +11,7 @@ from town import CHAT, open_town
 from trio.testing import MockClock
 
 from tests.samples import sample
-from triobot.conversations import inbox_reader, life, mailbox
+from triobot.conversations import chat_actor, inbox_reader, mailbox
 from triobot.conversations.chat import Chat
 from triobot.conversations.revival import reviving
 from triobot.conversations.routes.filters import command, leave
@@ -27,7 +27,7 @@ async def test_nothing_is_lost_behind_the_last_interrupt(
     monkeypatch.setattr(inbox_reader, "CHANNEL", random.choice([1, 1024]))
     monkeypatch.setattr(reviving, "PAGE", random.choice([1, 3, 256]))
     monkeypatch.setattr(mailbox, "MAILBOX", random.choice([1, 3, 16]))
-    monkeypatch.setattr(life, "ASIDES", random.choice([1, 64]))
+    monkeypatch.setattr(chat_actor, "ASIDES", random.choice([1, 64]))
     bot = Router()
     seen: list[int] = []
     interrupted: list[int] = []
@@ -103,4 +103,4 @@ async def test_nothing_is_lost_behind_the_last_interrupt(
         assert town.store.rows == {}
         assert town.left_over() == {}
         assert town.dispatcher.work.busy == 0
-        assert CHAT not in town.dispatcher.chats.lives
+        assert CHAT not in town.dispatcher.chats.actors

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from triobot.conversations.doors.calls import Call, Halt, Signal
+from triobot.conversations.calls.signals import Call, Halt, Signal
 from triobot.conversations.mailbox import MAILBOX, Mailbox
 from triobot.conversations.routes.routing import Delivery
 from triobot.wire.events import Event, Leave, Message, Sender

@@ -10,8 +10,8 @@ from doubles import FakeClock, FakeOutbox, FakeStore
 from town import TEXTS, Town, open_town
 from trio.testing import MockClock
 
+from triobot.conversations.calls.chat_calls import give_order
 from triobot.conversations.chat import Chat
-from triobot.conversations.doors.elsewhere import give_order
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
 from triobot.seams.journals import ConversationRow
@@ -223,8 +223,8 @@ async def test_an_operator_ends_it_with_a_word(autojump_clock: MockClock) -> Non
             await trio.sleep(5)
         before = len(town.sent())
         (row,) = world.rows()
-        assert await town.dispatcher.elsewhere.order(row, end=True, say="Please order again.")
-        assert not await town.dispatcher.elsewhere.order(row, end=True, say="Again?")
+        assert await town.dispatcher.chat_calls.order(row, end=True, say="Please order again.")
+        assert not await town.dispatcher.chat_calls.order(row, end=True, say="Again?")
         await trio.sleep(5)
         assert town.sent()[before:] == ["Please order again."]
         assert (world.rows(), world.store.rows, town.left_over()) == ([], {}, {})
@@ -262,7 +262,7 @@ async def test_an_operator_has_it_tried_again(autojump_clock: MockClock) -> None
         for times in range(1, 4):
             (row,) = world.rows()
             before = town.counts["parked"]
-            assert await town.dispatcher.elsewhere.order(row, end=False)
+            assert await town.dispatcher.chat_calls.order(row, end=False)
             await trio.sleep(5)
             assert (town.counts["parked"] - before, times) == (1, times)
         assert len(world.store.rows) == 2

@@ -10,8 +10,8 @@ from doubles import FakeClock, FakeOutbox, FakeStore
 from town import TEXTS, Town, open_town
 from trio.testing import MockClock
 
+from triobot.conversations.calls.chat_calls import give_order
 from triobot.conversations.chat import Chat
-from triobot.conversations.doors.elsewhere import give_order
 from triobot.conversations.routes.filters import command, join
 from triobot.conversations.routes.router import Router
 from triobot.wire.ids import ChatId

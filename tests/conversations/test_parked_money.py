@@ -116,7 +116,7 @@ async def test_an_operators_end_takes_nothing_from_the_aside(autojump_clock: Moc
         await town.says("hello", 7)
         for chat in (5, 7):
             (there,) = store.journals.conversations(ChatId(chat))
-            await town.dispatcher.elsewhere.order(there, end=True, say="Sorry.")
+            await town.dispatcher.chat_calls.order(there, end=True, say="Sorry.")
         await trio.sleep(1)
         assert given == [f"button-{row.id}"]
         assert had == []

@@ -128,17 +128,17 @@ async def test_a_call_and_a_stop_that_wait_know_former_names(autojump_clock: Moc
     async with trio.open_nursery() as nursery:
         town = Town(before, outbox, store, TEXTS, username="pizzabot")
         # Nobody runs: the rows wait in the inbox.
-        elsewhere = town.dispatcher.elsewhere
-        assert await elsewhere.start(CHAT, "pizza.remind", (1,), key="one", once="one")
-        assert await elsewhere.start(CHAT, "pizza.remind", (2,), key="two", once="two")
-        assert await elsewhere.stop(CHAT, "pizza.remind", "one")
+        chat_calls = town.dispatcher.chat_calls
+        assert await chat_calls.start(CHAT, "pizza.remind", (1,), key="one", once="one")
+        assert await chat_calls.start(CHAT, "pizza.remind", (2,), key="two", once="two")
+        assert await chat_calls.stop(CHAT, "pizza.remind", "one")
         town = Town(after, outbox, store, TEXTS, username="pizzabot")
         await start(nursery, town)
         await town.rest()
         assert sorted(ran) == ["shop.remember 1", "shop.remember 2"]
-        life = town.dispatcher.chats.lives.get(CHAT)
-        assert life is not None
-        assert [there.key for there in life.places.asides] == ["two"]
+        actor = town.dispatcher.chats.actors.get(CHAT)
+        assert actor is not None
+        assert [there.key for there in actor.running.asides] == ["two"]
         nursery.cancel_scope.cancel()
 
 
@@ -162,7 +162,7 @@ async def test_a_key_is_the_same_under_all_of_a_route_s_names() -> None:
         router = reminding("pizza.remind", ran, **more)
         town = Town(router, FakeOutbox(), store, TEXTS, username="pizzabot")
         name = more.get("name", "pizza.remind")
-        await town.dispatcher.elsewhere.start(CHAT, name, (1,), key=None, once="order-1")
+        await town.dispatcher.chat_calls.start(CHAT, name, (1,), key=None, once="order-1")
 
     assert store.keys == ["call:5:pizza.remind:order-1"] * 2
 

@@ -268,9 +268,9 @@ async def test_a_revived_conversation_keeps_no_journal(autojump_clock: MockClock
             await town.says("hi")
     async with open_town(router, store=store) as town:
         await town.says("more")
-        life = town.dispatcher.chats.lives.get(CHAT)
-        assert life is not None
-        there = life.places.live[None]
+        actor = town.dispatcher.chats.actors.get(CHAT)
+        assert actor is not None
+        there = actor.running.live[None]
         assert there.stored is not None
         assert (there.stored.records, there.operations.run.records) == ((), ())
 

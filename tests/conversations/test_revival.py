@@ -54,13 +54,13 @@ async def test_chats_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     async with open_town(counting_bot([])) as town:
         for chat in range(1, 11):
             await town.says("hi", chat)
-        assert len(town.dispatcher.chats.lives) == 3
+        assert len(town.dispatcher.chats.actors) == 3
         assert len(town.dispatcher.tasks.running) == 3
         assert town.counts["evicted"] == 7
         for _ in range(2):
             for chat in range(1, 11):
                 await town.says("more", chat)
-                assert len(town.dispatcher.chats.lives) <= 3
+                assert len(town.dispatcher.chats.actors) <= 3
         for chat in range(1, 11):
             assert town.sent(chat) == ["1", "2"]
         assert town.store.rows == {}
@@ -74,7 +74,7 @@ async def test_the_chat_that_was_used_stays(monkeypatch: pytest.MonkeyPatch) -> 
     async with open_town(counting_bot([])) as town:
         for chat in (1, 2, 1, 3):
             await town.says("hi", chat)
-        assert sorted(town.dispatcher.chats.lives) == [1, 3]
+        assert sorted(town.dispatcher.chats.actors) == [1, 3]
 
 
 async def test_who_is_busy_stays(monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock) -> None:
@@ -91,7 +91,7 @@ async def test_who_is_busy_stays(monkeypatch: pytest.MonkeyPatch, autojump_clock
         for chat in range(1, 6):
             await town.says("hi", chat, wait=False)
         await trio.sleep(1)
-        assert len(town.dispatcher.chats.lives) == 5
+        assert len(town.dispatcher.chats.actors) == 5
         await trio.sleep(100)
     assert sorted(done) == [1, 2, 3, 4, 5]
 
@@ -114,7 +114,7 @@ async def test_a_deadline_of_who_has_left_memory(
         begun = trio.current_time()
         for chat in (1, 2, 3):
             await town.says("hi", chat)
-        assert 1 not in town.dispatcher.chats.lives
+        assert 1 not in town.dispatcher.chats.actors
         await trio.sleep(100)
     assert [round(time - begun) for time in ended] == [30]
 

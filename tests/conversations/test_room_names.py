@@ -29,7 +29,7 @@ def with_a_room(name: str, heard: list[int], *formerly: str) -> Router:
 
 
 async def tell(town: Town, name: str, n: int) -> None:
-    await town.dispatcher.elsewhere.signal(room_place(name, "k"), Go(n), None, (name, "k"))
+    await town.dispatcher.chat_calls.signal(room_place(name, "k"), Go(n), None, (name, "k"))
     await town.rest()
 
 

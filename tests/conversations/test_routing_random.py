@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from town import ALI, CHAT, REZA, SARA
 
 from tests.samples import examples
-from triobot.conversations.doors.calls import Signal
-from triobot.conversations.places import Places
+from triobot.conversations.calls.signals import Signal
 from triobot.conversations.routes.declarations import Ignored, Route, RouteKind, Table
 from triobot.conversations.routes.filters import Filter, Setting
 from triobot.conversations.routes.routing import (
@@ -33,6 +32,7 @@ from triobot.conversations.routes.routing import (
     decide,
     jump,
 )
+from triobot.conversations.running_set import RunningSet
 from triobot.wire.events import Event, Join, Leave, Message, Press, Submission, UnknownEvent
 
 TOKENS = ("qaaaaaaaa", "qbbbbbbbb")
@@ -151,11 +151,11 @@ def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
     table = Table(
         tuple(map(Ignored, filters("ignore"))), routes("interrupt"), routes("aside"), routes("conversation")
     )
-    places: Any = Places(table)
+    running: Any = RunningSet(table)
     runners = {owner: Runner(owner) for owner in world.live}
-    places.live.update(runners)
+    running.live.update(runners)
     beside = Runner(None)
-    places.asides = [beside]
+    running.asides = [beside]
     marks: dict[int, Taker] = {}
     policies = {"hint": "No.", "drop": Otherwise.DROP, "keep": Otherwise.KEEP}
     for taker in world.takers:
@@ -177,8 +177,8 @@ def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
         wait.rests = taker.parked
         marks[id(wait)] = taker
         runner.waits.append(wait)
-    waits, live = places.waits(world.event)
-    watches = places.watches(world.event)
+    waits, live = running.waits(world.event)
+    watches = running.watches(world.event)
     failed: Any = pytest.fail
     if only_jump:
         case = Case(world.event, Setting(), table, failed, watches=watches)

@@ -9,8 +9,8 @@ from doubles import FakeStore
 from town import ALI, CHAT, open_town, start
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from triobot.conversations.calls.signals import SIGNAL, SIGNALS, Signal
 from triobot.conversations.chat import Chat
-from triobot.conversations.doors.calls import SIGNAL, SIGNALS, Signal
 from triobot.conversations.routes.filters import (
     Setting,
     by,
@@ -57,7 +57,7 @@ async def test_a_conversation_gets_the_value_itself() -> None:
     async with open_town(router) as town:
         await town.says("go")
         for value in (Moved(2), Moved(1), Arrived()):
-            await town.dispatcher.elsewhere.signal(CHAT, value, None)
+            await town.dispatcher.chat_calls.signal(CHAT, value, None)
             await town.rest()
 
         assert seen == [Moved(2), Moved(1), Arrived()]
@@ -78,9 +78,9 @@ async def test_signals_and_events_come_in_the_order_of_acceptance() -> None:
         gate = town.outbox.hold()
         await town.says("start")
         await town.says("one")
-        await town.dispatcher.elsewhere.signal(CHAT, Moved(2), None)
+        await town.dispatcher.chat_calls.signal(CHAT, Moved(2), None)
         await town.says("three")
-        await town.dispatcher.elsewhere.signal(CHAT, Moved(4), None)
+        await town.dispatcher.chat_calls.signal(CHAT, Moved(4), None)
         gate.release()
         await town.rest()
 
@@ -99,7 +99,7 @@ async def test_a_signal_is_never_unexpected() -> None:
 
     async with open_town(router) as town:
         await town.says("start")
-        await town.dispatcher.elsewhere.signal(CHAT, Moved(2), None)
+        await town.dispatcher.chat_calls.signal(CHAT, Moved(2), None)
         await town.rest()
         assert town.sent() == ["Where?"]
         await town.says(Location(1.0, 2.0))
@@ -113,7 +113,7 @@ async def test_a_signal_is_kept_when_nobody_lives() -> None:
     follower(router, seen, count=40)
     async with trio.open_nursery() as nursery, open_town(router) as town:
         for minutes in range(20):
-            await town.dispatcher.elsewhere.signal(CHAT, Moved(minutes), None)
+            await town.dispatcher.chat_calls.signal(CHAT, Moved(minutes), None)
         await town.rest()
         assert town.counts["signal_kept"] == 20
         assert "started" not in town.counts
@@ -121,7 +121,7 @@ async def test_a_signal_is_kept_when_nobody_lives() -> None:
         town.new_dispatcher()
         await start(nursery, town)
         for minutes in range(20, 40):
-            await town.dispatcher.elsewhere.signal(CHAT, Moved(minutes), None)
+            await town.dispatcher.chat_calls.signal(CHAT, Moved(minutes), None)
         await town.rest()
         await town.says("go")
 
@@ -152,7 +152,7 @@ async def test_kept_signals_survive_an_interrupt_and_an_end(
     async with open_town(router) as town:
         await town.says("start")
         await town.says("typed ahead")
-        await town.dispatcher.elsewhere.signal(CHAT, Moved(1), None)
+        await town.dispatcher.chat_calls.signal(CHAT, Moved(1), None)
         await town.says("/cancel")
         assert town.sent() == ["Cancelled."]
         assert town.counts["interrupted"] == 1
@@ -179,8 +179,8 @@ async def test_an_aside_runs_on_a_signal_and_waits_for_others(autojump_clock: Mo
     async with open_town(router) as town:
         await town.says("start")
         await town.says("typed ahead")
-        await town.dispatcher.elsewhere.signal(CHAT, Moved(3), None)
-        await town.dispatcher.elsewhere.signal(CHAT, Arrived(), None)
+        await town.dispatcher.chat_calls.signal(CHAT, Moved(3), None)
+        await town.dispatcher.chat_calls.signal(CHAT, Arrived(), None)
         await trio.sleep(15)
         assert seen == [Arrived()]
         await trio.sleep(10)
@@ -203,9 +203,9 @@ async def test_an_interrupt_and_a_conversation_start_on_a_signal(autojump_clock:
         seen.append(chat.interrupted is not None)
 
     async with open_town(router) as town:
-        await town.dispatcher.elsewhere.signal(CHAT, Moved(1), None)
+        await town.dispatcher.chat_calls.signal(CHAT, Moved(1), None)
         await town.rest()
-        await town.dispatcher.elsewhere.signal(CHAT, Arrived(), None)
+        await town.dispatcher.chat_calls.signal(CHAT, Arrived(), None)
         await town.rest()
 
     assert seen == [Moved(1), True]
@@ -216,7 +216,7 @@ async def test_a_signal_ends_with_a_leave() -> None:
     router, seen = Router(), list[object]()
     follower(router, seen)
     async with open_town(router) as town:
-        await town.dispatcher.elsewhere.signal(CHAT, Moved(1), None)
+        await town.dispatcher.chat_calls.signal(CHAT, Moved(1), None)
         await town.leaves()
         await town.says("back")
         assert seen == []
@@ -260,7 +260,7 @@ async def test_a_signal_of_an_unknown_class_waits_in_the_inbox() -> None:
         assert alarm.kind == "signal_unreadable"
         assert "knows no class 'bots.newer.Moved'" in alarm.text
         await town.says("go")
-        await town.dispatcher.elsewhere.signal(CHAT, Moved(1), None)
+        await town.dispatcher.chat_calls.signal(CHAT, Moved(1), None)
         await town.rest()
 
         assert seen == [Moved(1)]
@@ -272,9 +272,9 @@ async def test_what_is_no_signal_is_refused_at_once() -> None:
     follower(router, [])
     async with open_town(router) as town:
         with pytest.raises(LocalProtocolError):
-            await town.dispatcher.elsewhere.signal(CHAT, None, None)
+            await town.dispatcher.chat_calls.signal(CHAT, None, None)
         with pytest.raises(UnrecordableError, match="type"):
-            await town.dispatcher.elsewhere.signal(CHAT, Moved, None)
+            await town.dispatcher.chat_calls.signal(CHAT, Moved, None)
         assert not town.store.rows
 
 
@@ -283,11 +283,11 @@ async def test_too_many_signals_are_refused_and_the_chat_goes_on() -> None:
     follower(router, seen, count=SIGNALS)
     async with open_town(router) as town:
         for minutes in range(SIGNALS):
-            await town.dispatcher.elsewhere.signal(CHAT, Moved(minutes), None)
+            await town.dispatcher.chat_calls.signal(CHAT, Moved(minutes), None)
         with pytest.raises(StoreFullError, match="repeat"):
-            await town.dispatcher.elsewhere.signal(CHAT, Moved(0), None)
+            await town.dispatcher.chat_calls.signal(CHAT, Moved(0), None)
         await town.says("go")
         await wait_all_tasks_blocked()
 
         assert len(seen) == SIGNALS
-        await town.dispatcher.elsewhere.signal(CHAT, Moved(0), None)
+        await town.dispatcher.chat_calls.signal(CHAT, Moved(0), None)

@@ -404,13 +404,13 @@ async def test_what_ends_a_conversation_is_not_dealt_with_before_that_is_stored(
     async with open_town(bot, store=store) as town:
         await town.says("hi")
         await town.rest()
-        elsewhere = town.dispatcher.elsewhere
+        chat_calls = town.dispatcher.chat_calls
         monkeypatch.setattr(store, "commit", late)
         monkeypatch.setattr(store, "note_consumed", noted)
         if ends == "leaves":
             await town.leaves(wait=False)
         else:
-            assert await elsewhere.stop(CHAT, elsewhere.table.route_of(asks, None, "stop()").name, None)
+            assert await chat_calls.stop(CHAT, chat_calls.table.route_of(asks, None, "stop()").name, None)
         await wait_all_tasks_blocked()
         assert len(order) == 1
         assert "Consume" in order[0]

@@ -51,7 +51,7 @@ async def expired(town: Town) -> None:
 
 async def taken_over(town: Town) -> None:
     captured = PaymentAnswer("verify", "verified", PRICE)
-    await town.cashier.books.move(RefId(town.pay_button().ref_id), Plain("restored"), captured)
+    await town.cashier.entries.move(RefId(town.pay_button().ref_id), Plain("restored"), captured)
     await town.rest()
 
 

@@ -95,7 +95,7 @@ class Town:
         return self.dispatcher
 
     async def _deliver(self, captured: Captured, claim: MovePayment) -> bool:
-        return await deliver(self.dispatcher.elsewhere, self.dispatcher.work, captured, claim)
+        return await deliver(self.dispatcher.chat_calls, self.dispatcher.work, captured, claim)
 
     # --- people do
 
@@ -273,9 +273,9 @@ class Town:
     def left_over(self) -> dict[str, int]:
         """How much the dispatcher still remembers of chats, where there is anything."""
         chats = self.dispatcher.chats
-        kept = {"lives": len(chats.lives), "catching_up": len(chats.catching_up)}
+        kept = {"lives": len(chats.actors), "catching_up": len(chats.catching_up)}
         kept["running"] = len(self.dispatcher.tasks.running)
-        kept["tidying"] = len(self.dispatcher.shared.tidying)
+        kept["cleanup"] = len(self.dispatcher.shared.cleanup)
         kept["_consumption"] = self.dispatcher.commits.waiting
         kept["_asked"] = len(self.dispatcher.commits.asked.said)
         kept["_busy"] = self.dispatcher.work.busy

@@ -94,7 +94,7 @@ async def main(file: str) -> None:
     host = FileHost(file)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(host.run.run, sums)
-        while not host.run.quiescent:
+        while not host.run.is_waiting:
             await trio.lowlevel.checkpoint()
         say(ready=host.db.execute("SELECT count(*) FROM inbox").fetchone()[0])
         buffer = b""
@@ -105,7 +105,7 @@ async def main(file: str) -> None:
                 number, _, text = line.decode().partition(" ")
                 host.came(int(number), text)
                 say(accepted=int(number))
-        while not host.run.quiescent:
+        while not host.run.is_waiting:
             await trio.lowlevel.checkpoint()
         host.run.evict()
     host.flush()

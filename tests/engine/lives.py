@@ -95,7 +95,7 @@ class Lives(Host):
     def repeated(self, id: Any, kind: str) -> None:
         self.told.append(f"repeated {kind} {id}")
 
-    def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
+    def diverged(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
         self.told.append(f"stuck at {error.id}")
 
     def swallowed(self, id: Any) -> None:

@@ -40,7 +40,7 @@ class Replayed:
     rested: bool
     beyond: Sequence[Record] = attrs.field(repr=False)
     reworded: Sequence[Id]
-    stuck: NondeterminismError | None
+    diverged: NondeterminismError | None
     end: End | None
 
 
@@ -121,7 +121,7 @@ async def replay(
         rested,
         tuple(run.beyond),
         tuple(host.reworded_at),
-        run.stuck,
+        run.diverged,
         next((end for end in ends if not isinstance(end, Evicted)), None),
     )
 

@@ -136,13 +136,13 @@ async def test_a_journal_is_run_by_the_code_that_wrote_it(autojump_clock: object
     """As far as it goes, and as far as each of its turns goes."""
     records = journal("format1-run.jsonl")
     whole = await replay(records, shop)
-    assert (whole.stuck, whole.beyond, whole.rested) == (None, (), True)
+    assert (whole.diverged, whole.beyond, whole.rested) == (None, (), True)
     (branch,) = whole.snapshot.branches
     assert branch.operation is not None
     assert (branch.operation.id, branch.operation.kind) == (12, "wait")
     for length in range(1, len(records)):
         shorter = await replay(records[:length], shop)
-        assert shorter.stuck is None, length
+        assert shorter.diverged is None, length
         assert shorter.snapshot.live, length
 
 

@@ -225,14 +225,14 @@ async def test_code_that_swallows_every_cancellation_is_left(autojump_clock: obj
     """It is told of, takes no processor, and the run can be revived beside it."""
     host = Lives()
 
-    async def heedless(run: Run) -> None:
+    async def uncancellable(run: Run) -> None:
         while True:
             with suppress(BaseException):
                 await run.wait()
 
     async with trio.open_nursery() as nursery:
         run = host.run = Run(host, host.records, JSON)
-        nursery.start_soon(run.run, heedless)
+        nursery.start_soon(run.run, uncancellable)
         await wait_all_tasks_blocked()
         run.evict()
 
@@ -243,7 +243,7 @@ async def test_code_that_swallows_every_cancellation_is_left(autojump_clock: obj
 async def test_a_child_that_swallows_every_cancellation_is_left(autojump_clock: object) -> None:
     host = Lives()
 
-    async def heedless(run: Run) -> None:
+    async def uncancellable(run: Run) -> None:
         async def child() -> None:
             while True:
                 with suppress(BaseException):
@@ -252,14 +252,14 @@ async def test_a_child_that_swallows_every_cancellation_is_left(autojump_clock: 
         async with run.open_nursery() as nursery:
             nursery.start_soon(child)
 
-    assert await host.live(heedless) == Evicted()
+    assert await host.live(uncancellable) == Evicted()
     assert host.told == ["swallowed at 1/1.0"]
 
 
 async def test_code_that_heeds_no_end_of_a_block_is_evicted(autojump_clock: object) -> None:
     host = Lives()
 
-    async def heedless(run: Run) -> None:
+    async def uncancellable(run: Run) -> None:
         with run.scope(5):
             while True:
                 with suppress(BaseException):
@@ -268,7 +268,7 @@ async def test_code_that_heeds_no_end_of_a_block_is_evicted(autojump_clock: obje
     async with trio.open_nursery() as nursery:
         run = host.run = Run(host, host.records, JSON)
         host._nursery = nursery
-        nursery.start_soon(run.run, heedless)
+        nursery.start_soon(run.run, uncancellable)
         await trio.sleep(6)
         assert run.dying
 
@@ -366,7 +366,7 @@ async def test_a_cancellation_from_outside_is_not_its_own(autojump_clock: object
         nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True):
             await wait_all_tasks_blocked()
-        assert run.quiescent
+        assert run.is_waiting
         run.evict()
 
     assert run.dying

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 
-from triobot.engine import Returned, Run, Stuck
+from triobot.engine import Diverged, Returned, Run
 
 from .lives import Lives
 
@@ -70,7 +70,7 @@ async def test_a_part_with_operations_is_code_like_any_other(autojump_clock: obj
     host = Lives()
     await host.live(around(talks, "A"), 1, 2)
 
-    assert isinstance(await host.live(around(talks, "x")), Stuck)
+    assert isinstance(await host.live(around(talks, "x")), Diverged)
 
 
 async def test_what_is_cancelled_together_feels_it_in_one_order(autojump_clock: object) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-from triobot.engine import Returned, Run, Stuck, decode_record
+from triobot.engine import Diverged, Returned, Run, decode_record
 from triobot.errors import UnreadableRecordError
 
 from .lives import Lives
@@ -78,7 +78,7 @@ async def test_other_code_is_found_out_before_it_does_anything(
             await code(run)
 
         end = await host.live(new)
-        assert isinstance(end, Stuck)
+        assert isinstance(end, Diverged)
         assert host.lines == lines
         assert host.sent == ["hello"]
         what.append(str(end.error))
@@ -105,7 +105,7 @@ async def test_an_effect_that_began_is_missed(autojump_clock: object) -> None:
     assert host.tags == "Q"
 
     end = await host.live(new)
-    assert isinstance(end, Stuck)
+    assert isinstance(end, Diverged)
     assert "send" in str(end.error)
 
 
@@ -152,7 +152,7 @@ async def test_a_host_that_compares_has_a_run_that_parts_stuck(autojump_clock: o
         host.told.clear()
         host.parts_at = parts_at
         end = await host.live(work)
-        assert isinstance(end, Stuck) is bool(parts_at)
+        assert isinstance(end, Diverged) is bool(parts_at)
         assert host.told[0] == "1 1"
         assert ("reached ['wait']" in host.told) is (parts_at != "send")
 
@@ -177,7 +177,7 @@ async def test_what_is_known_of_an_effect_goes_to_no_other_line(autojump_clock: 
         host.here, host.compares = lambda *_, now=now: now, True
         end = await host.live(work)
         assert host.told[0] == f"Q 17 {now}"
-        assert isinstance(end, Stuck) is (now == 18)
+        assert isinstance(end, Diverged) is (now == 18)
 
 
 class Money:
@@ -211,7 +211,7 @@ async def test_what_this_program_cannot_read_stops_it(autojump_clock: object) ->
     assert await host.live(pays) == Returned(5)
     assert await host.live(pays) == Returned(5)
     host.lines = [line.replace("cents", "euros") for line in host.lines]
-    assert isinstance(await host.live(pays), Stuck)
+    assert isinstance(await host.live(pays), Diverged)
 
 
 async def test_another_format_is_refused(autojump_clock: object) -> None:
@@ -236,7 +236,7 @@ async def test_a_dry_run_stands_where_the_journal_ends(autojump_clock: object) -
         host.flush()
         seen = await replay(host.records, talks)
         assert difference(stands, seen.snapshot) is None
-    assert seen.stuck is None
+    assert seen.diverged is None
     assert [branch.operation.kind for branch in seen.snapshot.branches if branch.operation] == ["answer"]
 
     lines = list(host.lines)
@@ -260,7 +260,7 @@ async def test_a_dry_run_tells_how_code_and_journal_part(autojump_clock: object)
 
     await host.live(talks, "go")
     seen = await replay(host.records, other)
-    assert seen.stuck is not None
+    assert seen.diverged is not None
     assert seen.reworded == (1,)
     assert seen.end is not None
 

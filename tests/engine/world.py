@@ -18,13 +18,13 @@ from trio.testing import MockClock
 
 from triobot.engine import (
     ABSENT,
+    Diverged,
     End,
     Evicted,
     Host,
     Put,
     Record,
     Run,
-    Stuck,
     begun,
     decode_record,
     encode_record,
@@ -324,7 +324,7 @@ class Lived:
             notes += [str([record[0], *record[2:4]]) for record in records if record[0] in "NO"]
             if len(notes) != len(set(notes)):
                 return f"NOTED twice {[one for one, n in Counter(notes).items() if n > 1][:2]}"
-        if isinstance(self.end, Stuck):
+        if isinstance(self.end, Diverged):
             return f"STUCK {self.end.error}"
         return "HANG" if self.end == "hang" else None
 
@@ -381,7 +381,7 @@ async def _process(
                 inner.cancel_scope.cancel()
         if limit.cancelled_caught:
             end = "hang"
-        if not host.dead and not isinstance(end, Evicted | Stuck | str):
+        if not host.dead and not isinstance(end, Evicted | Diverged | str):
             with suppress(DeadError, OSError):
                 await host.flush()
         nursery.cancel_scope.cancel()

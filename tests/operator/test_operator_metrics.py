@@ -22,7 +22,7 @@ from triobot import Bot, Chat, Settings
 from triobot.errors import StoreCorruptError
 from triobot.operator.api import OperatorApi
 from triobot.operator.metrics import CONTENT_TYPE, METRICS, exposition
-from triobot.runtime.together import serve_together
+from triobot.runtime.serve import serve_together
 from triobot.seams.writes import Latencies
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -34,6 +34,7 @@ from triobot.operator.requests import (
     AboutJobs,
     AboutPayments,
     AcceptLines,
+    Answer,
     Backup,
     EndAlarms,
     Forget,
@@ -50,7 +51,6 @@ from triobot.operator.requests import (
     ShowJournal,
     Status,
     StreamStore,
-    Told,
 )
 from triobot.operator.routes import ROUTES, decode_request, encode_request, routes_at
 from triobot.operator.serving import serve_api
@@ -99,10 +99,10 @@ async def behind(place: Path, api: OperatorApi) -> AsyncGenerator[None]:
         nursery.cancel_scope.cancel()
 
 
-async def answer(place: Path, request: Request) -> list[Told]:
-    told: list[Told] = []
+async def answer(place: Path, request: Request) -> list[Answer]:
+    told: list[Answer] = []
 
-    async def tell(fields: Told) -> None:
+    async def tell(fields: Answer) -> None:
         await trio.lowlevel.checkpoint()
         told.append(fields)
 
@@ -196,9 +196,9 @@ async def test_what_its_event_stands_for_is_listed_in_its_place(store: Store, pl
     assert (row["conversation"], row["chat_id"], row["unfinished"]) == (42, 42, True)
 
 
-async def read_on(place: Path, *, whole: bool) -> list[Told]:
+async def read_on(place: Path, *, whole: bool) -> list[Answer]:
     """All pages, one after the other."""
-    found: list[Told] = []
+    found: list[Answer] = []
     after: Any = 0
     while after is not None:
         *page, end = await answer(place, ReadJournals(after, whole=whole))
@@ -210,7 +210,7 @@ async def read_on(place: Path, *, whole: bool) -> list[Told]:
 async def test_what_chats_keep_is_read_in_pages(store: Store, place: Path) -> None:
     await store.commit(*(PutData(ChatId(n), "visits", f"[1,{n}]") for n in range(-300, 300)))
     await store.commit(PutData(ChatId(7), "other", "[1,7]"))
-    found: list[Told] = []
+    found: list[Answer] = []
     async with behind(place, OperatorApi(store, Clock())):
         after: Any = None
         while True:
@@ -270,7 +270,7 @@ async def test_a_chat_with_open_money_is_not_forgotten(store: Store, place: Path
     async def end(chat_id: ChatId) -> None:
         done.append("ended")
 
-    async def payments(question: Told) -> Told:
+    async def payments(question: Answer) -> Answer:
         done.append("owed?" if question.get("captured") else "payable?")
         if len(done) == refuses:
             raise ConfigError("money is open")
@@ -295,7 +295,7 @@ async def test_the_socket_is_its_owners_and_goes_with_the_bot(store: Store, plac
     async with behind(place, OperatorApi(store, Clock())):
         assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert not place.exists()
-    told: list[Told] = []
+    told: list[Answer] = []
     assert not await ask(place, Status(), told.append)  # type: ignore[arg-type]
 
 
@@ -365,7 +365,7 @@ async def test_a_socket_that_another_took_the_place_of_is_not_removed(store: Sto
     assert place.read_text() == "somebody else's"
 
 
-async def nothing(told: Told) -> None:
+async def nothing(told: Answer) -> None:
     await trio.lowlevel.checkpoint()
 
 
@@ -593,7 +593,7 @@ async def test_who_waits_while_the_bot_stops_is_told_so(store: Store, place: Pat
 async def test_an_answer_that_fails_in_its_middle_breaks_off(
     store: Store, place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def chats(limit: int) -> Generator[Told]:
+    def chats(limit: int) -> Generator[Answer]:
         yield {"chat_id": 7}
         raise StoreError("the disk is gone")
 
@@ -604,7 +604,7 @@ async def test_an_answer_that_fails_in_its_middle_breaks_off(
 
 
 async def test_a_full_disk_is_told_as_one(store: Store, place: Path) -> None:
-    async def jobs(asked: AboutJobs) -> list[Told]:
+    async def jobs(asked: AboutJobs) -> list[Answer]:
         raise StoreFullError("no room")
 
     async with behind(place, OperatorApi(store, Clock(), jobs=jobs)):
@@ -615,7 +615,7 @@ async def test_a_full_disk_is_told_as_one(store: Store, place: Path) -> None:
 async def test_a_mistake_in_an_answer_does_not_end_the_bot(
     store: Store, place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def health() -> Told:
+    def health() -> Answer:
         raise ValueError("secret words")
 
     caplog.set_level("INFO")

@@ -11,7 +11,7 @@ import trio
 from scripted_platform import Alarms, ScriptedPlatform
 
 from triobot.outbox import Announcement, Broadcasts, LaneOutbox, OutboxRules, open_broadcasts, open_outbox
-from triobot.outbox.course import WindowRules
+from triobot.outbox.broadcast_plan import WindowRules
 from triobot.store import Store
 from triobot.wire.ids import ChatId
 

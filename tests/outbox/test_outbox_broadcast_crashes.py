@@ -13,7 +13,7 @@ from scripted_platform import ScriptedPlatform, forbidden
 from trio.testing import MockClock
 
 from triobot.outbox import Announcement
-from triobot.outbox.course import WindowRules
+from triobot.outbox.broadcast_plan import WindowRules
 from triobot.store import open_memory
 
 RECEIVERS = 40

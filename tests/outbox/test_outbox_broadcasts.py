@@ -16,8 +16,8 @@ from trio.testing import MockClock
 
 from triobot.errors import StoreFullError
 from triobot.outbox import Announcement, OutboxRules
+from triobot.outbox.broadcast_plan import WindowRules
 from triobot.outbox.broadcasts import AT_ONCE
-from triobot.outbox.course import WindowRules
 from triobot.seams.broadcasts import (
     AddReceivers,
     AdvanceBroadcast,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triobot.outbox.course import NEVER, Window, WindowRules
+from triobot.outbox.broadcast_plan import NEVER, Window, WindowRules
 from triobot.seams.broadcasts import Outcome
 
 RULES = WindowRules(width=4, extra=2, quiet=1.0, first_pause=1.0, longest_pause=3.0)

@@ -84,26 +84,26 @@ def _row(state: Any, fact: Any, **changes: Any) -> Generator[None]:
         yield
 
 
-async def _without_inquiry(entry: Any, books: Any, hands: Any) -> None:
+async def _without_inquiry(entry: Any, entries: Any, hands: Any) -> None:
     """Believe what verify says: anything but a yes is a no."""
-    begun = await books.move(entry.id, Plain("verify_begun"), may_fail=True)
+    begun = await entries.move(entry.id, Plain("verify_begun"), may_fail=True)
     if begun is None or not begun.moved:
         return
     verified = await hands.ask(begun.entry, "verify")
     if verified.word == "verified":
-        await books.move(entry.id, verified)
+        await entries.move(entry.id, verified)
     else:
-        await books.move(entry.id, PaymentAnswer("verify", "error"), PaymentAnswer("inquire", "error"))
+        await entries.move(entry.id, PaymentAnswer("verify", "error"), PaymentAnswer("inquire", "error"))
 
 
-async def _without_intent(entry: Any, books: Any, hands: Any) -> None:
+async def _without_intent(entry: Any, entries: Any, hands: Any) -> None:
     """Verify first, and write it down when the answer is there."""
     hands.intends = False
     verified = await hands.ask(entry, "verify")
     facts_: list[Any] = [Plain("verify_begun"), verified]
     if verified.word != "verified":
         facts_.append(await hands.ask(entry, "inquire"))
-    await books.move(entry.id, *facts_, may_fail=True)
+    await entries.move(entry.id, *facts_, may_fail=True)
 
 
 def _as_soon_as_it_begins(entry: Any) -> str | None:

@@ -25,8 +25,8 @@ from tests.payments.simulated_store import Giver, Grant, Plan, Store, Talk, Told
 from tests.payments.simulated_time import Pause, Signal, Simulator
 from triobot.emulator.world import User
 from triobot.payments import examiner
-from triobot.payments.books import Books, Planned, claiming, moving
 from triobot.payments.callbacks import CallbackHandler
+from triobot.payments.entries import Entries, Planned, claiming, moving
 from triobot.payments.entry import Entry
 from triobot.payments.facts import Fact, PaymentAnswer, Plain, SendOk
 from triobot.payments.ledger import Moved, Notice
@@ -83,7 +83,7 @@ class Shop:
         self.waiting: dict[RefId, Talk] = {}
         self.parked: dict[RefId, Talk] = {}
         self.stuck: dict[RefId, Giver] = {}
-        self.books = Books(self.store.rows, self.store.commit, self.simulator.now, self._listen)
+        self.books = Entries(self.store.rows, self.store.commit, self.simulator.now, self._listen)
         self.handler = CallbackHandler(
             self.books, self.store.rows, self.store.commit, self._look_up, self.simulator.now
         )

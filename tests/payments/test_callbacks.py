@@ -36,7 +36,7 @@ async def test_none_of_a_flood_stays_in_the_inbox(autojump_clock: MockClock) -> 
         await trio.sleep(MINUTE)
 
         assert await till.store.backlog(after=0, limit=9) == []
-        assert till.cashier.books.counts["hint_left_in_the_inbox"] > 0
+        assert till.cashier.entries.counts["hint_left_in_the_inbox"] > 0
         assert await till.state(ticket.id) == "settled"
 
 

@@ -248,7 +248,7 @@ async def test_a_verify_is_repeated_at_last_without_an_inquiry(
             await trio.sleep(25 * MINUTE)
             assert await till.state(ticket.id) == "verifying"
             if by == "operator":
-                await cashier.books.move(ticket.id, Plain("operator_verify"))
+                await cashier.entries.move(ticket.id, Plain("operator_verify"))
                 await trio.sleep(1)
             else:
                 await trio.sleep(10 * MINUTE)
@@ -627,7 +627,7 @@ async def test_what_was_granted_after_the_backup_is_the_operators(
         async with again(till, epoch=1):
             await trio.sleep(2 * HOUR)
             assert till.delivered == []
-            await till.cashier.books.move(tickets[0].id, Plain("operator_redeliver"))
+            await till.cashier.entries.move(tickets[0].id, Plain("operator_redeliver"))
             await trio.sleep(MINUTE)
             assert [(paid.id, paid.uncertain) for paid in till.delivered] == [(tickets[0].id, True)]
             assert await till.state(tickets[0].id) == "settled"

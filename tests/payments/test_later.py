@@ -10,7 +10,7 @@ import attrs
 import pytest
 from cashier_rig import Clock
 
-from triobot.payments.books import Books, claiming, moving, opening
+from triobot.payments.entries import Entries, claiming, moving, opening
 from triobot.payments.entry import Entry
 from triobot.payments.facts import Plain, SendOk
 from triobot.payments.ledger import Moved
@@ -44,7 +44,7 @@ class Ledger:
     """Books over a store, and what was said of their moves."""
 
     store: Store
-    books: Books
+    entries: Entries
     heard: list[str]
 
     async def state(self) -> str:
@@ -59,7 +59,7 @@ class Ledger:
         return [alarm.kind for alarm in await self.store.alarms.open(limit=9)]
 
     def moving(self, *facts: Plain | SendOk, **how: object) -> MovePayment:
-        return moving(self.books, ID, *facts, now=NOW, **how)  # type: ignore[arg-type]
+        return moving(self.entries, ID, *facts, now=NOW, **how)  # type: ignore[arg-type]
 
 
 @asynccontextmanager
@@ -70,24 +70,24 @@ async def ledger(*facts: Plain | SendOk) -> AsyncGenerator[Ledger]:
         def listen(moved: Moved) -> None:
             heard.append(moved.fact)
 
-        books = Books(store.payments, store.commit, lambda: NOW, listen, Counter())
-        await store.commit(opening(books, ENTRY, NOW)[1])
+        entries = Entries(store.payments, store.commit, lambda: NOW, listen, Counter())
+        await store.commit(opening(entries, ENTRY, NOW)[1])
         for fact in facts:
-            await store.commit(moving(books, ID, fact, now=NOW))
+            await store.commit(moving(entries, ID, fact, now=NOW))
         heard.clear()
-        yield Ledger(store, books, heard)
+        yield Ledger(store, entries, heard)
 
 
 async def test_it_moves_from_where_it_is_and_is_announced() -> None:
     """What came in between, such as a callback, is what it builds upon."""
     async with ledger() as there:
         shown = there.moving(SHOWN)
-        await there.books.move(ID, Plain("taker_gone"))
+        await there.entries.move(ID, Plain("taker_gone"))
         await there.store.commit(shown)
 
         assert await there.facts() == ["made", "send_begun", "taker_gone", "send_ok"]
         assert there.heard == ["taker_gone", "send_ok"]
-        assert there.books.counts["send_ok"] == 1
+        assert there.entries.counts["send_ok"] == 1
 
 
 async def test_what_it_can_not_do_changes_nothing_but_is_alarmed() -> None:
@@ -97,7 +97,7 @@ async def test_what_it_can_not_do_changes_nothing_but_is_alarmed() -> None:
 
         assert await there.state() == "open"
         assert await there.alarms() == ["impossible_transition"]
-        assert there.books.counts["impossible"] == 1
+        assert there.entries.counts["impossible"] == 1
         assert await there.store.setting("with") == "1"
 
 
@@ -115,7 +115,7 @@ async def test_what_may_fail_or_is_somebody_elses_is_nothing(how: dict[str, obje
 async def test_what_has_happened_does_not_happen_again() -> None:
     """Whoever was stopped in the middle of a commit stores it once more, not knowing."""
     async with ledger() as there:
-        shown, opened = there.moving(SHOWN), opening(there.books, ENTRY, NOW)[1]
+        shown, opened = there.moving(SHOWN), opening(there.entries, ENTRY, NOW)[1]
         for _ in range(2):
             await there.store.commit(shown)
             await there.store.commit(opened)
@@ -126,7 +126,7 @@ async def test_what_has_happened_does_not_happen_again() -> None:
 
 async def test_a_number_of_somebody_else_is_refused_whole() -> None:
     async with ledger() as there:
-        other = opening(there.books, attrs.evolve(ENTRY, owner="8/1/1"), NOW)[1]
+        other = opening(there.entries, attrs.evolve(ENTRY, owner="8/1/1"), NOW)[1]
         with pytest.raises(StaleRowError):
             await there.store.commit(PutSetting("with", "1"), other)
 
@@ -139,9 +139,9 @@ async def test_a_claim_is_refused_once_it_has_moved() -> None:
     async with ledger(SHOWN) as there:
         row = await there.store.payments.get(ID)
         assert row is not None
-        after, claim = claiming(there.books, entry_of(row), Plain("taker_gone"), NOW)
+        after, claim = claiming(there.entries, entry_of(row), Plain("taker_gone"), NOW)
         assert after.state == "closing"
-        await there.books.move(ID, Plain("clock_set_back"))
+        await there.entries.move(ID, Plain("clock_set_back"))
         with pytest.raises(StaleRowError):
             await there.store.commit(PutSetting("begun", "1"), claim)
 

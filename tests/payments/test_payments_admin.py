@@ -20,7 +20,7 @@ def admin(till: Till) -> PaymentsAdmin:
     async def inquire(entry: Any) -> Any:
         return await till.cashier.ask(entry, "inquire")
 
-    return PaymentsAdmin(till.store, till.cashier.books, till.clock.now, inquire=inquire)
+    return PaymentsAdmin(till.store, till.cashier.entries, till.clock.now, inquire=inquire)
 
 
 async def ask(till: Till, what: str, **fields: Any) -> dict[str, Any]:
@@ -231,7 +231,7 @@ async def test_without_a_bot_no_button_is_taken_away(autojump_clock: MockClock) 
     """Nobody could watch it; so nothing is done."""
     async with open_till() as till:
         ticket = await till.charges()
-        alone = PaymentsAdmin(till.store, till.cashier.books, till.clock.now)
+        alone = PaymentsAdmin(till.store, till.cashier.entries, till.clock.now)
         with pytest.raises(ConfigError, match=r"75 minutes after its button is gone") as caught:
             await alone.answer({"ask": "payments.forget", "chat": till.user.chat_id})
         assert "was ended" not in str(caught.value)

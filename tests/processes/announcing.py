@@ -11,7 +11,7 @@ import trio
 from tests.processes.lane import TRANSPORT
 from triobot import Bot, Chat
 from triobot.filters import text
-from triobot.runtime.together import serve_together
+from triobot.runtime.serve import serve_together
 
 OVER = "everybody was told"
 CHATTING = 1_000_000

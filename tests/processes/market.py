@@ -28,7 +28,7 @@ from tests.processes.process import (
 from triobot.emulator.person import App, Person, connect
 from triobot.operator.calling import ask
 from triobot.operator.loopback import socket_path
-from triobot.operator.requests import AboutPayments, ListAlarms, Request, Status, Told
+from triobot.operator.requests import AboutPayments, Answer, ListAlarms, Request, Status
 
 SELLING = Path(__file__).parent / "selling.py"
 
@@ -147,14 +147,14 @@ class Market:
         assert ended.returncode == 0, said
         return said
 
-    async def _asked(self, request: Request) -> Told:
+    async def _asked(self, request: Request) -> Answer:
         return (await self._all(request))[0]
 
-    async def _all(self, request: Request) -> list[Told]:
-        answers: list[Told] = []
+    async def _all(self, request: Request) -> list[Answer]:
+        answers: list[Answer] = []
         place = socket_path(f"sqlite:{self.store}")
 
-        async def tell(told: Told) -> None:
+        async def tell(told: Answer) -> None:
             answers.append(told)
 
         assert place is not None

@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes.announcement import announce
 from tests.processes.process import Stack
-from triobot.outbox.course import WindowRules
+from triobot.outbox.broadcast_plan import WindowRules
 
 pytestmark = pytest.mark.processes
 

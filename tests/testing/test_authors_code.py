@@ -930,7 +930,7 @@ def test_nobody_catches_exceptions_alone_where_authors_code_runs() -> None:
     house = Path(triobot.__file__).parent
     runs = [
         *(path for part in ("engine", "conversations", "widgets") for path in (house / part).rglob("*.py")),
-        *(house / "base" / "authors.py", house / "client" / "exchange.py", house / "alarms" / "bell.py"),
+        *(house / "base" / "authors.py", house / "client" / "exchange.py", house / "alarms" / "sink.py"),
         *(house / "seams" / name for name in ("values.py", "resources.py")),
         *(house / "runtime" / name for name in ("bot.py", "failures.py")),
     ]

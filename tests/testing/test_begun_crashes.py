@@ -115,7 +115,7 @@ def bot_of_beginners(done: list[str]) -> Bot:
         await chat.continue_as(second, 4)
 
     @bot.conversation(text("waits elsewhere"))
-    async def elsewhere(chat: Chat) -> None:
+    async def chat_calls(chat: Chat) -> None:
         await trio.sleep(100)
         await chat.send("Long ago.")
 

@@ -28,7 +28,7 @@ async def happens(world: DrivenWorld, how: str, bot: Bot, chat_id: ChatId) -> No
     if how == "leaves memory":
         assert bot._work is not None
         dispatcher = bot._work.dispatcher
-        if (life := dispatcher.chats.lives.get(chat_id)) is not None and life.may_leave:
+        if (life := dispatcher.chats.actors.get(chat_id)) is not None and life.can_evict:
             dispatcher.chats.evict(life)
             dispatcher.chats.recall(chat_id)
     elif how == "restarts":
@@ -225,7 +225,7 @@ async def test_two_events_that_come_at_once(autojump_clock: object, gone: bool) 
         await happens(world, "nothing", bot, ChatId(sara.chat_id))
         if gone:
             assert bot._work is not None
-            life = bot._work.dispatcher.chats.lives.get(ChatId(sara.chat_id))
+            life = bot._work.dispatcher.chats.actors.get(ChatId(sara.chat_id))
             assert life is not None
             bot._work.dispatcher.chats.evict(life)
         await sara.says("a1")

@@ -54,8 +54,8 @@ async def test_evicted_again_and_again_it_sends_nothing(autojump_clock: object, 
         assert bot._work is not None
         dispatcher = bot._work.dispatcher
         for _ in range(times):
-            life = dispatcher.chats.lives.get(ChatId(ali.chat_id))
-            assert life is not None and life.may_leave
+            life = dispatcher.chats.actors.get(ChatId(ali.chat_id))
+            assert life is not None and life.can_evict
             dispatcher.chats.evict(life)
             dispatcher.chats.recall(ChatId(ali.chat_id))
             await world.waits(seconds=1)

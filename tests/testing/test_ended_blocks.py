@@ -151,8 +151,8 @@ def bot_of(work: Callable[[Things, Trace], Awaitable[None]], traces: list[Trace]
 async def evicts(bot: Bot, chat_id: int) -> None:
     assert bot._work is not None
     dispatcher = bot._work.dispatcher
-    life = dispatcher.chats.lives.get(ChatId(chat_id))
-    assert life is not None and life.may_leave
+    life = dispatcher.chats.actors.get(ChatId(chat_id))
+    assert life is not None and life.can_evict
     dispatcher.chats.evict(life)
 
 

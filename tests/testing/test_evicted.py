@@ -90,7 +90,7 @@ async def test_nothing_shows_that_a_chat_has_left_memory(
         assert bot._work is not None
         dispatcher = bot._work.dispatcher
         for _ in range(3):
-            life = dispatcher.chats.lives.get(ChatId(ali.chat_id))
+            life = dispatcher.chats.actors.get(ChatId(ali.chat_id))
             assert life is not None
             dispatcher.chats.evict(life)
             await world.waits(seconds=5)

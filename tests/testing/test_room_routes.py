@@ -356,7 +356,7 @@ async def test_a_parked_room_that_an_operator_ends_says_nothing_and_begins_anew(
         intake = world._process._intake
         assert intake is not None
         [row] = await intake.store.parked(after=0, limit=9)
-        await bot._work.dispatcher.elsewhere.order(row, end=True, say="Please start again.")
+        await bot._work.dispatcher.chat_calls.order(row, end=True, say="Please start again.")
         await world.waits(seconds=5)
         assert await bot.to(counter).get(SUM) == 1 + 4 + 5
         statistics = bot.statistics()

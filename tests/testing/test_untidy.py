@@ -80,7 +80,7 @@ async def test_what_leaves_memory_owes_nothing_twice(autojump_clock: object) -> 
         assert bot._work is not None
         done = bot.statistics().outbox.done
         for _ in range(3):
-            life = bot._work.dispatcher.chats.lives.get(ChatId(ali.chat_id))
+            life = bot._work.dispatcher.chats.actors.get(ChatId(ali.chat_id))
             assert life is not None
             bot._work.dispatcher.chats.evict(life)
             bot._work.dispatcher.chats.recall(ChatId(ali.chat_id))

@@ -9,7 +9,7 @@ from typing import Final
 
 from ..base.alarm_kinds import ABOUT
 from ..errors import ConfigError
-from ..operator.requests import EndAlarms, ListAlarms, Told
+from ..operator.requests import Answer, EndAlarms, ListAlarms
 from .arguments import add_actions, add_json
 from .consulting import consult, instant, settings_of
 from .terminal import harmless
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
         print("no alarm is open")
 
 
-def _lines(row: Told) -> Iterator[str]:
+def _lines(row: Answer) -> Iterator[str]:
     about = harmless(f"{row['kind']} {row['key']}")
     yield f"{about} x{row['count']}, {instant(row['first'])} to {instant(row['last'])}"
     yield f"  {harmless(str(row['text']))}"

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, cast
 import attrs
 import trio
 
-from ..operator.requests import AboutBroadcasts, Told
+from ..operator.requests import AboutBroadcasts, Answer
 from ..runtime.settings import Settings
 from ..seams.broadcasts import BroadcastStatus
 from ..wire.rules import JsonValue
@@ -60,7 +60,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace) -> None:
         nonlocal running
         lines: list[Mapping[str, JsonValue]] = []
 
-        async def tell(line: Told) -> None:
+        async def tell(line: Answer) -> None:
             await trio.lowlevel.checkpoint()
             lines.append(cast("Mapping[str, JsonValue]", line))
 

@@ -26,6 +26,7 @@ from ..operator.orders import ask_through
 from ..operator.requests import (
     AboutBroadcasts,
     AboutJobs,
+    Answer,
     ListAlarms,
     ListJournals,
     Reach,
@@ -35,11 +36,10 @@ from ..operator.requests import (
     Request,
     ShowJournal,
     Status,
-    Told,
 )
 from ..runtime.settings import Settings, read_environment
 from ..runtime.work import api_of
-from ..store import Stamp, copy_still, is_made, open_store
+from ..store import Stamp, copy_offline, is_made, open_store
 from .loading import load_bot
 
 Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
@@ -90,7 +90,7 @@ def store_file(settings: Settings) -> Path:
     return file
 
 
-def consult(settings: Settings, request: Request) -> list[Told]:
+def consult(settings: Settings, request: Request) -> list[Answer]:
     """Send a request to the bot or its store, and return the answer's lines.
 
     Raises:
@@ -100,14 +100,14 @@ def consult(settings: Settings, request: Request) -> list[Told]:
     return trio.run(gather, partial(ask_bot, settings), request)
 
 
-async def gather(ask: Callable[[Request, Tell], Awaitable[object]], request: Request) -> list[Told]:
+async def gather(ask: Callable[[Request, Tell], Awaitable[object]], request: Request) -> list[Answer]:
     """Send a request with `ask`, and return the answer's lines.
 
     Raises: as `consult`.
     """
-    told: list[Told] = []
+    told: list[Answer] = []
 
-    async def tell(fields: Told) -> None:
+    async def tell(fields: Answer) -> None:
         await trio.lowlevel.checkpoint()
         told.append(fields)
 
@@ -205,7 +205,7 @@ async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
     with TemporaryDirectory(prefix="triobot-inspect-") as made:
         clock = SystemClock()
         try:
-            copy = await trio.to_thread.run_sync(copy_still, file, Path(made))
+            copy = await trio.to_thread.run_sync(copy_offline, file, Path(made))
         except StoreLockedError as error:
             raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
         try:
@@ -219,7 +219,7 @@ async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
 async def _running(settings: Settings) -> Ask | None:
     """Return a function that sends requests to the running bot; None if no bot runs."""
 
-    async def ignore(_: Told) -> None: ...
+    async def ignore(_: Answer) -> None: ...
 
     if not await ask_running(settings.store, Status(), ignore):
         return None

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..operator.requests import AboutJobs, Told
+from ..operator.requests import AboutJobs, Answer
 from .arguments import add_actions, add_json
 from .consulting import consult, instant, settings_of
 from .terminal import harmless
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(harmless(f"{arguments.name} {'begins' if action == 'run' else 'is forgotten'}"))
 
 
-def _lines(told: Sequence[Told]) -> Iterator[str]:
+def _lines(told: Sequence[Answer]) -> Iterator[str]:
     if not told:
         yield "the bot has no job; @bot.every declares one"
     for job in told:

@@ -43,13 +43,13 @@ from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
 from ..exact.verdicts import INSERTED
 from ..operator.requests import (
     AcceptLines,
+    Answer,
     ReadCode,
     ReadJournals,
     ReadKept,
     SettleParked,
     ShowJournal,
     Status,
-    Told,
 )
 from ..runtime.bot import Bot, dry_services_of
 from ..runtime.settings import Settings
@@ -73,8 +73,8 @@ BATCH: Final = 32
 
 _LONGEST_ANSWER: Final = 64 * 1024
 
-Journals: TypeAlias = AsyncGenerator["list[Told]"]
-_Batch: TypeAlias = "list[list[Told]]"
+Journals: TypeAlias = AsyncGenerator["list[Answer]"]
+_Batch: TypeAlias = "list[list[Answer]]"
 
 _WORDS: Final = 20
 """Most pairs of reworded lines in a report."""
@@ -131,7 +131,7 @@ class Funnel:
         self._as_json = as_json
         self._waits: dict[tuple[str, str], list[int]] = {}
 
-    def add(self, row: Told, found: Finding) -> None:
+    def add(self, row: Answer, found: Finding) -> None:
         """Count a journal."""
         self.seen += 1
         since = self._now - (found.since or cast("int", row["started_at"]))
@@ -176,7 +176,7 @@ class Report:
         self._words: Counter[tuple[str, str]] = Counter()
         self._shown = -1
 
-    def add(self, row: Told, found: Finding) -> None:
+    def add(self, row: Answer, found: Finding) -> None:
         """Count a journal's finding."""
         self.seen += 1
         self.show()
@@ -337,7 +337,7 @@ async def check(
 async def _all(ask: Ask) -> Journals:
     """Yield the journals of conversations that have not ended. Read in pages: there may be a million."""
     async for told in _pages(ask, whole=True):
-        yield cast("list[Told]", told["journal"])
+        yield cast("list[Answer]", told["journal"])
 
 
 async def _sampled(ask: Ask, sample: int) -> Journals:
@@ -364,7 +364,7 @@ async def _sampled(ask: Ask, sample: int) -> Journals:
             yield lines
 
 
-async def _pages(ask: Ask, *, whole: bool) -> AsyncGenerator[Told]:
+async def _pages(ask: Ask, *, whole: bool) -> AsyncGenerator[Answer]:
     after: int | None = 0
     while after is not None:
         *told, end = await gather(ask, ReadJournals(after, whole=whole))
@@ -434,11 +434,11 @@ class Looker:
         known: the store's lines about the code that ran the journals, as `ReadCode` answers them.
     """
 
-    def __init__(self, bot: Bot, settings: Settings, known: Sequence[Told]) -> None:
+    def __init__(self, bot: Bot, settings: Settings, known: Sequence[Answer]) -> None:
         self._bot, self._settings, self._table = bot, settings, table_of(bot)
         self._comparison = comparison_of(Code(self._table), known)
 
-    async def look(self, lines: Sequence[Told]) -> Finding:
+    async def look(self, lines: Sequence[Answer]) -> Finding:
         """Replay a journal."""
         table = self._table
         try:
@@ -510,7 +510,7 @@ def _bounded() -> Generator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def lines_of_sites(known: Sequence[Told]) -> Mapping[int, str]:
+def lines_of_sites(known: Sequence[Answer]) -> Mapping[int, str]:
     """Return the author's line of each stored site, such as ``shop.py:14``."""
     names = {line["source"]: line["name"] for line in known if "source" in line}
     sites = [cast("Sequence[Any]", line["site"]) for line in known if "site" in line]
@@ -523,9 +523,9 @@ def lines_of_sites(known: Sequence[Told]) -> Mapping[int, str]:
 async def _run_beside(
     target: str,
     processes: int,
-    known: Sequence[Told],
+    known: Sequence[Answer],
     journals: Journals,
-    add: Callable[[Told, Finding], None],
+    add: Callable[[Answer, Finding], None],
 ) -> None:
     """Replay journals in other processes. Reading pauses while all of them are busy."""
     send, receive = trio.open_memory_channel["_Batch"](processes)
@@ -545,9 +545,9 @@ async def _run_beside(
 
 async def _feed(
     target: str,
-    known: Sequence[Told],
+    known: Sequence[Answer],
     batches: trio.MemoryReceiveChannel[_Batch],
-    add: Callable[[Told, Finding], None],
+    add: Callable[[Answer, Finding], None],
 ) -> None:
     """Send batches to a process, one after the other; start a new process when one dies."""
     left: _Batch | None = []
@@ -575,7 +575,7 @@ async def _feed_one(
     child: trio.Process,
     due: _Batch,
     batches: trio.MemoryReceiveChannel[_Batch],
-    add: Callable[[Told, Finding], None],
+    add: Callable[[Answer, Finding], None],
 ) -> _Batch | None:
     """Send batches until the process dies. Return the journals that the process has not replayed, or None
     after the last batch.
@@ -606,7 +606,7 @@ def _read_finding(told: dict[str, Any]) -> Finding:
     return Finding(**told)
 
 
-async def _send(child: trio.Process, batch: Sequence[Sequence[Told]]) -> None:
+async def _send(child: trio.Process, batch: Sequence[Sequence[Answer]]) -> None:
     assert child.stdin is not None
     # The answers fit into a pipe, so the process can read the whole batch before this process reads an
     # answer.

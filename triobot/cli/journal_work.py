@@ -14,7 +14,7 @@ import trio
 
 from ..conversations.revival.changed import sites_of
 from ..errors import ConfigError, LocalProtocolError
-from ..operator.requests import ListJournals, ReadCode, SettleParked, ShowJournal, Told
+from ..operator.requests import Answer, ListJournals, ReadCode, SettleParked, ShowJournal
 from ..operator.views import redacted, worded
 from ..runtime.settings import Settings
 from ..seams.journals import ConversationId
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(harmless(line))
 
 
-def _journal(settings: Settings, number: int) -> list[Told]:
+def _journal(settings: Settings, number: int) -> list[Answer]:
     """Return the journal of the conversation `number`; or of the only conversation in chat `number`."""
     try:
         return consult(settings, ShowJournal(ConversationId(number)))
@@ -136,8 +136,8 @@ def _settle(arguments: argparse.Namespace) -> None:
         print("no such conversation is parked")
 
 
-def _standing(told: Told) -> str:
-    record = cast("Told | None", told["last_record"])
+def _standing(told: Answer) -> str:
+    record = cast("Answer | None", told["last_record"])
     last = "-" if record is None else " ".join(str(part) for name, part in record.items() if name != "at")
     room = cast("list[str]", told.get("room") or [])
     state = _state(told)
@@ -150,7 +150,7 @@ def _standing(told: Told) -> str:
     )
 
 
-def _state(told: Told) -> str:
+def _state(told: Answer) -> str:
     if told["ended_at"] is not None:
         error = told["error"]
         return f"{'ended' if error is None else 'crashed'} {instant(told['ended_at'])}" + (
@@ -163,7 +163,7 @@ def _state(told: Told) -> str:
     return "waits" if told["wake_at"] is None else f"waits until {instant(told['wake_at'])}"
 
 
-def _shown(answer: list[Told], lines: Mapping[int, str]) -> Iterator[str]:
+def _shown(answer: list[Answer], lines: Mapping[int, str]) -> Iterator[str]:
     row, *rest = answer
     for name, value in row.items():
         if value is not None:
@@ -176,12 +176,12 @@ def _shown(answer: list[Told], lines: Mapping[int, str]) -> Iterator[str]:
 _HEAD: Final = ("n", "when", "what", "id", "kind", "line", "value")
 
 
-def _site_of(told: Told) -> int:
+def _site_of(told: Answer) -> int:
     sites = sites_of(json.loads(str(told["record"]))) if "record" in told else ()
     return sites[-1] if sites else 0
 
 
-def _cells(told: Told) -> tuple[str, ...]:
+def _cells(told: Answer) -> tuple[str, ...]:
     at = told.get("at", told.get("intended_at"))
     value = told.get("value", "")
     if told.get("event") is not None:

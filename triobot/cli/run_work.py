@@ -18,8 +18,8 @@ from ..base.binding import inherited_binds
 from ..errors import ConfigError
 from ..runtime.bot import Bot
 from ..runtime.logs import expected
+from ..runtime.serve import run_together
 from ..runtime.settings import LOG_FORMAT, PREFIX, Settings
-from ..runtime.together import run_together
 from ..webhook.limits import Limits
 from ..webhook.secrets import webhook_address
 from .loading import load_bot

@@ -15,7 +15,7 @@ import trio
 from ..base.alarm_kinds import STOPPING
 from ..errors import StoreError
 from ..operator.loopback import is_on_server
-from ..operator.requests import Status, Told
+from ..operator.requests import Answer, Status
 from ..runtime.settings import Settings
 from .arguments import add_bot_options, add_json
 from .consulting import ask_running, consult, gather, instant, settings_of, span, store_file
@@ -39,7 +39,7 @@ examples:
   triobot status --bot pizza:bot --json | jq .inbox
   triobot status --check || echo "look after the bot"
 """
-_Checked: TypeAlias = "tuple[int, str, Told | None]"
+_Checked: TypeAlias = "tuple[int, str, Answer | None]"
 
 GONE: Final = 3
 UNKNOWN: Final = 4
@@ -105,19 +105,19 @@ def _without(store: Path) -> _Checked:
     return GONE, "no bot runs", None
 
 
-async def _ask_running(store: str) -> Told | None:
+async def _ask_running(store: str) -> Answer | None:
     with trio.fail_after(_PATIENCE):
         found = await gather(partial(ask_running, store), Status())
     return found[0] if found else None
 
 
-def _state(told: Told) -> str:
+def _state(told: Answer) -> str:
     states = cast("Mapping[str, str]", told["states"])
     why = [f"{part} {state}" for part, state in states.items() if state not in ("ok", "working")]
     return "works" if told["working"] else f"DOES NOT WORK ({', '.join(why)})"
 
 
-def _lines(told: Told) -> Iterator[str]:
+def _lines(told: Answer) -> Iterator[str]:
     now = cast("int", told["at"])
     if not told["running"]:
         began = told["opened_at"]
@@ -155,7 +155,7 @@ def _lines(told: Told) -> Iterator[str]:
     if told.get("payment_facts"):
         yield f"of them since the start: {_numbers(told['payment_facts'])}"
     yield f"open alarms: {told['open_alarms'] or 'none'}"
-    alarms = cast("list[Told]", told["alarms"])
+    alarms = cast("list[Answer]", told["alarms"])
     for alarm in alarms[:_MOST_ALARMS]:
         yield f"  {instant(alarm['last'])} {alarm['kind']} x{alarm['count']}: {alarm['text']}"
     if len(alarms) > _MOST_ALARMS:

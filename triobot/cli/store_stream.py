@@ -20,14 +20,14 @@ from ..errors import ConfigError, ConflictError, NotFoundError, StoreError
 from ..operator.api import STREAM_FORMAT
 from ..operator.calling import ask
 from ..operator.loopback import is_on_server, socket_path
-from ..operator.requests import StreamStore, Told
+from ..operator.requests import Answer, StreamStore
 from ..runtime.settings import Settings
 from ..seams.writes import Shipped
 from ..store import Manifest, Replica, copy_replica, lock_replica
 from .consulting import instant, store_file
 from .terminal import harmless, until_signal
 
-Ask: TypeAlias = "Callable[[Callable[[Told], Awaitable[None]]], Awaitable[bool]]"
+Ask: TypeAlias = "Callable[[Callable[[Answer], Awaitable[None]]], Awaitable[bool]]"
 """Makes a bot send its store, line by line, to the given function. Returns False if no bot runs."""
 
 _PAUSE: Final = 1.0
@@ -139,7 +139,7 @@ class _Taker:
         """Start the time limit for the next data."""
         self.patience.deadline = trio.current_time() + _SILENCE
 
-    async def tell(self, told: Told) -> None:
+    async def tell(self, told: Answer) -> None:
         """Write a piece to the replica; the first line identifies the store instead."""
         self.patience.deadline = math.inf
         if not self.begun:
@@ -169,7 +169,7 @@ class _Taker:
             self._state.be("behind", f"is behind; has all that was committed by {instant(self._as_of)}")
 
 
-def _manifest(told: Told) -> Manifest:
+def _manifest(told: Answer) -> Manifest:
     try:
         if told["stream"] == STREAM_FORMAT:
             return Manifest(*(cast("Any", told[name]) for name in ("store", "bot", "epoch", "boot")))
@@ -178,7 +178,7 @@ def _manifest(told: Told) -> Manifest:
     raise ConfigError(_OTHER_VERSION)
 
 
-def _piece(told: Told) -> Shipped:
+def _piece(told: Answer) -> Shipped:
     try:
         return Shipped(**cast("Any", told))
     except TypeError:

@@ -11,8 +11,8 @@ from ..engine import Host, Record
 from .revival.changed import Changed
 from .revival.stored import Stored
 from .routes.routing import Delivery, Start
+from .running.abandon import TimeLimit
 from .running.branches import Onlooker
-from .running.leash import Leash
 
 
 @final
@@ -81,14 +81,14 @@ class Dry:
     Attributes:
         host: the run's host.
         look: observer of the operations that the code begins.
-        leash: runs the tasks, and can abandon them.
+        limit: runs the tasks, and can abandon them.
         changed: as in `Revived`.
     """
 
     stored: Stored
     host: Host
     look: Onlooker
-    leash: Leash
+    limit: TimeLimit
     changed: Changed | None = None
 
 

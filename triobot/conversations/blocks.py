@@ -23,17 +23,17 @@ from ..errors import ConfigError, ConversationError, LocalProtocolError, StepErr
 from ..seams.rooms import is_chat
 from ..wire.events import Event, Press
 from .beginnings import Successor
+from .calls.signals import Call
 from .charges.paid import named_step
 from .codec import CODEC
 from .conversation import Conversation
-from .doors.calls import Call
 from .notices import Slept
 from .revival.stored import StartedWith, open_run
 from .routes.filters import Filter, check_filter
 from .routes.routing import Delivery, Start, Watch
+from .running.abandon import held
 from .running.branches import OperationKind, code_tasks, fingerprint_of_call, step_tasks
 from .running.failures import happened
-from .running.leash import held
 from .running.lines import calling_line
 from .services import StepCall
 
@@ -118,7 +118,7 @@ class Scope(Generic[E_co]):
         scope.__enter__()
         if self._watch is not None:
             self._watch.scope = scope.id
-            conversation.life.open_watch(conversation, self._watch)
+            conversation.actor.open_watch(conversation, self._watch)
         return self
 
     def __exit__(
@@ -140,7 +140,7 @@ class Scope(Generic[E_co]):
         if self._scope.event is None:
             taken, watch.taken = watch.taken, None
             if taken is not None and conversation.operations.run.withdraw(taken.delivery.seq):
-                conversation.life.give_back(conversation, taken.delivery, jumps=True)
+                conversation.actor.give_back(conversation, taken.delivery, jumps=True)
             return
         event, _, _, (value,) = cast("tuple[Event, int, int, tuple[object]]", self._scope.event)
         self._event = cast("E_co", value)
@@ -338,7 +338,7 @@ class ChatNursery:
             task, dry = trio.lowlevel.current_task(), self._conversation.operations.dry
             code_tasks[task] = self._conversation.seq
             try:
-                await held(None if dry is None else dry.leash, fn(*args))
+                await held(None if dry is None else dry.limit, fn(*args))
             except BaseException as error:
                 # Trio puts the error's repr into the siblings' cancellation, so the repr must not raise.
                 if can_be_told(error, shown=True):
@@ -379,9 +379,9 @@ async def sleep_until(conversation: Conversation, at: int) -> None:
 
 
 def _advise_sleep(conversation: Conversation, seconds: float) -> None:
-    notice, life = conversation.services.notice, conversation.life
-    hears = conversation.watches or conversation.waits or conversation in life.places.asides
-    if notice is not None and is_chat(life.chat_id) and not hears:
+    notice, actor = conversation.services.notice, conversation.actor
+    hears = conversation.watches or conversation.waits or conversation in actor.running.asides
+    if notice is not None and is_chat(actor.chat_id) and not hears:
         notice(Slept(seconds))
 
 
@@ -390,18 +390,18 @@ async def continue_as(
 ) -> NoReturn:
     """Go on as another route's function, in this conversation's place; see `Chat.continue_as`."""
     conversation.operations.enter(OperationKind.CONTINUE)
-    line, run, life = calling_line(), conversation.operations.run, conversation.life
+    line, run, actor = calling_line(), conversation.operations.run, conversation.actor
     if run.nurseries or trio.lowlevel.current_task() is not run.task:
         raise ConfigError(
             f"{line}: continue_as() inside an open chat nursery, whose children would be lost; leave the "
             "nursery's block first"
         )
-    room, route = not is_chat(life.chat_id), conversation.route
+    room, route = not is_chat(actor.chat_id), conversation.route
     route = conversation.shared.table.route_of(fn, args, f"{line}: continue_as()", room=room, by=route)
     await trio.lowlevel.checkpoint_if_cancelled()
     event, at, given = conversation.event, conversation.at, conversation.given
-    place = life.places.place_of(conversation)
-    call = Call(life.chat_id, route.name, args, given, event.sender, conversation.key, place)
+    place = actor.running.place_of(conversation)
+    call = Call(actor.chat_id, route.name, args, given, event.sender, conversation.key, place)
     opening = StartedWith(event, at, given, args, conversation.interrupted)
     jumped = conversation.services.clock.jumped()
     first, value, _ = open_run(route, opening, now=run.since(), jumped=jumped)

@@ -42,14 +42,14 @@ from .blocks import (
     sleep_until,
     wall_time,
 )
+from .calls.broadcasts import Broadcast, RecordedAnnouncing
+from .calls.refs import RecordedDoor, RoomRef, person_ref, place_ref, room_ref
+from .calls.signals import Signal, room_of
 from .charges import charging
 from .charges.charging import Late
 from .charges.paid import Currency
 from .chat_data import ChatData
 from .conversation import Conversation
-from .doors.broadcasts import Broadcast, RecordedAnnouncing
-from .doors.calls import Signal, room_of
-from .doors.refs import RecordedDoor, RoomRef, person_ref, place_ref, room_ref
 from .questions import asking, boards
 from .questions.asking import check_content, check_edit, check_sent, on_unknown_of
 from .questions.boards import Board
@@ -96,7 +96,7 @@ class Room(Generic[E_co]):
         room = room_of(self._conversation.event)
         if room is not None:
             return room[1]
-        place = self._conversation.life.chat_id
+        place = self._conversation.actor.chat_id
         return str(place) if is_chat(place) else ""
 
     @property
@@ -397,7 +397,7 @@ class Chat(Room[E_co]):
     @property
     def id(self) -> ChatId:
         """The chat's id."""
-        return self._conversation.life.chat_id
+        return self._conversation.actor.chat_id
 
     @property
     def sender(self) -> Sender | None:
@@ -761,7 +761,7 @@ class Chat(Room[E_co]):
 
 def handle_of(conversation: Conversation) -> Room[object]:
     """Return the handle that the author's function gets: a `Chat`, or a `Room` where there is no screen."""
-    return (Chat if is_chat(conversation.life.chat_id) else Room)(conversation)
+    return (Chat if is_chat(conversation.actor.chat_id) else Room)(conversation)
 
 
 @final

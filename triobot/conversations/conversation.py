@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from ..base.authors import leaves
-from ..engine import ContinuesAs, Crashed, End, Evicted, Returned, Run, Stuck, WasInterrupted
+from ..engine import ContinuesAs, Crashed, Diverged, End, Evicted, Returned, Run, WasInterrupted
 from ..engine.records import Id
 from ..errors import ForbiddenError
 from ..seams.journals import EndConversation, RunKind
@@ -23,9 +23,9 @@ from ..seams.writes import Write
 from ..wire.events import Event, Press, Submission
 from ..wire.ids import RefId, SenderId
 from .beginnings import FRESH, Begin, Carried, Dry, Fresh, InRow, Revived, Successor
+from .calls.signals import room_of
 from .charges.paid import Giving, abandon, paid_of
 from .codec import CODEC
-from .doors.calls import room_of
 from .journal_writer import JournalWriter
 from .operations import Operations
 from .revival.stored import StartedWith, Stored, open_run
@@ -38,7 +38,7 @@ from .services import Services as Services
 from .workload import EarlyEvent
 
 if TYPE_CHECKING:
-    from .life import ChatLife
+    from .chat_actor import ChatActor
 
 _OF_PLATFORM: Final = frozenset(
     kind.value for kind in (OperationKind.SEND, OperationKind.ANSWER, OperationKind.CHARGE)
@@ -70,14 +70,15 @@ class Conversation:
         stored: the row and journal of a revived conversation; None for a new one.
         begin: how the conversation begins (`beginnings`); reset once the run is made.
         writer: writer of the journal; None before the run is made, and after the end.
-        stuck: whether the conversation is parked: it can't go on, and waits for other code or an interrupt.
-        stuck_at: the author's line at which code and journal differ, or "?".
+        parked: whether the conversation is parked: it can't go on, and waits for other code or an interrupt.
+        parted_at: the author's line at which code and journal differ, or "?".
     """
 
     __slots__ = (
         "_busy",
         "_ended_by",
         "_when_live",
+        "actor",
         "args",
         "at",
         "awaited",
@@ -89,9 +90,10 @@ class Conversation:
         "given",
         "interrupted",
         "key",
-        "life",
         "operations",
         "owner",
+        "parked",
+        "parted_at",
         "route",
         "run_number",
         "seq",
@@ -99,8 +101,6 @@ class Conversation:
         "settled",
         "shared",
         "stored",
-        "stuck",
-        "stuck_at",
         "successor",
         "value",
         "waits",
@@ -111,16 +111,16 @@ class Conversation:
 
     def __init__(
         self,
-        life: ChatLife,
+        actor: ChatActor,
         start: Start,
         delivery: Delivery,
         owner: SenderId | None = None,
         begin: Begin = FRESH,
     ) -> None:
-        self.services, self.shared, self.work = life.services, life.shared, life.work
-        self.life = life
+        self.services, self.shared, self.work = actor.services, actor.shared, actor.work
+        self.actor = actor
         self.route = start.route
-        self.operations = operations = Operations(life.shared, start.route, life.chat_id, life.kept)
+        self.operations = operations = Operations(actor.shared, start.route, actor.chat_id, actor.kept)
         self.value = self.given = start.value
         self.args = () if start.call is None else start.call.args
         room = room_of(delivery.event)
@@ -136,7 +136,7 @@ class Conversation:
         self.watches: Sequence[Watch] = ()
         self.ending: Ending | None = None
         self.awaited: Mapping[RefId, Callable[[PaymentGoods], None]] = {}
-        self.stuck, self.stuck_at = False, "?"
+        self.parked, self.parted_at = False, "?"
         self.at = delivery.at
         self.begin = begin
         self.stored: Stored | None = None
@@ -164,12 +164,12 @@ class Conversation:
         number.
         """
         run = f"/r{self.run_number}" if self.run_number > 1 else ""
-        return f"{self.life.chat_id}/{self.seq}{run}"
+        return f"{self.actor.chat_id}/{self.seq}{run}"
 
     @property
     def told_place(self) -> str:
         """Name of the conversation's chat or room in errors and logs."""
-        return told(self.life.chat_id, room_of(self.event))
+        return told(self.actor.chat_id, room_of(self.event))
 
     # --- start and end
 
@@ -191,7 +191,7 @@ class Conversation:
             case Revived(stored):
                 self.writer = JournalWriter(self, None)
                 run = Run(self.writer, stored.records, CODEC)
-                run.catching_up = self.life.loading
+                run.catching_up = self.actor.loading
             case Dry(stored, host):
                 run = Run(host, stored.records, CODEC, dry=True)
         self.operations.made_run, self.begin = run, FRESH  # frees the stored journal
@@ -249,13 +249,13 @@ class Conversation:
             case Evicted(error):
                 if error is not None:
                     put_away(error, self.route.name, self.told_place, self.services.tracebacks)
-            case Stuck(error, failure):
-                self.park(parting(error, failure, self.stuck_at))
+            case Diverged(error, failure):
+                self.park(parting(error, failure, self.parted_at))
         return None
 
     def is_done(self) -> None:
         """Drop references that form cycles, so that no garbage collection is needed to free the memory."""
-        if not self.stuck:
+        if not self.parked:
             self.writer = self.operations.made_run = self.operations.giving = None
 
     def park(self, because: str) -> None:
@@ -264,9 +264,9 @@ class Conversation:
         A conversation that was being ended already ends now instead: an interrupt doesn't wait for other
         code.
         """
-        self.stuck = True
+        self.parked = True
         if (ending := self.ending) is None:
-            self.life.calls.park(self, because)
+            self.actor.calls.park(self, because)
         else:
             self.ending = None
             self.end(ending)
@@ -278,14 +278,14 @@ class Conversation:
             if not self.route.hooks:
                 giving.handled(error, operations.run.felt)
             if giving.owes and not operations.dead:
-                awaited, replaying = self.life.places.waiting_for(self) is not None, operations.replaying
+                awaited, replaying = self.actor.running.waiting_for(self) is not None, operations.replaying
                 ends = giving.conclude(error, goes_on=self.goes_on, awaited=awaited, replaying=replaying)
                 operations.also("ends", ends)
         if operations.dead or operations.run.interrupted or self.ending is not None:
             return
         # The message is stored with the end: a crash between the two can't lose it.
         if words := self.verdict(error)[1] if isinstance(error, Exception) else "":
-            operations.also("words", self.shared.tidying.owe_words(self.life.chat_id, self.seq, words))
+            operations.also("words", self.shared.cleanup.owe_words(self.actor.chat_id, self.seq, words))
 
     def verdict(self, failure: Exception) -> tuple[str, str]:
         """Return the name under which a failure is counted, and the user's message; "" means no message."""
@@ -299,13 +299,13 @@ class Conversation:
         if (giving := self.operations.giving) is not None and giving.owes and what in (CRASHED, HANDED_OVER):
             # The user need not start again: the goods were given, or the aside runs once more.
             words = self.operations.texts.handed_over if giving.alone else ""
-        return what, words if is_chat(self.life.chat_id) else ""
+        return what, words if is_chat(self.actor.chat_id) else ""
 
     def _begun(self, run: Run, chat: object) -> Awaitable[None]:
         operations = self.operations
         if isinstance(self.value, Captured):
             owes = self.run_number == 1
-            operations.giving = Giving(self.shared, self.route, self.life.chat_id, self.value, owes=owes)
+            operations.giving = Giving(self.shared, self.route, self.actor.chat_id, self.value, owes=owes)
             with operations.reading():
                 self.value = paid_of(self.value)
         if self.route.hooks:
@@ -324,11 +324,11 @@ class Conversation:
         """
         if self.ending is None:
             self.ending = ending
-            if self.stuck:
-                self.life.write_end(self, self.end_with())
-                abandon(self.shared, self.life.chat_id, self.id, self.key)
-                self.life.parked_no_more(self)
-                self.life.ended(self)
+            if self.parked:
+                self.actor.write_end(self, self.end_with())
+                abandon(self.shared, self.actor.chat_id, self.id, self.key)
+                self.actor.parked_no_more(self)
+                self.actor.ended(self)
                 return
             # `go_over` uses this if the run hasn't begun: later events are not for this conversation.
             self._ended_by = self.services.clock.now() if at is None else at, by
@@ -349,15 +349,15 @@ class Conversation:
             run.evict()
 
     @property
-    def quiescent(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether an eviction loses nothing but memory."""
         run = self.operations.made_run
-        return self.stuck or (run is not None and run.quiescent and not run.mailbox)
+        return self.parked or (run is not None and run.is_waiting and not run.mailbox)
 
     @property
     def at_rest(self) -> bool:
         """Whether the conversation waits, and could be revived from the store as it is."""
-        return not self.stuck and self.quiescent and self.route.durable
+        return not self.parked and self.is_waiting and self.route.durable
 
     def give(self, taker: Wait | Watch, answer: Answer) -> None:
         """Give an answer to a wait or block of the conversation.
@@ -378,7 +378,7 @@ class Conversation:
 
     def may_want(self, event: Press[object] | Submission) -> bool:
         """Return whether the conversation is parked and may still be waiting for this press or form."""
-        if not self.stuck:
+        if not self.parked:
             return False
         run = self.operations.made_run
         return self.stored is None or (run is not None and run.live) or self.stored.may_want(event)
@@ -387,7 +387,7 @@ class Conversation:
         """Make the run check its deadlines; does nothing while the chat is loading."""
         if (run := self.operations.made_run) is None or run.over or run.dying:
             return
-        if run.catching_up and self.life.loading:
+        if run.catching_up and self.actor.loading:
             return  # ticked when the loading is done
         run.catching_up = False
         self.stirred()
@@ -451,7 +451,7 @@ class Conversation:
     def heir(self, start: Start, delivery: Delivery) -> Conversation:
         """Return the conversation of the interrupt that has ended this one."""
         start = attrs.evolve(start, interrupted=self.route.name)
-        return Conversation(self.life, start, delivery, self.owner)
+        return Conversation(self.actor, start, delivery, self.owner)
 
     def next_run(self) -> Conversation:
         """Return the successor's conversation; its first record has been written."""
@@ -459,7 +459,7 @@ class Conversation:
         assert successor is not None
         assert writer is not None
         begin = Carried(successor.first, *writer.carries)
-        return Conversation(self.life, successor.start, successor.delivery, self.owner, begin)
+        return Conversation(self.actor, successor.start, successor.delivery, self.owner, begin)
 
     # --- the journal's writer
 

@@ -462,22 +462,22 @@ class Keeping:
         self._commits = commits
         self._texts = texts
         self.changes: Callable[[ChatId], None] = lambda place: None
-        # Values of places with a `ChatLife`, and of places that are being updated without one. A place is in
+        # Values of places with a `ChatActor`, and of places that are being updated without one. A place is in
         # at most one of the two, so that all see the same values.
-        self._of_lives: dict[ChatId, Kept] = {}
+        self._of_actors: dict[ChatId, Kept] = {}
         self._others = WeakValueDictionary[ChatId, Kept]()
 
-    def begin_life(self, place: ChatId) -> Kept:
-        """Return a place's values for its new `ChatLife`; call `drop` when that ends."""
+    def begin_chat(self, place: ChatId) -> Kept:
+        """Return a place's values for its new `ChatActor`; call `drop` when that ends."""
         if (kept := self._others.get(place)) is not None:
             del self._others[place]
         else:
             kept = Kept(self, place, self._texts)
-        self._of_lives[place] = kept
+        self._of_actors[place] = kept
         return kept
 
     def _known(self, place: ChatId) -> Kept | None:
-        return self._of_lives.get(place) or self._others.get(place)
+        return self._of_actors.get(place) or self._others.get(place)
 
     def kept(self, place: ChatId) -> Kept:
         """Return a place's values, whether read or not."""
@@ -488,7 +488,7 @@ class Keeping:
 
     def drop(self, place: ChatId) -> None:
         """Remove a place's values from memory; the store still has them."""
-        if self._of_lives.pop(place, None) is None:
+        if self._of_actors.pop(place, None) is None:
             self._others.pop(place, None)
 
     async def stored(self, place: ChatId) -> Mapping[str, str]:

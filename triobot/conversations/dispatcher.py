@@ -17,14 +17,14 @@ from ..errors import StoreFullError
 from ..seams.inbox import InboxRow
 from ..wire.events import Event
 from ..wire.ids import ChatId
+from .calls.chat_calls import ChatCalls
+from .calls.signals import Call, Halt, asked_of, stored_event
 from .charges.paid import is_the_ledgers
 from .conversation import Services
-from .doors.calls import Call, Halt, asked_of, stored_event
-from .doors.elsewhere import Elsewhere
 from .inbox_reader import InboxReader
 from .jobs import SETTING, JobClock
 from .registry import ChatRegistry
-from .revival.care import Care
+from .revival.crash_counts import CrashCounts
 from .revival.reviving import unreadable
 from .revival.stored import write_out
 from .routes.declarations import RouteKind, Table
@@ -51,9 +51,9 @@ class Dispatcher:
         tasks = self.tasks = ConversationTasks(shared)
         self.work.cut_all = tasks.cut_all
         chats = self.chats = ChatRegistry(shared, inbox, tasks)
-        shared.elsewhere = Elsewhere(services, table, inbox.offer, chats.runs, chats.is_behind, self.hurry)
-        shared.care = Care(services, self.work, shared.tidying, chats.retry)
-        self.elsewhere, self.care = shared.elsewhere, shared.care
+        shared.chat_calls = ChatCalls(services, table, inbox.offer, chats.runs, chats.is_behind, self.hurry)
+        shared.crashes = CrashCounts(services, self.work, shared.cleanup, chats.retry)
+        self.chat_calls, self.crashes = shared.chat_calls, shared.crashes
         self._scope = trio.CancelScope(shield=True)
 
     def hurry(self, row: InboxRow) -> None:
@@ -62,17 +62,17 @@ class Dispatcher:
         Otherwise a caller that ends itself would continue until the row is routed. If the program stops
         before that, the caller would continue to its next wait.
         """
-        life, event = self.chats.lives.get(row.chat_id), known(self.table, stored_event(row))
-        if row.seq <= self.inbox.cursor or life is None or life.loading or event is None:
+        actor, event = self.chats.actors.get(row.chat_id), known(self.table, stored_event(row))
+        if row.seq <= self.inbox.cursor or actor is None or actor.loading or event is None:
             return
         asked = asked_of(event)
-        route = self.table.named(asked.name) if isinstance(asked, Call) and life.places.live else None
+        route = self.table.named(asked.name) if isinstance(asked, Call) and actor.running.live else None
         if isinstance(asked, Halt) or (route is not None and route.kind is RouteKind.INTERRUPT):
             self.inbox.skip(row.seq)
-            self.elsewhere.coming.pop(row.seq, None)
-            life.jump(Delivery(row.seq, event, row.at, row.group))
-            if not life.mailbox.behind:
-                life.mailbox.passed -= {row.seq}
+            self.chat_calls.coming.pop(row.seq, None)
+            actor.jump(Delivery(row.seq, event, row.at, row.group))
+            if not actor.mailbox.behind:
+                actor.mailbox.passed -= {row.seq}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run until cancelled.
@@ -86,10 +86,10 @@ class Dispatcher:
                 await self._run_watched(task_status)
             except BaseException as error:
                 if (rest := split(error)[1]) is None or came_by_signal(rest):
-                    self.care.acquit()
+                    self.crashes.acquit()
                 raise
             finally:
-                self.care.look_no_more()
+                self.crashes.look_no_more()
 
     async def _run_watched(self, task_status: trio.TaskStatus[None]) -> None:
         async with trio.open_nursery() as guard:
@@ -105,11 +105,11 @@ class Dispatcher:
                         nursery.start_soon(self.tasks.or_cut, self.commits.keep_flushing)
                         await self.tasks.or_cut(self.write_out)
                         await self.tasks.or_cut(self._begin_code)
-                        await self.tasks.or_cut(self.care.begin)
-                        await self.tasks.or_cut(self.shared.tidying.begin)
+                        await self.tasks.or_cut(self.crashes.begin)
+                        await self.tasks.or_cut(self.shared.cleanup.begin)
                         nursery.start_soon(self.tasks.or_cut, self.chats.catching_up.keep_up)
                         nursery.start_soon(self.tasks.or_cut, self.shared.timers.keep_time)
-                        nursery.start_soon(self.tasks.or_cut, self.care.live_on)
+                        nursery.start_soon(self.tasks.or_cut, self.crashes.live_on)
                         nursery.start_soon(self.tasks.or_cut, self.chats.waking.revive_unfinished)
                         nursery.start_soon(self.tasks.or_cut, self.chats.waking.keep_reviving)
                         if self.table.jobs or await self.services.store.setting(SETTING):
@@ -144,23 +144,23 @@ class Dispatcher:
     def _route(self, row: InboxRow, event: Event | None) -> None:
         if self.work.stopping or is_the_ledgers(self.services, row.seq, event):
             return
-        self.elsewhere.coming.pop(row.seq, None)
+        self.chat_calls.coming.pop(row.seq, None)
         if (event := known(self.table, event)) is None:
             unreadable(self.shared, row)
             return
-        life = self.chats.life_for(row)
-        life.mailbox.latest = row.seq
-        if life.loading:
+        actor = self.chats.actor_for(row)
+        actor.mailbox.latest = row.seq
+        if actor.loading:
             return
         delivery = Delivery(row.seq, event, row.at, row.group)
-        if life.mailbox.behind:
-            life.jump(delivery)
-        elif life.deliver(delivery):
-            life.mailbox.cursor = row.seq
+        if actor.mailbox.behind:
+            actor.jump(delivery)
+        elif actor.deliver(delivery):
+            actor.mailbox.cursor = row.seq
         else:
-            life.mailbox.behind = True
-        if life.idle:
-            self.chats.drop(life)
+            actor.mailbox.behind = True
+        if actor.is_empty:
+            self.chats.drop(actor)
 
     def _jumped(self, by: int) -> None:
         for conversation in self.tasks.running:
@@ -173,9 +173,9 @@ class Dispatcher:
         Cancellation: *atomic*: the conversations end anyway.
         """
         await trio.lowlevel.checkpoint()
-        life = self.chats.lives.get(chat_id)
-        ending = () if life is None else life.end_all(life.mailbox.latest + 1)
-        self.shared.tidying.forget(chat_id)
+        actor = self.chats.actors.get(chat_id)
+        ending = () if actor is None else actor.end_all(actor.mailbox.latest + 1)
+        self.shared.cleanup.forget(chat_id)
         while not self.tasks.running.isdisjoint(ending):
             await self.tasks.fewer.park()
         await self.commits.wait_written(chat_id)
@@ -205,7 +205,7 @@ class Dispatcher:
         Cancellation: *atomic*; conversations that are still busy are evicted.
         """
         self.work.stopping = True
-        self.care.note_lived()
+        self.crashes.note_lived()
         while self.work.busy:
             await self.work.less_busy.park()
 
@@ -215,7 +215,7 @@ class Dispatcher:
         An event waits until it is routed, or until its chat is loaded. Events that were routed, and wait for
         the code of their conversation, don't count.
         """
-        inbox, lives = self.inbox, self.chats.lives
+        inbox, actors = self.inbox, self.chats.actors
         rows = await self.services.store.backlog(after=inbox.cursor, limit=1) if inbox.behind else ()
-        since = [row.at for row in rows] + [life.loads_at for life in lives.values() if life.loading]
+        since = [row.at for row in rows] + [actor.loads_at for actor in actors.values() if actor.loading]
         return min((at for at in [*since, self.work.held_up_at] if at is not None), default=None)

@@ -41,18 +41,18 @@ from ..seams.writes import JournalConflictError
 from ..wire.events import Event, Join, Message
 from ..wire.ids import ChatId, SenderId
 from .beginnings import InRow
+from .chat_actor import ChatActor
 from .conversation import Conversation
 from .data import any_declared, joined, of_authors
 from .inbox_reader import InboxReader
-from .life import ChatLife
-from .places import MANY
 from .registry import ChatRegistry
-from .revival.care import CLAIMED
+from .revival.crash_counts import CLAIMED
 from .revival.stored import StartedWith, open_run
 from .routes.declarations import Per, RouteKind
 from .routes.filters import Setting
 from .routes.routing import Case, Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
 from .routes.verdicts import Verdicts
+from .running_set import MANY
 from .shared import Shared
 from .workload import EarlyEvent
 
@@ -153,7 +153,7 @@ class EarlyDoor:
 
     def __init__(self, shared: Shared, inbox: InboxReader, chats: ChatRegistry) -> None:
         self._shared, self._inbox, self._chats = shared, inbox, chats
-        self._services, self._lives = shared.services, chats.lives
+        self._services, self._actors = shared.services, chats.actors
         self.coming: Final[dict[ChatId, int]] = {}
         self.beginnings: Final[dict[ChatId, Begins]] = {}
         # Rows with a stored beginning that was not started: they are routed like other rows.
@@ -199,53 +199,57 @@ class EarlyDoor:
             type(event) in _BEGINNERS
             and event.chat_id not in self.coming
             and self._inbox.keeps_up
-            and self._shared.care.may_claim(event.chat_id)
+            and self._shared.crashes.may_claim(event.chat_id)
         ):
-            life = self._lives.get(event.chat_id)
-            if life is None:
+            actor = self._actors.get(event.chat_id)
+            if actor is None:
                 return Coming(self, event, asked, self._begins(event, arrival.at, asked))
-            if type(event) is Message and (taken := self._take(life, event, arrival, asked)) is not None:
+            if type(event) is Message and (taken := self._take(actor, event, arrival, asked)) is not None:
                 return taken
         return Coming(self, event, asked)
 
     # --- events for waiting conversations
 
-    def _take(self, life: ChatLife, event: Event, arrival: Arrival, asked: Verdicts) -> EarlyEvent | None:
+    def _take(self, actor: ChatActor, event: Event, arrival: Arrival, asked: Verdicts) -> EarlyEvent | None:
         chat_id, key = event.chat_id, arrival.key
-        if not self._inbox.has_routed_all or key in self._lately or not _may_take(life, arrival.sender_id):
+        if (
+            not self._inbox.has_routed_all
+            or key in self._lately
+            or not _can_deliver(actor, arrival.sender_id)
+        ):
             return None
-        given = self._decide(event, arrival.at, life, asked)
+        given = self._decide(event, arrival.at, actor, asked)
         if type(given) is not Give or not given.wait.resting or given.wait.question:
             return None
-        conversation = life.places.who_has(given.wait)
-        if conversation is None or (writer := conversation.writer) is None or not writer.may_take:
+        conversation = actor.running.who_has(given.wait)
+        if conversation is None or (writer := conversation.writer) is None or not writer.can_deliver_early:
             return None
         if key is not None:
             self._lately[key] = None
             if len(self._lately) > LATELY:
                 del self._lately[next(iter(self._lately))]
-        self._lives[chat_id] = self._lives.pop(chat_id)  # the newest last
+        self._actors[chat_id] = self._actors.pop(chat_id)  # the newest last
         self._shared.work.count("answered_at_once")
         taken = writer.take(arrival)
         conversation.give(given.wait, Taken(Delivery(_HAS_NO_NUMBER, event, arrival.at), given.value))
         return taken
 
-    def _decide(self, event: Event, at: int, life: ChatLife | None, asked: Verdicts) -> Decision | None:
+    def _decide(self, event: Event, at: int, actor: ChatActor | None, asked: Verdicts) -> Decision | None:
         """Return the decision about an event that isn't stored; None if a filter failed."""
         shared = self._shared
         failures: list[str] = []
         waits: list[Wait] = []
         live: list[Wait] | None = None
         watches: Sequence[Watch] = ()
-        if life is not None:
-            (waits, live), watches = life.places.waits(event), life.places.watches(event)
-        group, kept = (False, None) if life is None else (life.routing.group, life.kept.values)
+        if actor is not None:
+            (waits, live), watches = actor.running.waits(event), actor.running.watches(event)
+        group, kept = (False, None) if actor is None else (actor.routing.group, actor.kept.values)
         setting = Setting(shared.username, group, _HAS_NO_NUMBER, at, None, kept, asked)
 
         def failed(name: str, error: Exception) -> None:
             failures.append(name)
 
-        at_work = shared.care.at_work
+        at_work = shared.crashes.at_work
         at_work[CLAIMED] = event.chat_id
         try:
             decision = decide(Case(event, setting, shared.table, failed, waits, live, watches))
@@ -283,7 +287,7 @@ class EarlyDoor:
         work = self._shared.work
         if work.stopping:
             return False  # the next start revives it
-        if work.nursery is None or row.chat_id in self._lives:
+        if work.nursery is None or row.chat_id in self._actors:
             self._declined.add(row.seq)
             return False
         if self._context is None:
@@ -293,15 +297,15 @@ class EarlyDoor:
 
     def _run(self, event: Event, begins: Begins, row: InboxRow) -> None:
         self._inbox.was_read(row.seq)
-        life = self._chats.create(row.chat_id, row.seq, row.at)
+        actor = self._chats.create(row.chat_id, row.seq, row.at)
         if begins.values is not None:
-            life.kept.begin_with(begins.values)
+            actor.kept.begin_with(begins.values)
         self._shared.work.count("taken_at_once")
         delivery, owner = Delivery(row.seq, event, row.at), begins.owner
-        conversation = Conversation(life, begins.start, delivery, owner, InRow(begins.first))
-        life.sender = None if event.sender is None else event.sender.id
-        life.places.live[owner] = conversation
-        life.calls.start(conversation)
+        conversation = Conversation(actor, begins.start, delivery, owner, InRow(begins.first))
+        actor.sender = None if event.sender is None else event.sender.id
+        actor.running.live[owner] = conversation
+        actor.calls.start(conversation)
 
     def _has_begun(self, row: InboxRow) -> bool:
         newer = row.seq > self._inbox.from_before
@@ -342,17 +346,19 @@ class EarlyDoor:
         self._shared.work.beside(wait_out)
 
 
-def _may_take(life: ChatLife, sender: SenderId | None) -> bool:
+def _can_deliver(actor: ChatActor, sender: SenderId | None) -> bool:
     """Return whether a chat may take an event of this sender before the event is stored.
 
     Nothing may be waiting in the chat, the event must not make it a group, and all its conversations must be
     at rest. A chat with many live conversations is excluded: all of them are hardly ever at rest together,
     and each event would have to check every conversation.
     """
-    if not (life.routing.group or sender is None or sender == life.sender):
+    if not (actor.routing.group or sender is None or sender == actor.sender):
         return False
-    places = life.places
-    waiting = life.mailbox.waiting or life.mailbox.behind or life.loading or places.next or places.asides_due
-    if waiting or len(places.live) >= MANY:
+    running = actor.running
+    waiting = (
+        actor.mailbox.waiting or actor.mailbox.behind or actor.loading or running.next or running.asides_due
+    )
+    if waiting or len(running.live) >= MANY:
         return False
-    return bool(places.live or places.asides) and all(map(_AT_REST, places.all()))
+    return bool(running.live or running.asides) and all(map(_AT_REST, running.all()))

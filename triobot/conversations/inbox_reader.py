@@ -20,7 +20,7 @@ import trio
 from ..seams.inbox import InboxRow
 from ..seams.patience import await_store
 from ..wire.events import Event
-from .doors.calls import stored_event
+from .calls.signals import stored_event
 from .revival import reviving
 from .shared import Shared
 

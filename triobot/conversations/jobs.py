@@ -26,8 +26,8 @@ from ..seams.rooms import SHARED
 from ..seams.values import reading
 from ..seams.writes import PutSetting
 from ..store import Store
-from .doors.calls import Call, Place, call_arrival
-from .doors.elsewhere import RETRY_STORE, is_under_way, put_in
+from .calls.chat_calls import RETRY_STORE, is_under_way, put_in
+from .calls.signals import Call, Place, call_arrival
 from .routes.declarations import Route
 from .routes.schedules import LATE, NEWEST, Missed, Tick, Timetable, passed
 from .shared import Shared
@@ -36,7 +36,7 @@ log: Final = logging.getLogger("triobot.conversations")
 
 SETTING: Final = "jobs"
 """Name of the store's setting with the state of all jobs, as JSON by job name."""
-_BREATH: Final = 256
+_YIELD_EVERY: Final = 256
 
 
 @final
@@ -96,7 +96,7 @@ class JobClock:
         self._services = services
         self._store: Store = services.store
         self._ring: RaiseAlarm = services.raise_alarm
-        self._elsewhere = shared.elsewhere
+        self._chat_calls = shared.chat_calls
         self._jobs = {route.first_name: (route, job) for route in routes if (job := route.job) is not None}
         self._commits = shared.commits
         self._known: dict[str, KnownJob] = {}
@@ -164,7 +164,7 @@ class JobClock:
         dues: list[int] = []
         for one in passed(job.schedule, known.next, now):
             dues.append(one)
-            if not len(dues) % _BREATH:
+            if not len(dues) % _YIELD_EVERY:
                 await trio.lowlevel.checkpoint()
         *come, following = dues
         known, due = self._choose(name, job, attrs.evolve(known, next=following), come, now)
@@ -236,7 +236,7 @@ class JobClock:
         call = Call(SHARED, route.name, (), tick, None, None, Place.BESIDE)
         while True:
             try:
-                return await self._elsewhere.tick(call, once, route.first_name, [put_known(known)])
+                return await self._chat_calls.tick(call, once, route.first_name, [put_known(known)])
             except StoreFullError:
                 await trio.sleep(RETRY_STORE)
 

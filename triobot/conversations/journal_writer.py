@@ -44,7 +44,7 @@ from .beginnings import Carried, InRow
 from .codec import CODEC
 from .revival.changed import moved_rests, write_rests
 from .revival.stored import tell
-from .running.leash import parting_line
+from .running.abandon import parting_line
 from .running.lines import calling_line
 from .services import HearRecords
 from .units import UnitBuilder
@@ -115,7 +115,7 @@ class JournalWriter(Host):
         if isinstance(begin, Carried):
             self._unit.carry_on(begin.position)
         self._written = 0
-        # Whether the unit may hold the chat's list of pending cleanup and messages (`tidying`).
+        # Whether the unit may hold the chat's list of pending cleanup and messages (`cleanup`).
         self._owes = False
         self._scheduled = False
         self.ahead: EarlyEvent | None = None
@@ -156,10 +156,10 @@ class JournalWriter(Host):
 
     def _also(self, write: object) -> None:
         if isinstance(write, Put):
-            kept = self._conversation.life.kept
+            kept = self._conversation.actor.kept
             text = None if isinstance(write.node, Absent) else cast("str", write.node)
             kept.put(write.key, text, self)
-            self._unit.add(PutData(self._conversation.life.chat_id, write.key, text))
+            self._unit.add(PutData(self._conversation.actor.chat_id, write.key, text))
         else:
             for one in cast("Sequence[Write]", write):
                 self._owes = self._owes or isinstance(one, PutData)
@@ -179,12 +179,12 @@ class JournalWriter(Host):
             conversation.lives_on()
         # A conversation that waits for a paid aside counts as unfinished. The next start then revives it,
         # since the aside may have ended in the meantime.
-        quiescent = conversation.operations.run.quiescent
-        unit.rests = quiescent and not conversation.awaited
+        is_waiting = conversation.operations.run.is_waiting
+        unit.rests = is_waiting and not conversation.awaited
         if wake is not None or unit.wake is not None:
             unit.wake = wake
             conversation.shared.timers.wake_at(conversation, wake)
-        if quiescent:
+        if is_waiting:
             conversation.stirred(busy=False)
         if self._watched is not None:
             self._watched(None)
@@ -193,7 +193,7 @@ class JournalWriter(Host):
             self._commits.before_writing(self.flush)
 
     def read(self, key: str) -> Node | Absent:
-        text = (self._conversation.life.kept.values or {}).get(key)
+        text = (self._conversation.actor.kept.values or {}).get(key)
         return ABSENT if text is None else text
 
     def jumped(self) -> int:
@@ -225,8 +225,8 @@ class JournalWriter(Host):
         if error is not None or self._conversation.operations.giving is not None:
             self._conversation.concluded(error)
 
-    def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
-        self._conversation.stuck_at = parting_line(error.id, task)
+    def diverged(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
+        self._conversation.parted_at = parting_line(error.id, task)
 
     def swallowed(self, id: Id) -> None:
         self._conversation.work.count("swallowed_cancellation")
@@ -238,12 +238,12 @@ class JournalWriter(Host):
             id,
             calling_line(),
         )
-        self._conversation.life.calls.let_go(self._conversation)
+        self._conversation.actor.calls.let_go(self._conversation)
 
     # --- an event that is taken before it is stored
 
     @property
-    def may_take(self) -> bool:
+    def can_deliver_early(self) -> bool:
         """Whether an event can be stored in one transaction with its consequences."""
         # A deadline that has passed goes first: it may end the wait that would take the event.
         unit = self._unit
@@ -267,7 +267,7 @@ class JournalWriter(Host):
         taken, self.ahead = self.ahead, None
         if error is not None:
             self.over = True
-            self._conversation.life.calls.take_back(self._conversation.life, self._taken_at)
+            self._conversation.actor.calls.take_back(self._conversation.actor, self._taken_at)
         if taken is not None:
             taken.error = error
             taken.known.set()
@@ -319,7 +319,7 @@ class JournalWriter(Host):
         if self._owes:
             # The list of pending cleanup is read as late as possible: it may be shorter by now, and other
             # writers store the list, too.
-            self._owes, writes = False, self._conversation.shared.tidying.going(writes)
+            self._owes, writes = False, self._conversation.shared.cleanup.going(writes)
         return writes
 
     def _begin(self) -> Sequence[Write]:
@@ -334,7 +334,7 @@ class JournalWriter(Host):
             BeginConversation(
                 unit.lease,
                 unit.id,
-                conversation.life.chat_id,
+                conversation.actor.chat_id,
                 conversation.route.name,
                 str(conversation.route.version),
                 time_of(first),
@@ -352,7 +352,7 @@ class JournalWriter(Host):
         self.over = True
         if self._scheduled:
             self._commits.look_no_more(self.flush)
-        self._written = self._conversation.life.write_end(self._conversation, writes, self)
+        self._written = self._conversation.actor.write_end(self._conversation, writes, self)
 
     def _ended(self, error: str | None = None) -> list[Write]:
         """Return the writes of the end. After a normal end no journal is left, unless these are kept."""
@@ -437,7 +437,7 @@ class JournalWriter(Host):
         before that unit."""
         if not self.over:
             self.over = True
-            self._conversation.operations.run.get_stuck(
+            self._conversation.operations.run.diverge(
                 0, f"what it did here can't be stored: {type(error).__name__}"
             )
 

@@ -1,6 +1,6 @@
 """The mailbox of a chat: the events that no conversation has taken, and the chat's position in the inbox.
 
-The mailbox is pure data: `ChatLife` decides and acts. It is bounded. Once the mailbox is full, the chat is
+The mailbox is pure data: `ChatActor` decides and acts. It is bounded. Once the mailbox is full, the chat is
 *behind*: all its further events are read from the inbox, in order, until the inbox has no more of them.
 Urgent events of a chat that is behind are handled ahead of their turn, and skipped (*passed*) when their turn
 comes.
@@ -19,7 +19,7 @@ import attrs
 
 from ..wire.events import Leave
 from ..wire.ids import SenderId
-from .doors.calls import Call, Halt, asked_of, is_signal
+from .calls.signals import Call, Halt, asked_of, is_signal
 from .routes.routing import Delivery
 
 # A person types a handful of messages ahead. Any more wait in the inbox.

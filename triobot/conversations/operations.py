@@ -123,7 +123,7 @@ class Operations:
     def give_up(self, what: str) -> None:
         """Stop the run here as stuck, with `what` as the reason."""
         run = self.run
-        run.get_stuck(run.main.turn, what, run.tasks.get(""))
+        run.diverge(run.main.turn, what, run.tasks.get(""))
 
     @contextmanager
     def reading(self) -> Generator[None]:
@@ -217,7 +217,7 @@ class Operations:
 
     def touch(self, message_id: MessageId) -> None:
         """Cancel pending cleanup of a message: the next operation shows something else in it."""
-        self.shared.tidying.touch(self.chat_id, message_id, lambda: self.run.is_recorded(self.check_task()))
+        self.shared.cleanup.touch(self.chat_id, message_id, lambda: self.run.is_recorded(self.check_task()))
 
     async def perform(
         self,

@@ -147,7 +147,7 @@ class Refusals:
         """Send a text about a conversation, now or at the next start; store in one unit that it was sent."""
 
         def say(said: str) -> None:
-            told = self._shared.tidying.tell(self._chat_id, conversation, said) if said else ()
+            told = self._shared.cleanup.tell(self._chat_id, conversation, said) if said else ()
             self._work.commits.consumed(answered, [self._record(), *told])
 
         self._choose(words, say)
@@ -197,7 +197,7 @@ class Refusals:
         if isinstance(event, Press):
             self._services.outbox.refuse_press(event, said)
         elif said:
-            self._shared.tidying.tidy(self._chat_id, SendMessage(self._chat_id, said))
+            self._shared.cleanup.tidy(self._chat_id, SendMessage(self._chat_id, said))
 
     def question_of(self, event: Event) -> str | None:
         """Return an id of what the event answers: a form, a board, or one button of a question."""

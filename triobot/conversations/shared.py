@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import final
 
+from .calls.chat_calls import ChatCalls
 from .data import Keeping
-from .doors.elsewhere import Elsewhere
-from .questions.tidying import Answered, Tidying
-from .revival.care import Care
+from .questions.cleanup import Answered, Cleanup
+from .revival.crash_counts import CrashCounts
 from .routes.declarations import Table
 from .services import Services
 from .timers import Timers
@@ -23,15 +23,15 @@ class Shared:
         commits: queue of the conversations' writes.
         timers: wake conversations at their deadlines.
         keeping: reads and writes the data of chats.
-        tidying: cleans up messages, such as the buttons of questions that are over.
+        cleanup: cleans up messages, such as the buttons of questions that are over.
         answers: the questions that were answered a moment ago.
         gave_nothing: asides that ended with money and gave nothing; each is reported once.
-        care: counts the program's crashes during a conversation's code.
-        elsewhere: sends signals to other chats, and starts and stops their routes.
+        crashes: counts the program's crashes during a conversation's code.
+        chat_calls: sends signals to other chats, and starts and stops their routes.
     """
 
-    care: Care
-    elsewhere: Elsewhere
+    crashes: CrashCounts
+    chat_calls: ChatCalls
 
     def __init__(self, services: Services, table: Table, username: str | None = None) -> None:
         self.services, self.table, self.username = services, table, username
@@ -39,6 +39,6 @@ class Shared:
         self.work = Workload(self.commits, services.clock)
         self.timers = Timers(services.clock)
         self.keeping = Keeping(services.store, self.commits, services.texts)
-        self.tidying = Tidying(services.outbox, self.work, services.store)
+        self.cleanup = Cleanup(services.outbox, self.work, services.store)
         self.answers = Answered()
         self.gave_nothing: set[str] = set()

@@ -17,7 +17,7 @@ from .chat import handle_of
 from .conversation import Conversation
 from .jobs import JobClock
 from .notices import Refused
-from .revival.care import RUNS
+from .revival.crash_counts import RUNS
 from .running.failures import CRASHED, GONE, Ending, log, report
 from .shared import Shared
 from .workload import holds
@@ -60,16 +60,16 @@ class ConversationTasks:
             scope: the task's own scope, which is cancelled with the conversation. The scope is shielded,
                 except while the task waits for something other than the coroutine.
         """
-        care, life, words = self._shared.care, conversation.life, ""
+        crashes, actor, words = self._shared.crashes, conversation.actor, ""
         failure: Exception | None = None
         try:
             try:
                 # No local variable may keep `begin`: it may be large, and the task may wait for months.
                 written = conversation.begin.written if isinstance(conversation.begin, Carried) else None
-                if (unread := life.kept.is_unread) or written is not None or care.early:
+                if (unread := actor.kept.is_unread) or written is not None or crashes.early:
                     scope.shield = False
                 if unread:
-                    await await_store(life.kept.load)
+                    await await_store(actor.kept.load)
                 if conversation.evicted:
                     return  # its event was taken back
                 conversation.make_run()
@@ -78,16 +78,16 @@ class ConversationTasks:
                     # block all other tasks.
                     with suppress(trio.ClosedResourceError):  # the bot stops
                         await self._work.commits.wait_for(written)
-                if care.early:
+                if crashes.early:
                     revived, writer = conversation.stored is not None, conversation.writer
-                    await care.begins(conversation.seq, None if revived or not writer else writer.counted)
+                    await crashes.begins(conversation.seq, None if revived or not writer else writer.counted)
                 if self._work.cut or conversation.evicted:
                     return  # its row is in the inbox
                 inner = conversation.go_over(handle_of(conversation), scope)
                 if conversation.services.tracing is not None:
                     inner = conversation.services.tracing.drive(conversation, inner)
                 try:
-                    end = await care.drive(conversation.seq, inner)
+                    end = await crashes.drive(conversation.seq, inner)
                 finally:
                     conversation.operations.report_copies()
                 failure = conversation.came_to(end)
@@ -96,11 +96,11 @@ class ConversationTasks:
                     conversation.settled.set()
                 conversation.stirred(busy=False)
                 # The author's failure handler and filters run here, and count as this conversation's code.
-                care.at_work[RUNS] = conversation.seq
+                crashes.at_work[RUNS] = conversation.seq
                 words = "" if failure is None else _report(conversation, failure)
                 # Before the apology is sent: the chat must not wait for that.
-                life.ended(conversation)
-                care.at_work[RUNS] = 0
+                actor.ended(conversation)
+                crashes.at_work[RUNS] = 0
             if words and conversation.ending is Ending.FAILED:
                 scope.shield = False
                 taken = conversation.ahead
@@ -108,7 +108,7 @@ class ConversationTasks:
                     await _apologize(conversation, words)
             conversation.is_done()
         except BaseException as error:
-            care.ends_process(error, conversation.seq, conversation.route.name, conversation.told_place)
+            crashes.ends_process(error, conversation.seq, conversation.route.name, conversation.told_place)
             raise
         finally:
             self.gone(conversation)
@@ -142,7 +142,7 @@ def _report(conversation: Conversation, failure: Exception) -> str:
 
     No crash is reported if the user has left, blocked the bot or not paid.
     """
-    services, route, chat_id = conversation.services, conversation.route, conversation.life.chat_id
+    services, route, chat_id = conversation.services, conversation.route, conversation.actor.chat_id
     what, words = conversation.verdict(failure)
     conversation.work.count(what)
     if what == CRASHED:
@@ -156,7 +156,7 @@ def _report(conversation: Conversation, failure: Exception) -> str:
 
 async def _apologize(conversation: Conversation, words: str) -> None:
     """Send the failure message that the ended conversation still owes."""
-    work, chat_id = conversation.work, conversation.life.chat_id
+    work, chat_id = conversation.work, conversation.actor.chat_id
     work.working(1)
     recorded = trio.Event()
     try:
@@ -169,4 +169,4 @@ async def _apologize(conversation: Conversation, words: str) -> None:
     finally:
         work.working(-1)
         work.commits.when_written(recorded.set)
-    conversation.shared.tidying.said(chat_id, conversation.seq)
+    conversation.shared.cleanup.said(chat_id, conversation.seq)

@@ -33,7 +33,7 @@ from ..wire.ids import ChatId
 from .services import Services
 from .workload import CommitQueue
 
-_BREATH: Final = 256
+_YIELD_EVERY: Final = 256
 
 # If the heap has more withdrawn deadlines than this, and more withdrawn than valid deadlines, the withdrawn
 # deadlines are removed. Until then, each keeps a whole conversation in memory, perhaps for a month.
@@ -102,7 +102,7 @@ class Timers:
             if self._all:
                 self._all = False
                 for count, sleeper in enumerate(list(self._holds)):
-                    if count % _BREATH == _BREATH - 1:
+                    if count % _YIELD_EVERY == _YIELD_EVERY - 1:
                         await trio.lowlevel.checkpoint()
                     if sleeper in self._holds:
                         sleeper.tick()

@@ -8,10 +8,10 @@ This package depends on no chats, stores or platforms. A `Host` stores the recor
 from .core import LEFT as LEFT
 from .core import ContinuesAs as ContinuesAs
 from .core import Crashed as Crashed
+from .core import Diverged as Diverged
 from .core import End as End
 from .core import Evicted as Evicted
 from .core import Returned as Returned
-from .core import Stuck as Stuck
 from .core import WasInterrupted as WasInterrupted
 from .core import begun as begun
 from .host import Host as Host

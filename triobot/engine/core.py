@@ -65,7 +65,7 @@ from .records import (
     times_of,
 )
 
-BREATH: Final = 64
+YIELD_EVERY: Final = 64
 """Operations after which a branch lets other tasks run: a replay must not block the whole program."""
 PATIENCE: Final = 50
 """Refusals after which a branch is abandoned: its code catches every cancellation, and never ends."""
@@ -159,7 +159,7 @@ class Branch:
             itself.
         count: number of ids that the branch has used.
         turn: the operation whose outcome began the branch's current turn.
-        heedless: number of operations begun in a row inside a block that had ended.
+        uncancellable: number of operations begun in a row inside a block that had ended.
         outside: Trio's innermost scope around the body of the effect that the branch is in.
         entry: the author's coroutine that the branch runs.
         root: for a child, the site at which it was started.
@@ -174,7 +174,7 @@ class Branch:
     task: Task | None = None
     place: Where = Where.QUEUED
     count: int = 0
-    heedless: int = 0
+    uncancellable: int = 0
     outside: object = None
     entry: object = None
     root: int = 0
@@ -314,14 +314,14 @@ class Evicted:
 
 @final
 @frozen
-class Stuck:
+class Diverged:
     """The run can't go on with this code, but isn't over. `failure`: raised by the code at its end."""
 
     error: NondeterminismError
     failure: Exception | None = attrs.field(default=None, repr=False)
 
 
-End: TypeAlias = Returned | Crashed | WasInterrupted | ContinuesAs | Evicted | Stuck
+End: TypeAlias = Returned | Crashed | WasInterrupted | ContinuesAs | Evicted | Diverged
 
 
 Work: TypeAlias = "tuple[Callable[..., Awaitable[object]], tuple[Any, ...], Raises, bool]"
@@ -378,7 +378,7 @@ class Core:
         interrupted: whether an interrupt has ended the run. `why` is the reason, and `mid` the turn that the
             interrupt cut, if the journal names one.
         felt: whether some of the code has felt the interrupt.
-        stuck: why the code can't go on over its journal; None if it can.
+        diverged: why the code can't go on over its journal; None if it can.
     """
 
     __slots__ = (
@@ -389,6 +389,7 @@ class Core:
         "codec",
         "compares",
         "cursor",
+        "diverged",
         "dry",
         "dying",
         "felt",
@@ -410,7 +411,6 @@ class Core:
         "rows",
         "seed",
         "stale",
-        "stuck",
         "task",
         "time",
         "unseen",
@@ -444,7 +444,7 @@ class Core:
         self.dry = dry
         self.beyond: Sequence[Record] = ()
         self.dying = self.over = self.interrupted = self.felt = self.catching_up = False
-        self.stuck: NondeterminismError | None = None
+        self.diverged: NondeterminismError | None = None
         self.why = "interrupted"
         self.mid: Id | None = None
         self.revived = self.time if fresh else host.now()
@@ -573,14 +573,14 @@ class Core:
             self.compares = self.compares and self.dry
             return True
         first = operations[0] if operations else None
-        self.get_stuck(0 if first is None else first.id, why, None if first is None else first.task)
+        self.diverge(0 if first is None else first.id, why, None if first is None else first.task)
         return False
 
-    def get_stuck(self, id: Id, what: str, task: Task | None = None) -> None:
+    def diverge(self, id: Id, what: str, task: Task | None = None) -> None:
         """Stop the run as stuck, before the code does anything that isn't in the journal."""
-        if self.stuck is None and not self.dying:
-            self.stuck = NondeterminismError(str(id), what)
-            self.host.stuck(self.stuck, task)
+        if self.diverged is None and not self.dying:
+            self.diverged = NondeterminismError(str(id), what)
+            self.host.diverged(self.diverged, task)
         self.evict()
 
     def parts(self, record: Record, op: Operation) -> bool:
@@ -592,7 +592,7 @@ class Core:
         """
         why = self.host.parting(record, op) if self.compares else None
         if why is not None:
-            self.get_stuck(record[2], why, op.task)
+            self.diverge(record[2], why, op.task)
         return why is not None
 
     # --- records
@@ -617,7 +617,7 @@ class Core:
             self.cursor += 1
         else:
             went_on = self.records[self.cursor]
-            self.get_stuck(
+            self.diverge(
                 0, f"the code ended here, and went on to {went_on[2]} when it was recorded: {ADVICE}"
             )
             return
@@ -730,7 +730,7 @@ class Core:
                 return self.codec.value_of(record[5])
             error = self.codec.error_of(record[5], raises)
         except UnreadableRecordError as unreadable:
-            self.get_stuck(record[2], str(unreadable), current_task())
+            self.diverge(record[2], str(unreadable), current_task())
             await refuse(self)
         raise error
 

@@ -68,7 +68,7 @@ class Host:
     def rests(self, wake: int | None) -> None:
         """Handle that the run waits: call `Run.tick` at `wake`, unless `rests` is called again before.
 
-        An effect may be under way; see `Run.quiescent`. While an effect is under way, `rests` isn't called
+        An effect may be under way; see `Run.is_waiting`. While an effect is under way, `rests` isn't called
         again with the same `wake`. Don't call methods of the run from here.
         """
 
@@ -104,7 +104,7 @@ class Host:
         """
         return None
 
-    def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
+    def diverged(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
         """Record a nondeterminism error before the task's cancellation runs any cleanup.
 
         Args:

@@ -19,7 +19,6 @@ from trio.lowlevel import Task, cancel_shielded_checkpoint, checkpoint_if_cancel
 from ..errors import NonDurableCancelError, UnreadableRecordError
 from .core import (
     ADVICE,
-    BREATH,
     EFFECT,
     FELT,
     GO,
@@ -31,6 +30,7 @@ from .core import (
     WAIT,
     WITHIN,
     WORKS,
+    YIELD_EVERY,
     Branch,
     Core,
     Filter,
@@ -52,7 +52,7 @@ AGAIN: Final = 60_000
 _nature: Final = attrgetter("nature")
 # What can happen next; at one instant, the first of these goes first.
 INTERRUPT, EVENT, RESULT, DEADLINE, SLEEP = range(5)
-HEEDLESS: Final = 1_000
+UNCANCELLABLE: Final = 1_000
 """Operations in a row that the end of one block may cut short; no normal cleanup has that many operations."""
 
 _Candidate: TypeAlias = "tuple[int, int, Operation | Scope | None, object, int | None]"
@@ -123,7 +123,7 @@ class Machine(Core):
         return (self.main, *sorted(children, key=lambda branch: branch.key))
 
     @property
-    def quiescent(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether an eviction loses nothing but memory."""
         return self.settled and not self._is_busy()
 
@@ -148,7 +148,7 @@ class Machine(Core):
         """
         branch = self.current()
         branch.count = number = branch.count + 1
-        held_up = not number % BREATH or self.dying or self.interrupted or len(branch.around) > 1
+        held_up = not number % YIELD_EVERY or self.dying or self.interrupted or len(branch.around) > 1
         assert branch.task is not None
         id = number if not (prefix := branch.path or self.prefix) else f"{prefix}{number}"
         op = Operation(id, kind, nature, print, branch.task, branch, number, held_up)
@@ -164,15 +164,15 @@ class Machine(Core):
     async def look_around(self, op: Operation) -> None:
         """Let other tasks run now and then, and raise the cancellation of a block that has ended."""
         branch = op.branch
-        if not op.number % BREATH:
+        if not op.number % YIELD_EVERY:
             await cancel_shielded_checkpoint()
         if self.dying:
             await refuse(self)
         if not is_cut(branch.around):
-            branch.heedless = 0
+            branch.uncancellable = 0
             return
-        branch.heedless += 1
-        if branch.heedless > HEEDLESS:
+        branch.uncancellable += 1
+        if branch.uncancellable > UNCANCELLABLE:
             self.evict()
             await refuse(self)
         try:
@@ -310,7 +310,7 @@ class Machine(Core):
         elif tag == FIRED:
             block = next((one for one in self.blocks if one.id == about), None)
             if block is None:
-                self.get_stuck(about, f"a block ended here, and is not open now: {ADVICE}")
+                self.diverge(about, f"a block ended here, and is not open now: {ADVICE}")
             else:
                 block.fired(record[3], record[4])
                 self.cut(block.scope)
@@ -319,7 +319,7 @@ class Machine(Core):
             self.cut(self.root)
         else:
             resting = ", ".join(f"{op.kind} {op.id}" for op in self.resting)
-            self.get_stuck(0, f"the run ended here; now it rests in {resting or 'nothing'}: {ADVICE}")
+            self.diverge(0, f"the run ended here; now it rests in {resting or 'nothing'}: {ADVICE}")
 
     def _rests_in(self, id: Id) -> Operation | None:
         return next((op for op in self.resting if op.id == id), None)
@@ -332,11 +332,11 @@ class Machine(Core):
             return
         if op is None:
             now = ", ".join(f"{one.kind} {one.id}" for one in self.resting)
-            self.get_stuck(id, f"a {kind} ended here; now the code rests in {now or 'nothing'}: {ADVICE}")
+            self.diverge(id, f"a {kind} ended here; now the code rests in {now or 'nothing'}: {ADVICE}")
         elif op.kind != kind:
-            self.get_stuck(id, f"a {kind} ended here; now it is a {op.kind}: {ADVICE}", op.task)
+            self.diverge(id, f"a {kind} ended here; now it is a {op.kind}: {ADVICE}", op.task)
         elif record[0] == CUT and op.felt is None:
-            self.get_stuck(
+            self.diverge(
                 id, f"a {kind} was cut short here, and no block around it ended now: {ADVICE}", op.task
             )
         else:
@@ -432,7 +432,7 @@ class Machine(Core):
             op = self._rests_in(began[2])
             if op is None or op.kind != began[3]:
                 now_is = "has not begun now" if op is None else f"is a {op.kind} now"
-                self.get_stuck(began[2], f"a {began[3]} began here, and {now_is}: {ADVICE}")
+                self.diverge(began[2], f"a {began[3]} began here, and {now_is}: {ADVICE}")
                 return False
             if self.parts(began, op):
                 return False
@@ -751,7 +751,7 @@ class Scope:
         try:
             self.event = self._run.codec.value_of(node)
         except UnreadableRecordError as error:
-            self._run.get_stuck(self.id, str(error))
+            self._run.diverge(self.id, str(error))
 
     def __enter__(self) -> Self:
         run = self._run

@@ -35,13 +35,13 @@ from .core import (
     Continue,
     ContinuesAs,
     Crashed,
+    Diverged,
     End,
     Evicted,
     Filter,
     Operation,
     Part,
     Returned,
-    Stuck,
     WasInterrupted,
     Where,
     refuse,
@@ -215,8 +215,8 @@ class Run(Machine):
         self.task = None
         if unshielded:
             scope.shield = False
-        if self.stuck is not None:
-            return Stuck(self.stuck, failure)
+        if self.diverged is not None:
+            return Diverged(self.diverged, failure)
         if self.dying:
             return Evicted(failure)
         if continued is not None:
@@ -560,7 +560,7 @@ class Run(Machine):
         try:
             return self.codec.value_of(node)
         except UnreadableRecordError as error:
-            self.get_stuck(self.main.turn, str(error), self.task)
+            self.diverge(self.main.turn, str(error), self.task)
             raise
 
     # --- inspection

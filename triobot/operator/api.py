@@ -24,6 +24,7 @@ from .requests import (
     AboutJobs,
     AboutPayments,
     AcceptLines,
+    Answer,
     Backup,
     EndAlarms,
     Forget,
@@ -40,7 +41,6 @@ from .requests import (
     ShowJournal,
     Status,
     StreamStore,
-    Told,
 )
 from .views import outlined, room_in
 
@@ -49,7 +49,7 @@ STREAM_FORMAT: Final = 1
 _MOST_ALARMS: Final = 1_000
 _PAGE: Final = 256
 
-Tell = Callable[[Told], Awaitable[None]]
+Tell = Callable[[Answer], Awaitable[None]]
 
 _ROWS: Final = 100
 
@@ -82,16 +82,16 @@ class OperatorApi:
         clock: WallClock,
         *,
         name: str = "",
-        health: Callable[[], Told] | None = None,
+        health: Callable[[], Answer] | None = None,
         lag: Callable[[], Awaitable[float]] | None = None,
-        chats: Callable[[int], Iterable[Told]] | None = None,
+        chats: Callable[[int], Iterable[Answer]] | None = None,
         begun: Begun | None = None,
         end: Callable[[ChatId], Awaitable[None]] | None = None,
         order: Callable[[ConversationRow, bool, str], Awaitable[bool]] | None = None,
-        broadcasts: Callable[[Told], Awaitable[Told]] | None = None,
-        payments: Callable[[Told], Awaitable[Told]] | None = None,
-        jobs: Callable[[AboutJobs], Awaitable[Sequence[Told]]] | None = None,
-        reach: Callable[[Reach], Awaitable[Told]] | None = None,
+        broadcasts: Callable[[Answer], Awaitable[Answer]] | None = None,
+        payments: Callable[[Answer], Awaitable[Answer]] | None = None,
+        jobs: Callable[[AboutJobs], Awaitable[Sequence[Answer]]] | None = None,
+        reach: Callable[[Reach], Awaitable[Answer]] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -194,7 +194,7 @@ class OperatorApi:
         if store is None:
             store = token_hex(16)
             await self._store.commit(PutSetting(STREAM_ID, store))
-        begun: Told = {
+        begun: Answer = {
             "stream": STREAM_FORMAT,
             "store": store,
             "bot": self.name,
@@ -216,13 +216,13 @@ class OperatorApi:
         for row in await self._open_alarms({} if self._health is None else self._health()):
             await tell({**attrs.asdict(row), "act": ABOUT[row.kind].act.replace("REF", row.key)})
 
-    async def _open_alarms(self, health: Told) -> Collection[AlarmRow]:
+    async def _open_alarms(self, health: Answer) -> Collection[AlarmRow]:
         """Return the open alarms in the store, and open alarms that the store could not save."""
         unstored = cast("Sequence[AlarmRow]", health.get("alarms", ()))
         rows = [*await self._store.alarms.open(limit=_MOST_ALARMS), *unstored]
         return {(row.kind, row.key): row for row in rows}.values()
 
-    async def metrics(self) -> Told:
+    async def metrics(self) -> Answer:
         """Return the data of the metrics: the status, and the store's latencies.
 
         Raises:
@@ -230,7 +230,7 @@ class OperatorApi:
         """
         return {**await self.status(), "store_latencies": self._store.latencies()}
 
-    async def status(self) -> Told:
+    async def status(self) -> Answer:
         """Return the bot's status, the answer to `Status`.
 
         Raises:
@@ -271,7 +271,7 @@ class OperatorApi:
             told["event_lag"] = await self._lag()
         return told
 
-    async def _forget(self, chat_id: ChatId) -> Told:
+    async def _forget(self, chat_id: ChatId) -> Answer:
         """Delete all data of a chat or another place, unless a payment in it is open.
 
         ``found`` in the result: whether there was any data, including conversations that this call has ended.
@@ -286,7 +286,7 @@ class OperatorApi:
         ]
         if self._end is not None:
             await self._end(chat_id)
-        erased: Told = {}
+        erased: Answer = {}
         if payments is not None:
             erased = await payments({"ask": "payments.forget", "chat": chat_id})
         gone = attrs.asdict(await self._store.forget(chat_id))
@@ -386,7 +386,7 @@ async def _show(journal: Journal, tell: Tell) -> None:
         await tell(line)
 
 
-def journal_lines(journal: Journal) -> Iterator[Told]:
+def journal_lines(journal: Journal) -> Iterator[Answer]:
     """Yield a journal as lines: the conversation's row, the records, the effects."""
     yield row_fields(journal.row)
     for n, record in enumerate(journal.records, start=journal.first):
@@ -395,7 +395,7 @@ def journal_lines(journal: Journal) -> Iterator[Told]:
         yield {"operation": operation, **attrs.asdict(effect)}
 
 
-def row_fields(row: ConversationRow) -> Told:
+def row_fields(row: ConversationRow) -> Answer:
     """Return the fields of a conversation's row, except the lease."""
     fields = attrs.asdict(row, filter=lambda attribute, _: attribute.name != "lease")
     fields["conversation"] = fields.pop("id")

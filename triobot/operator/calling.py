@@ -16,7 +16,7 @@ from ..errors import ConfigError, StoreError
 from ..seams.own_http import new_transport
 from ..store import file_of as file_of
 from .loopback import has_unix_sockets, read_door, short_name
-from .requests import Request, Told
+from .requests import Answer, Request
 from .routes import encode_request, error_in, read_line
 
 _NO_ANSWER: Final = (
@@ -34,7 +34,7 @@ class SilentBotError(StoreError, trio.TooSlowError):
     """A bot runs but doesn't answer; the request was not sent."""
 
 
-async def ask(path: Path, request: Request, tell: Callable[[Told], Awaitable[None]]) -> bool:
+async def ask(path: Path, request: Request, tell: Callable[[Answer], Awaitable[None]]) -> bool:
     """Send a request to the bot behind the socket at `path`. Return False if no bot runs.
 
     Args:
@@ -101,7 +101,7 @@ async def _hear_that_it_lives(path: Path, client: httpx.AsyncClient) -> None:
         )
 
 
-async def _hear(response: httpx.Response, tell: Callable[[Told], Awaitable[None]]) -> None:
+async def _hear(response: httpx.Response, tell: Callable[[Answer], Awaitable[None]]) -> None:
     if response.status_code != HTTPStatus.OK:
         raise error_in(response.status_code, await response.aread())
     lines = _Lines(tell)
@@ -116,10 +116,10 @@ class _Lines:
     line.
     """
 
-    def __init__(self, tell: Callable[[Told], Awaitable[None]]) -> None:
+    def __init__(self, tell: Callable[[Answer], Awaitable[None]]) -> None:
         self._tell = tell
         self._got = bytearray()
-        self._line: Told | None = None
+        self._line: Answer | None = None
 
     async def feed(self, piece: bytes) -> None:
         """Parse received bytes, and pass on complete lines."""

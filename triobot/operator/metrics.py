@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias, cast, final
 from ..base.alarm_kinds import ABOUT
 from ..base.frozen import guarded
 from ..seams.writes import Latencies
-from .requests import Told
+from .requests import Answer
 
 METRICS_PATH: Final = "/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -41,26 +41,26 @@ class Metric:
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     help: str
-    read: Callable[[Told], Iterable[Sample]]
+    read: Callable[[Answer], Iterable[Sample]]
 
 
-def _one(name: str) -> Callable[[Told], Iterable[Sample]]:
+def _one(name: str) -> Callable[[Answer], Iterable[Sample]]:
     """Return a reader of the status's number `name`; no sample if it is None or absent."""
 
-    def read(told: Told) -> Iterable[Sample]:
+    def read(told: Answer) -> Iterable[Sample]:
         value = told.get(name)
         return [] if value is None else [({}, float(cast("float", value)))]
 
     return read
 
 
-def _of(group: str, name: str) -> Callable[[Told], Iterable[Sample]]:
+def _of(group: str, name: str) -> Callable[[Answer], Iterable[Sample]]:
     """Return a reader of the number `name` in the status's part `group`."""
     inner = _one(name)
     return lambda told: inner(_part(told, group))
 
 
-def _by(label: str, group: str, names: Sequence[str] = ()) -> Callable[[Told], Iterable[Sample]]:
+def _by(label: str, group: str, names: Sequence[str] = ()) -> Callable[[Answer], Iterable[Sample]]:
     """Return a reader with a sample for each entry of the status's part `group`; the label is the entry's
     name.
 
@@ -68,19 +68,19 @@ def _by(label: str, group: str, names: Sequence[str] = ()) -> Callable[[Told], I
         names: entries that get a sample even if absent, with the value 0.
     """
 
-    def read(told: Told) -> Iterable[Sample]:
+    def read(told: Answer) -> Iterable[Sample]:
         counts = {**dict.fromkeys(names, 0), **_part(told, group)}
         return [({label: word}, float(cast("float", count))) for word, count in counts.items()]
 
     return read
 
 
-def _words(label: str, group: str, words: Mapping[str, str]) -> Callable[[Told], Iterable[Sample]]:
+def _words(label: str, group: str, words: Mapping[str, str]) -> Callable[[Answer], Iterable[Sample]]:
     """Return a reader of selected numbers of the part `group`; `words` maps label values to the numbers'
     names.
     """
 
-    def read(told: Told) -> Iterable[Sample]:
+    def read(told: Answer) -> Iterable[Sample]:
         part = _part(told, group)
         return [
             ({label: word}, float(cast("float", part[name]))) for word, name in words.items() if name in part
@@ -89,10 +89,10 @@ def _words(label: str, group: str, words: Mapping[str, str]) -> Callable[[Told],
     return read
 
 
-def _since(group: str, name: str) -> Callable[[Told], Iterable[Sample]]:
+def _since(group: str, name: str) -> Callable[[Answer], Iterable[Sample]]:
     """Return a reader of the seconds since the time `name`; 0 if the time is None."""
 
-    def read(told: Told) -> Iterable[Sample]:
+    def read(told: Answer) -> Iterable[Sample]:
         part = told if not group else _part(told, group)
         if name not in part:
             return []
@@ -102,22 +102,22 @@ def _since(group: str, name: str) -> Callable[[Told], Iterable[Sample]]:
     return read
 
 
-def _part(told: Told, group: str) -> Mapping[str, object]:
+def _part(told: Answer, group: str) -> Mapping[str, object]:
     return cast("Mapping[str, object]", told.get(group) or {})
 
 
-def _conversations(told: Told) -> Iterable[Sample]:
+def _conversations(told: Answer) -> Iterable[Sample]:
     states = {"all": "conversations", "in_memory": "live", "parked": "parked"}
     return [
         ({"state": state}, float(cast("float", told[name]))) for state, name in states.items() if name in told
     ]
 
 
-def _started(told: Told) -> Iterable[Sample]:
+def _started(told: Answer) -> Iterable[Sample]:
     return [({}, cast("int", told["opened_at"]) / 1000)] if told.get("opened_at") is not None else []
 
 
-def _latencies(told: Told) -> Iterable[Sample]:
+def _latencies(told: Answer) -> Iterable[Sample]:
     for kind, found in cast("Mapping[str, Latencies]", _part(told, "store_latencies")).items():
         count = 0
         for bound, more in zip((*found.bounds, math.inf), found.counts, strict=True):
@@ -265,7 +265,7 @@ METRICS: Final = (
 """All metrics, in the order of the output."""
 
 
-def exposition(bots: Mapping[str, Told]) -> str:
+def exposition(bots: Mapping[str, Answer]) -> str:
     """Return the metrics in Prometheus's text format.
 
     Args:
@@ -274,7 +274,7 @@ def exposition(bots: Mapping[str, Told]) -> str:
     return "".join(_lines(bots))
 
 
-def _lines(bots: Mapping[str, Told]) -> Iterator[str]:
+def _lines(bots: Mapping[str, Answer]) -> Iterator[str]:
     for metric in METRICS:
         yield f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.kind}\n"
         for bot, told in bots.items():

@@ -17,7 +17,7 @@ from ..errors import TriobotError
 from ..seams.writes import OperatorOrder
 from ..store import ask_owner
 from .api import OperatorApi, Tell
-from .requests import Request, Told
+from .requests import Answer, Request
 from .routes import encode_request, error_in, read_line, request_at, status_of
 
 _PIECE: Final = 256 * 1024
@@ -32,7 +32,7 @@ async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes
     """
     lines = bytearray()
 
-    async def tell(told: Told) -> None:
+    async def tell(told: Answer) -> None:
         lines.extend(_line(told))
         if len(lines) >= _PIECE:
             await put(bytes(lines))
@@ -76,5 +76,5 @@ async def ask_through(store: str, request: Request, tell: Tell) -> bool:
     return True
 
 
-def _line(told: Told) -> bytes:
+def _line(told: Answer) -> bytes:
     return json.dumps(told, separators=(",", ":")).encode() + b"\n"

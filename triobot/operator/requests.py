@@ -16,7 +16,7 @@ from ..seams.rooms import LARGEST_PLACE
 from ..wire.ids import ChatId
 from ..wire.rules import Validator, check_integer, check_text, is_a, is_optional, is_optional_text, is_text
 
-Told: TypeAlias = Mapping[str, object]
+Answer: TypeAlias = Mapping[str, object]
 """An answer, or a line of an answer: JSON values, and under ``data`` the raw bytes that follow the line."""
 
 LONGEST_WORDS: Final = 4_000
@@ -264,7 +264,7 @@ class EndAlarms:
 class AboutBroadcasts:
     """A request about broadcasts; the outbox defines the fields."""
 
-    fields: Told
+    fields: Answer
 
 
 @final
@@ -272,7 +272,7 @@ class AboutBroadcasts:
 class AboutPayments:
     """A request about payments and their alarms; `triobot.payments` defines the fields."""
 
-    fields: Told
+    fields: Answer
 
 
 Request: TypeAlias = (

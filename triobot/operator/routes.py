@@ -34,6 +34,7 @@ from .requests import (
     AboutJobs,
     AboutPayments,
     AcceptLines,
+    Answer,
     Backup,
     EndAlarms,
     Forget,
@@ -50,7 +51,6 @@ from .requests import (
     ShowJournal,
     Status,
     StreamStore,
-    Told,
 )
 
 Sort: TypeAlias = Literal["number", "flag", "text", "words"]
@@ -93,7 +93,7 @@ class HttpRoute:
     path: str
     kind: type[Request]
     fields: Mapping[str, Sort]
-    fixed: Told
+    fixed: Answer
 
     @property
     def places(self) -> Sequence[str]:
@@ -118,7 +118,7 @@ class HttpRoute:
                 return None
         return found
 
-    def can_say(self, fields: Told) -> bool:
+    def can_say(self, fields: Answer) -> bool:
         """Whether this route can transport exactly these fields."""
         left = {name: value for name, value in fields.items() if name not in self.fixed}
         return (
@@ -255,7 +255,7 @@ def _sort_of(route: HttpRoute, name: str) -> Sort:
     return route.fields[name]
 
 
-def _check_once(name: str, given: Told) -> None:
+def _check_once(name: str, given: Answer) -> None:
     # A repeated field is ambiguous, and requests that end or pay something must not guess.
     if name in given:
         raise RemoteProtocolError(name, "must be given once")
@@ -383,14 +383,14 @@ def error_in(status: int, body: bytes) -> TriobotError:
     return kind(text)
 
 
-def read_line(line: str | bytes) -> Told:
+def read_line(line: str | bytes) -> Answer:
     """Parse a line of an answer.
 
     Raises:
         StoreError: the line is no JSON: the bot runs another version.
     """
     try:
-        told: Told = json.loads(line)
+        told: Answer = json.loads(line)
     except ValueError:
         raise StoreError(_OTHER_VERSION) from None
     return told

@@ -34,7 +34,7 @@ from ..seams import own_http
 from .api import OperatorApi
 from .loopback import HEADER, HOST, close_door, door_file, has_unix_sockets, open_door, short_name
 from .metrics import CONTENT_TYPE, METRICS_PATH, exposition
-from .requests import Told
+from .requests import Answer
 from .routes import LONGEST_BODY, ROUTES, decode_request, routes_at, status_of
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ async def _answer_metrics(apis: Sequence[OperatorApi], talk: Talk) -> None:
     if talk.request.method not in ("GET", "HEAD"):
         await talk.answer(405, (*_TEXT, (b"allow", b"GET, HEAD")), b"there is GET /metrics\n", close=True)
         return
-    told: dict[str, Told] = {}
+    told: dict[str, Answer] = {}
     try:
         for number, api in enumerate(apis, start=1):
             told[api.name if api.name not in told else f"{api.name}-{number}"] = await api.metrics()
@@ -253,7 +253,7 @@ async def _answer(api: OperatorApi, talk: Talk) -> None:
         await _answer_metrics([api], talk)
         return
     if path == "/":
-        listed: list[Told] = [
+        listed: list[Answer] = [
             {"method": route.method, "path": route.path, "fields": route.fields} for route in ROUTES
         ]
         await talk.answer(200, _LINES, b"".join(map(_line, listed)))
@@ -276,7 +276,7 @@ async def _answer(api: OperatorApi, talk: Talk) -> None:
     route, fields = found
     headers = _LINES if route.is_of_many else _ONE
 
-    async def tell(told: Told) -> None:
+    async def tell(told: Answer) -> None:
         told, data = parted(told)
         if talk.status:
             await talk.write(_line(told))
@@ -292,7 +292,7 @@ async def _answer(api: OperatorApi, talk: Talk) -> None:
         await talk.answer(200, headers, b"")
 
 
-def parted(told: Told) -> tuple[Told, bytes]:
+def parted(told: Answer) -> tuple[Answer, bytes]:
     """Split a line of an answer into JSON values and raw bytes; ``data`` becomes the number of the bytes."""
     data = told.get("data")
     if not isinstance(data, bytes):

@@ -18,7 +18,7 @@ import re
 from typing import Final, TypeAlias, cast
 
 from ..seams.values import TAGS
-from .requests import Told
+from .requests import Answer
 
 Node: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | None"
 """A recorded value, as JSON."""
@@ -59,7 +59,7 @@ _OUTLINE: Final = ("kind", "id", "fn", "patch", "why")
 _CLASSES: Final = frozenset({"class", "enum", "flag"})
 
 
-def redacted(fields: Told) -> Told:
+def redacted(fields: Answer) -> Answer:
     """Redact a line of the answer to `ShowJournal`."""
     return {name: _redacted_field(name, value) for name, value in fields.items()}
 
@@ -83,7 +83,7 @@ def redacted_text(text: str) -> str:
     return json.dumps([tag, *kept], separators=(",", ":"))
 
 
-def outlined(text: str) -> Told:
+def outlined(text: str) -> Answer:
     """Return a record's name (``what``), time (``at``) and operation; without content."""
     # Redact first: then no name or number comes from a user.
     found = read_record(redacted_text(text))
@@ -221,7 +221,7 @@ LONGEST: Final = 400
 _ENVELOPE: Final = frozenset({"chat_id", "sender", "callback_id"})
 
 
-def worded(told: Told) -> Told:
+def worded(told: Answer) -> Answer:
     """Return a line of the answer to `ShowJournal` with its record in worded form."""
     if "record" in told:
         return {"n": told["n"], **record_in_words(str(told["record"]))}

@@ -14,7 +14,7 @@ Suggested reading order:
 The outbox keeps everything in memory. Callers of `perform` store what must survive the process, before and
 after the call.
 
-Broadcasts call `perform` in that manner: `course` decides, and `broadcasts` runs the tasks.
+Broadcasts call `perform` in that manner: `broadcast_plan` decides, and `broadcasts` runs the tasks.
 """
 
 from .broadcasts import Announcement, Broadcasts, open_broadcasts

@@ -1,8 +1,8 @@
 """Broadcasts: one message to many receivers, as a job in the store.
 
 `start` captures the audience once, in pieces, and sends nothing before the last piece is durable. Each
-broadcast is then one task that follows its `Course`. A few broadcasts run at a time, and share the lanes'
-broadcast class fairly. The lanes send replies first, and keep each chat's order.
+broadcast is then one task that follows its `BroadcastPlan`. A few broadcasts run at a time, and share the
+lanes' broadcast class fairly. The lanes send replies first, and keep each chat's order.
 
 After a crash the next process continues after the last receiver marked as *meant*: a mark is stored before
 the request is sent. Meant receivers without an outcome are counted as unknown, so each receiver gets the
@@ -70,7 +70,7 @@ from ..wire.ids import ChatId
 from ..wire.markup import InlineKeyboard
 from ..wire.operations import SendMessage, Upload
 from ..wire.rules import JsonValue
-from .course import PAGE, Course, WindowRules
+from .broadcast_plan import PAGE, BroadcastPlan, WindowRules
 from .outbox import LaneOutbox
 
 OnDoubt: TypeAlias = Literal["count", "resend"]
@@ -163,7 +163,7 @@ class _RunningBroadcast:
         patient_until: when a stopped broadcast stops waiting for answers.
     """
 
-    course: Course
+    plan: BroadcastPlan
     announcement: Announcement
     news: trio.Event = attrs.field(factory=trio.Event)
     telling: dict[trio.CancelScope, ChatId] = attrs.field(factory=dict[trio.CancelScope, ChatId])
@@ -323,7 +323,7 @@ class Broadcasts:
         await self._store.commit(TurnBroadcast(key, "stopping"), *told)
         self._look_at(key)
         if (run := self._running.get(key)) is not None:
-            run.course.stopped = True
+            run.plan.stopped = True
             self._begin_no_more(run)
         return job.status.state == "sending"
 
@@ -348,7 +348,7 @@ class Broadcasts:
         self._resting.set()
         self._wake.set()
         for run in self._running.values():
-            run.course.resting = True
+            run.plan.resting = True
             self._begin_no_more(run)
 
     def _begin_no_more(self, run: _RunningBroadcast) -> None:
@@ -434,39 +434,39 @@ class Broadcasts:
         if doubtful:
             _log.warning("broadcast %r: %d receivers were on their way at a crash", job.key, len(doubtful))
         doubt = Outcome.AGAIN if announcement.on_unknown == "resend" else Outcome.UNKNOWN
-        return _RunningBroadcast(Course(job, doubtful, self._rules, doubt=doubt), announcement)
+        return _RunningBroadcast(BroadcastPlan(job, doubtful, self._rules, doubt=doubt), announcement)
 
     # --- one broadcast
 
     async def _carry(self, run: _RunningBroadcast) -> None:
-        course = run.course
+        plan = run.plan
         try:
             async with trio.open_nursery() as nursery:
                 while True:
                     run.news = trio.Event()
                     if self._resting.is_set():
-                        course.resting = True
-                    if (after := course.wants) is not None:
-                        course.read(await self._store.receivers(course.key, after=after, limit=PAGE))
-                    course.window.pace = self._outbox.rate
-                    stride = course.stride(trio.current_time())
+                        plan.resting = True
+                    if (after := plan.wants) is not None:
+                        plan.read(await self._store.receivers(plan.key, after=after, limit=PAGE))
+                    plan.window.pace = self._outbox.rate
+                    stride = plan.stride(trio.current_time())
                     if stride is None:
                         await self._wait(run)
                         continue
                     await self._commit(*stride.writes)
-                    for receiver in course.written(stride, trio.current_time()):
+                    for receiver in plan.written(stride, trio.current_time()):
                         nursery.start_soon(self._tell, run, receiver)
                     if stride.last:
                         break
         finally:
-            del self._running[course.key]
-            self._look_at(course.key)
+            del self._running[plan.key]
+            self._look_at(plan.key)
             self._idle.unpark_all()
 
     async def _wait(self, run: _RunningBroadcast) -> None:
         now = trio.current_time()
-        until = run.course.look_again(now)
-        if run.course.stopped:
+        until = run.plan.look_again(now)
+        if run.plan.stopped:
             # A stop is prompt even if the platform doesn't answer: requests in flight then end as unknown.
             if run.patient_until is None:
                 run.patient_until = now + _STOP_PATIENCE
@@ -481,14 +481,14 @@ class Broadcasts:
         outcome = Outcome.UNKNOWN
         with trio.CancelScope() as scope:
             run.telling[scope] = receiver.chat_id
-            if run.course.stopped or run.course.resting:
+            if run.plan.stopped or run.plan.resting:
                 outcome = Outcome.AGAIN
             elif receiver.chat_id not in run.forgotten:
                 outcome = await self._told(run.announcement, receiver.chat_id)
         del run.telling[scope]
         if receiver.chat_id in run.forgotten and outcome is Outcome.UNKNOWN:
             outcome = Outcome.AGAIN  # no effect: the row was deleted
-        if run.course.came(receiver, outcome, trio.current_time()):
+        if run.plan.came(receiver, outcome, trio.current_time()):
             run.news.set()
 
     async def _told(self, announcement: Announcement, chat_id: ChatId) -> Outcome:

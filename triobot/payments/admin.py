@@ -37,7 +37,7 @@ from ..seams.writes import StaleRowError
 from ..store import Store
 from ..wire.ids import ChatId, RefId, as_chat_id, as_invoice_id, as_ref_id
 from ..wire.rules import check_integer
-from .books import Books
+from .entries import Entries
 from .entry import ENDED, NOTHING, STATES, UNPAID, Entry, Kind, State
 from .facts import Adopted, PaymentAnswer, Plain, PlainName, SendOk, new_ref_id
 from .records import entry_of
@@ -67,10 +67,10 @@ class PaymentsAdmin:
     """
 
     def __init__(
-        self, store: Store, books: Books, now: Callable[[], int], *, inquire: Inquire | None = None
+        self, store: Store, entries: Entries, now: Callable[[], int], *, inquire: Inquire | None = None
     ) -> None:
         self._store = store
-        self._books = books
+        self._entries = entries
         self._now = now
         self._inquire = inquire
 
@@ -156,7 +156,7 @@ class PaymentsAdmin:
 
     async def _act(self, question: Question, name: PlainName) -> dict[str, object]:
         entry = await self._entry(question)
-        planned = await self._books.move(entry.id, Plain(name), may_fail=True)
+        planned = await self._entries.move(entry.id, Plain(name), may_fail=True)
         if planned is None or not planned.moved:
             raise ConflictError(
                 f"payment {entry.id} is {entry.state}: {STATES[entry.state]}; nothing was done"
@@ -179,7 +179,7 @@ class PaymentsAdmin:
             key=lambda entry: (entry.state == "lapsed", entry.made_at),
         )
         if kind == "invoice" and mine:
-            planned = await self._books.move(mine[0].id, Adopted(as_invoice_id(number)), may_fail=True)
+            planned = await self._entries.move(mine[0].id, Adopted(as_invoice_id(number)), may_fail=True)
             assert planned is not None
             return {"payment": _summary(planned.entry)}
         now = self._now()
@@ -199,7 +199,7 @@ class PaymentsAdmin:
         )
         named = SendOk(invoice_id=as_invoice_id(number)) if kind == "invoice" else SendOk()
         try:
-            added = await self._books.add(entry, Plain("send_begun"), named, Plain("taker_gone"))
+            added = await self._entries.add(entry, Plain("send_begun"), named, Plain("taker_gone"))
         except StaleRowError as error:
             raise ConflictError(f"{number} has come into the books meanwhile") from error
         return {"payment": _summary(added)}
@@ -216,7 +216,7 @@ class PaymentsAdmin:
         for entry in await self._in(UNPAID, chat_id):
             if running and entry.taker == "conversation":
                 # The payment's conversation was just ended, and may not have given up the payment yet.
-                await self._books.move(entry.id, Plain("taker_gone"), may_fail=True, taker="conversation")
+                await self._entries.move(entry.id, Plain("taker_gone"), may_fail=True, taker="conversation")
         for entry in await self._in(UNPAID, chat_id):
             over = watched_until(entry)
             ended = " What ran in the chat was ended." if running else ""
@@ -228,7 +228,7 @@ class PaymentsAdmin:
         forgotten = 0
         for entry in await self._in(("settled", *ENDED), chat_id):
             if (entry.item, entry.text) != (NOTHING, "-"):
-                await self._books.move(entry.id, Plain("forgotten"), may_fail=True)
+                await self._entries.move(entry.id, Plain("forgotten"), may_fail=True)
                 forgotten += 1
         return {"payments": forgotten}
 

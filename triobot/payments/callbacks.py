@@ -28,7 +28,7 @@ from ..store import ReadPayments, Store
 from ..wire.decode import decode_event
 from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId
-from .books import Books, Commit
+from .entries import Commit, Entries
 from .entry import Entry, State
 from .facts import Adopted, Hint, PaymentAnswer
 from .records import SHARED, entry_of
@@ -59,9 +59,9 @@ class CallbackHandler:
     """
 
     def __init__(
-        self, books: Books, rows: ReadPayments, commit: Commit, look_up: LookUp, now: Callable[[], int]
+        self, entries: Entries, rows: ReadPayments, commit: Commit, look_up: LookUp, now: Callable[[], int]
     ) -> None:
-        self._books = books
+        self._entries = entries
         self._rows = rows
         self._commit = commit
         self._look_up = look_up
@@ -76,12 +76,12 @@ class CallbackHandler:
         if isinstance(event, PayCallback):
             failed = event.status.lower() == "error"
             hint = Hint(event.code, event.chat_id, event.message_id, event.sender, event.charge_url, failed)
-            if await self._books.move(event.ref_id, hint, also=also) is None:
+            if await self._entries.move(event.ref_id, hint, also=also) is None:
                 await self._foreign(event.ref_id, event.chat_id, also)
             return True
         row = await await_store(partial(self._rows.of_invoice, event.invoice_id))
         if row is not None:
-            await self._books.move(row.id, _hint(event), also=also)
+            await self._entries.move(row.id, _hint(event), also=also)
             return True
         return await self._adopt(event, also)
 
@@ -105,7 +105,7 @@ class CallbackHandler:
             await self._foreign(event.invoice_id, event.chat_id, also, key)
             return True
         try:
-            await self._books.move(matching[0].id, Adopted(event.invoice_id), _hint(event), also=also)
+            await self._entries.move(matching[0].id, Adopted(event.invoice_id), _hint(event), also=also)
         except StaleRowError:
             return False  # another fact has brought the invoice's id first
         return True
@@ -123,7 +123,7 @@ class CallbackHandler:
     async def _foreign(
         self, number: str, chat_id: ChatId, also: Sequence[Write], key: str = SHARED["foreign_payment"]
     ) -> None:
-        self._books.counts["foreign"] += 1
+        self._entries.counts["foreign"] += 1
         text = f"number {number} of chat {chat_id}: {text_of('foreign_payment', number)}"
         alarm = RaiseAlarm("foreign_payment", key, text, self._now())
         await self._commit(*also, alarm)

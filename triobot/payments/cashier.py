@@ -29,8 +29,8 @@ from ..store import Store
 from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId
 from . import asking
-from .books import Books, claiming, moving, opening
 from .callbacks import CallbackHandler, Callbacks
+from .entries import Entries, claiming, moving, opening
 from .entry import UNPAID, Entry, State, Taker
 from .examiner import Hands, next_step, work_on
 from .facts import WINDOW, Fact, PaymentAnswer, Plain, SetForward, new_ref_id
@@ -130,12 +130,12 @@ class Cashier:
         self._recall = recall
         self._budget = budget or Budget()
         rows = store.payments
-        self.books = Books(rows, store.commit, clock.now, self._moved)
+        self.entries = Entries(rows, store.commit, clock.now, self._moved)
         # Retries while the disk is full, so that no answer of the platform is lost.
-        self._patient = Books(rows, self._commit_at_last, clock.now, self._moved, self.books.counts)
+        self._patient = Entries(rows, self._commit_at_last, clock.now, self._moved, self.entries.counts)
         self._hands = Hands(self.ask, self._remove, self._hand_out)
         handler = CallbackHandler(self._patient, rows, self._commit_at_last, self._look_up, clock.now)
-        self._callbacks = Callbacks(handler, store, self.books.counts)
+        self._callbacks = Callbacks(handler, store, self.entries.counts)
         self._tickets: dict[RefId, OpenTicket] = {}
         self._busy: set[RefId] = set()
         self._removing: dict[RefId, trio.CancelScope] = {}
@@ -171,8 +171,8 @@ class Cashier:
         that happens to one charge in a billion.
         """
         now = self._clock.now()
-        entry, write = opening(self.books, self._new(id, charge), now)
-        return OpenTicket(self.books, entry, self._clock.now, self._tickets), write
+        entry, write = opening(self.entries, self._new(id, charge), now)
+        return OpenTicket(self.entries, entry, self._clock.now, self._tickets), write
 
     async def again(self, id: RefId, *, since: int = 0) -> OpenTicket | None:
         """Return a ticket for the payment with number `id`; None if the payment is gone.
@@ -181,11 +181,11 @@ class Cashier:
             since: revision of the last notice that the conversation has handled; the ticket delivers later
                 notices, also those from before the conversation was loaded.
         """
-        entry = await self.books.read(id)
+        entry = await self.entries.read(id)
         while entry is not None:
-            ticket = OpenTicket(self.books, entry, self._clock.now, self._tickets, since)
+            ticket = OpenTicket(self.entries, entry, self._clock.now, self._tickets, since)
             # The ticket gets moves from now on. A second read shows whether the entry moved before that.
-            entry = await self.books.read(id)
+            entry = await self.entries.read(id)
             if entry is not None and entry.revision <= ticket.revision:
                 return ticket
         return None
@@ -193,7 +193,7 @@ class Cashier:
     def ended(self, id: RefId, how: PaymentEnd) -> MovePayment:
         """Return the write that ends a taker's part in a payment; no effect if the taker has changed."""
         taker, facts = _ENDS[how]
-        return moving(self.books, id, *facts, now=self._clock.now(), taker=taker, may_fail=True)
+        return moving(self.entries, id, *facts, now=self._clock.now(), taker=taker, may_fail=True)
 
     async def may_give(self, id: RefId, *, uncertain: bool = False) -> bool:
         """Return whether the aside that has the payment may still give the goods.
@@ -201,7 +201,7 @@ class Cashier:
         Args:
             uncertain: the value of `Captured.uncertain` at the delivery.
         """
-        entry = await self.books.read(id)
+        entry = await self.entries.read(id)
         return entry is not None and entry.may_be_given(uncertain=uncertain)
 
     async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
@@ -218,10 +218,10 @@ class Cashier:
                 mine = entry.owner == owner or entry.owner.startswith(f"{owner}/")
                 if mine and entry.taker == "conversation":
                     gone = Plain("taker_gone")
-                    await self.books.move(entry.id, gone, may_fail=True, taker="conversation")
+                    await self.entries.move(entry.id, gone, may_fail=True, taker="conversation")
                 elif entry.key == key and entry.taker == "handler":
                     failed = Plain("handler_failed")
-                    await self.books.move(entry.id, failed, may_fail=True, taker="handler")
+                    await self.entries.move(entry.id, failed, may_fail=True, taker="handler")
 
     async def parked(self, chat_id: ChatId, key: str) -> None:
         """Raise an alarm about captured money if its aside can't continue. Safe to repeat.
@@ -235,7 +235,7 @@ class Cashier:
             after = page[-1].id
             for entry in map(entry_of, page):
                 if entry.key == key:
-                    await self.books.move(entry.id, Plain("parked"), may_fail=True, taker="handler")
+                    await self.entries.move(entry.id, Plain("parked"), may_fail=True, taker="handler")
 
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
         """Queue a callback; it stays in the inbox at `seq` until it is stored. Never waits."""

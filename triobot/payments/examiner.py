@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, assert_never, final
 
 from ..base.frozen import guarded
 from ..wire.ids import RefId
-from .books import Books
+from .entries import Entries
 from .entry import Entry
 from .facts import PaymentAnswer, Plain
 from .schedule import Clock, due
@@ -61,39 +61,39 @@ def next_step(entry: Entry, now: int) -> Step | None:
     return None
 
 
-async def work_on(id_: RefId, books: Books, hands: Hands, now: Callable[[], int]) -> None:
+async def work_on(id_: RefId, entries: Entries, hands: Hands, now: Callable[[], int]) -> None:
     """Carry out all due steps of an entry; return when no step is due, or when a step changed nothing."""
     before = -1
-    while (entry := await books.read(id_)) is not None and entry.revision != before:
+    while (entry := await entries.read(id_)) is not None and entry.revision != before:
         before, step = entry.revision, next_step(entry, now())
         match step:
             case None:
                 return
             case Happen(clock):
-                await books.move(id_, Plain(clock), may_fail=True)
+                await entries.move(id_, Plain(clock), may_fail=True)
             case "verify":
-                await _examine(entry, books, hands)
+                await _examine(entry, entries, hands)
             case "inquire":
-                await books.move(id_, await hands.ask(entry, "inquire"))
+                await entries.move(id_, await hands.ask(entry, "inquire"))
             case "remove":
                 gone = await hands.remove(entry)
                 if gone is not None:
-                    await books.move(id_, Plain("removed" if gone else "remove_failed"))
+                    await entries.move(id_, Plain("removed" if gone else "remove_failed"))
             case "deliver":
                 if not await hands.deliver(entry):
-                    await books.move(id_, Plain("no_handler"), may_fail=True)
+                    await entries.move(id_, Plain("no_handler"), may_fail=True)
             case _:
                 assert_never(step)
 
 
-async def _examine(entry: Entry, books: Books, hands: Hands) -> None:
+async def _examine(entry: Entry, entries: Entries, hands: Hands) -> None:
     """Verify, and also inquire unless the verify said "verified"."""
-    begun = await books.move(entry.id, Plain("verify_begun"), may_fail=True)
+    begun = await entries.move(entry.id, Plain("verify_begun"), may_fail=True)
     if begun is None or not begun.moved:
         return
     verified = await hands.ask(begun.entry, "verify")
     if verified.word == "verified":
-        await books.move(entry.id, verified)
+        await entries.move(entry.id, verified)
         return
     # Both answers in one commit: a verify's answer decides nothing before the inquiry's answer.
-    await books.move(entry.id, verified, await hands.ask(begun.entry, "inquire"))
+    await entries.move(entry.id, verified, await hands.ask(begun.entry, "inquire"))

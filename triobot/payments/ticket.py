@@ -14,7 +14,7 @@ import trio
 
 from ..seams.money import Captured, MovePayment, PaymentGoods, PaymentNotice
 from ..wire.ids import InvoiceId, MessageId, RefId
-from .books import Books, moving
+from .entries import Entries, moving
 from .entry import CAPTURED, ENDED, Entry
 from .facts import Plain, PlainName, SendOk
 from .ledger import Moved
@@ -38,13 +38,13 @@ class OpenTicket:
 
     def __init__(
         self,
-        books: Books,
+        entries: Entries,
         entry: Entry,
         now: Callable[[], int],
         register: MutableMapping[RefId, OpenTicket],
         since: int = 0,
     ) -> None:
-        self._books = books
+        self._entries = entries
         self._entry = entry
         self._now = now
         self._register = register
@@ -130,11 +130,11 @@ class OpenTicket:
         self, *, message_id: MessageId | None = None, invoice_id: InvoiceId | None = None, twice: bool = False
     ) -> MovePayment:
         """Return the write for an accepted send; `twice`: a second message may exist."""
-        return moving(self._books, self.id, SendOk(message_id, invoice_id, twice), now=self._now())
+        return moving(self._entries, self.id, SendOk(message_id, invoice_id, twice), now=self._now())
 
     def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> MovePayment:
         """Return the write for a send that was refused, never sent, or without an answer."""
-        return moving(self._books, self.id, Plain(_SENT[why]), now=self._now())
+        return moving(self._entries, self.id, Plain(_SENT[why]), now=self._now())
 
     # --- waiting
 

@@ -1,6 +1,6 @@
 """The bot: its declarations, and the functions that run it.
 
-`work` and `together` import all other packages, and are imported only when a bot runs: declaring a bot needs
+`work` and `serve` import all other packages, and are imported only when a bot runs: declaring a bot needs
 no store, outbox or listener. The nested context managers define the order in which a bot stops.
 
 `Bot.to` reaches a chat from tasks outside its conversations. A message sent by `Bot.to` is queued in the
@@ -36,12 +36,12 @@ from ..base.authors import run_contained
 from ..base.clock import SystemClock, WallClock
 from ..base.frozen import guarded
 from ..base.secrets import Secret
+from ..conversations.calls.broadcasts import Broadcast
+from ..conversations.calls.refs import RoomRef, person_ref, place_ref, room_ref
+from ..conversations.calls.signals import RoomName
 from ..conversations.chat import ChatRef as ChatRef
 from ..conversations.chat import Room
 from ..conversations.data import Keeping, Key, Speech
-from ..conversations.doors.broadcasts import Broadcast
-from ..conversations.doors.calls import RoomName
-from ..conversations.doors.refs import RoomRef, person_ref, place_ref, room_ref
 from ..conversations.questions.buttons import Buttons, Keyboard, inline_of, reply_of
 from ..conversations.routes.declarations import check_arguments, check_async
 from ..conversations.routes.router import Router, table_of
@@ -87,19 +87,19 @@ class OutsideDoor:
         return await outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
 
     async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
-        await self._from_outside().dispatcher.elsewhere.signal(place, value, key, room)
+        await self._from_outside().dispatcher.chat_calls.signal(place, value, key, room)
 
     async def start(
         self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
     ) -> bool:
-        elsewhere = self._from_outside().dispatcher.elsewhere
-        name = elsewhere.table.route_of(fn, args, f"{calling_line()}: start()").name
-        return await elsewhere.start(chat_id, name, args, key=key, once=key)
+        chat_calls = self._from_outside().dispatcher.chat_calls
+        name = chat_calls.table.route_of(fn, args, f"{calling_line()}: start()").name
+        return await chat_calls.start(chat_id, name, args, key=key, once=key)
 
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
-        elsewhere = self._from_outside().dispatcher.elsewhere
-        name = elsewhere.table.route_of(fn, None, f"{calling_line()}: stop()").name
-        return await elsewhere.stop(chat_id, name, key)
+        chat_calls = self._from_outside().dispatcher.chat_calls
+        name = chat_calls.table.route_of(fn, None, f"{calling_line()}: stop()").name
+        return await chat_calls.stop(chat_id, name, key)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         """Return the chat's stored values by key."""
@@ -327,7 +327,7 @@ class Bot(Router):
                 f"{module} runs its bot while it is being imported; put bot.run() under "
                 'if __name__ == "__main__":'
             )
-        from .together import run_together
+        from .serve import run_together
 
         run_together([(self, settings or self.settings())])
 
@@ -346,7 +346,7 @@ class Bot(Router):
 
         Cancellation: *forceful*: running work is cancelled; no accepted event is lost.
         """
-        from .together import serve_together
+        from .serve import serve_together
 
         bots = [(self, settings or self.settings())]
         await serve_together(bots, *provided, clock=clock, task_status=task_status)
@@ -482,7 +482,7 @@ class Bot(Router):
         Its lifespan runs the bot. Use one worker only: each worker would run a separate bot on the same
         store.
         """
-        from .fronts import application_of
+        from .asgi import application_of
 
         return application_of(self.settings, partial(self.running, claims=False))
 
@@ -501,7 +501,7 @@ class Bot(Router):
         """
         from quart_trio import QuartTrio
 
-        from .fronts import mount
+        from .asgi import mount
 
         if not (isinstance(cast("object", app), QuartTrio) and isinstance(cast("object", prefix), str)):
             raise ConfigError(
@@ -535,7 +535,7 @@ class Bot(Router):
         running, door = self._running(), OutsideDoor(self._running)
         if isinstance(place, int | str):
             return ChatRef(door, as_recipient(place))
-        return room_ref(door, running.dispatcher.elsewhere.table, place, key, f"{calling_line()}: to()")
+        return room_ref(door, running.dispatcher.chat_calls.table, place, key, f"{calling_line()}: to()")
 
     def _place(self, place: ChatId) -> RoomRef:
         door = OutsideDoor(self._running)

@@ -15,7 +15,7 @@ import trio
 
 from ..base.authors import contained_in_task, kind_of
 from ..base.frozen import guarded
-from ..conversations.doors.refs import RoomRef
+from ..conversations.calls.refs import RoomRef
 from ..conversations.running.lines import failing_line, leave_ours_out
 from ..conversations.services import OnFailure
 from ..wire.ids import ChatId

@@ -93,7 +93,7 @@ class Standby:
     def _ring(self, alarm: Alarm) -> None:
         """Raise an alarm; a standby puts the alarm into the store, for the working process to send."""
         if self.intake is not None:
-            self.intake.bell.ring(alarm)
+            self.intake.sink.ring(alarm)
         else:
             _log.error("ALARM %s: %s", alarm.kind, alarm.text)
             self._leave(alarm)

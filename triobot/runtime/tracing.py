@@ -176,7 +176,7 @@ class Tracing:
         noted = cast("list[Any] | None", contexts.get_value(_CAME))
         if noted is not None and len(noted) == 1:
             # Still within the request: the event is stored together with the conversation's first records.
-            request, accepted = self._arrived(noted, event, conversation.life.chat_id, time.time_ns())
+            request, accepted = self._arrived(noted, event, conversation.actor.chat_id, time.time_ns())
             noted += [accepted, request]
 
     def drive(self, conversation: Conversation, inner: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
@@ -194,7 +194,7 @@ class Tracing:
             run=conversation.run_number,
             route=conversation.route.name,
             event=event,
-            chat=self._speaker.digest(conversation.life.chat_id),
+            chat=self._speaker.digest(conversation.actor.chat_id),
         )
         name = "replay" if conversation.operations.replaying else "turn"
         place = self._within(self.place_of(conversation.seq, conversation.run_number))
@@ -307,7 +307,7 @@ def _drive(
                 if isinstance(stopped.value, Crashed):
                     end(stopped.value.error)
                 return cast("T", stopped.value)
-            if conversation.quiescent:
+            if conversation.is_waiting:
                 end()
             sent = error = None
             try:

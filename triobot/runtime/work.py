@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, final
 import attrs
 import trio
 
-from ..alarms.bell import AlarmBell
+from ..alarms.sink import AlarmSink
 from ..alarms.targets import ChatTarget, Courier, Target
 from ..base.alarm_kinds import Alarm, AlarmKind, OnAlarm, RaiseAlarm, text_of
 from ..base.clock import JUMPED, Timepiece, WallClock
@@ -26,13 +26,13 @@ from ..base.extras import needing
 from ..base.frozen import guarded
 from ..client import PlatformClient
 from ..client.address import own_hosts
+from ..conversations.calls.chat_calls import give_order
+from ..conversations.calls.from_json import read_signal, read_start
 from ..conversations.charges.paid import deliver as deliver_money
 from ..conversations.charges.paid import goes_on
 from ..conversations.conversation import Services
 from ..conversations.data import Speech
 from ..conversations.dispatcher import Dispatcher
-from ..conversations.doors.elsewhere import give_order
-from ..conversations.doors.reached import read_signal, read_start
 from ..conversations.inspection.checking import ReplayCheck
 from ..conversations.inspection.portrait import whose
 from ..conversations.jobs import SETTING, forget_stored, read_known, run_later, told_of
@@ -45,14 +45,14 @@ from ..errors import ConfigError, ConflictError, RefusedError, StoreError, Trans
 from ..operator.api import OperatorApi
 from ..operator.loopback import socket_path
 from ..operator.orders import carry_out
-from ..operator.requests import AboutJobs, Reach, Told
+from ..operator.requests import AboutJobs, Answer, Reach
 from ..operator.serving import serve_api
 from ..outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from ..outbox.broadcasts import StoredBroadcasts, answer
 from ..outbox.pacing import PaceRules
 from ..payments.admin import PaymentsAdmin
-from ..payments.books import Books
 from ..payments.cashier import Cashier
+from ..payments.entries import Entries
 from ..payments.entry import Entry
 from ..payments.facts import PaymentAnswer
 from ..seams.inbox import Quota
@@ -71,7 +71,7 @@ from ..wire.ids import ChatId
 from ..wire.operations import SendMessage
 from ..wire.rules import JsonValue
 from .broadcast import LiveAnnouncing
-from .holding import HeldPlatform, held_steps
+from .lease_guard import HeldPlatform, held_steps
 from .logs import KEY, Speaker, Whose, new_key, registered, speaking
 from .settings import Settings
 
@@ -192,7 +192,7 @@ class Intake:
         store: Store,
         secrets: Secrets,
         clock: Timepiece,
-        bell: AlarmBell,
+        sink: AlarmSink,
         voice: Speaker,
         inbox: Inbox | None = None,
     ) -> None:
@@ -204,7 +204,7 @@ class Intake:
         self.work: Runtime | None = None
         # Kinds of work with a backlog; None before the first check.
         self.late: frozenset[str] | None = None
-        self.bell = bell
+        self.sink = sink
         # Counters of triobot's own listener; with several bots, the first bot has them.
         self.traffic: TrafficCounters | None = None
         self.api = OperatorApi(
@@ -223,7 +223,7 @@ class Intake:
             reach=self.reach,
         )
         self.couriers: Sequence[Courier] = ()
-        self.inbox: Inbox = inbox or Inbox(store, clock=clock, quota=Quota(), alarm=bell.ring)
+        self.inbox: Inbox = inbox or Inbox(store, clock=clock, quota=Quota(), alarm=sink.ring)
 
     @property
     def apis(self) -> Sequence[OperatorApi]:
@@ -276,7 +276,7 @@ class Intake:
             case "conversation_parked":
                 return not await _has_parked(self.store, key)
             case "signal_unreadable":
-                return not self.bell.has_rung(kind, key)
+                return not self.sink.has_rung(kind, key)
             case "store_unwritable":
                 try:
                     await self.store.check()
@@ -312,8 +312,8 @@ class Intake:
             "live": 0 if work is None else len(work.dispatcher.tasks.running),
             "counts": {} if work is None else dict(work.dispatcher.work.counts),
             "outbox": {} if work is None else attrs.asdict(work.outbox.statistics()),
-            "payment_facts": {} if work is None else dict(work.cashier.books.counts),
-            "alarms": self.bell.unstored(),
+            "payment_facts": {} if work is None else dict(work.cashier.entries.counts),
+            "alarms": self.sink.unstored(),
         }
 
     def chats(self, limit: int) -> Iterable[Mapping[str, object]]:
@@ -334,14 +334,14 @@ class Intake:
         async def inquire(entry: Entry) -> PaymentAnswer:
             return await cashier.ask(entry, "inquire")
 
-        return await PaymentsAdmin(self.store, cashier.books, clock.now, inquire=inquire).answer(question)
+        return await PaymentsAdmin(self.store, cashier.entries, clock.now, inquire=inquire).answer(question)
 
     async def about_broadcasts(self, question: Mapping[str, object]) -> Mapping[str, object]:
         """Answer an operator's request about broadcasts."""
         broadcasts = StoredBroadcasts(self.store) if self.work is None else self.work.broadcasts
         return await answer(broadcasts, cast("Mapping[str, JsonValue]", question))
 
-    async def reach(self, asked: Reach) -> Told:
+    async def reach(self, asked: Reach) -> Answer:
         """Send a message or a signal to a chat, or start a route in the chat, on behalf of another process.
 
         Raises:
@@ -357,14 +357,14 @@ class Intake:
             except (RefusedError, TransportError) as error:
                 raise ConflictError(f"it was not sent: {error}") from error
             return {"message_id": sent.id}
-        elsewhere = work.dispatcher.elsewhere
-        table, chat_id, name, key = elsewhere.table, asked.chat_id, asked.name, asked.key
+        chat_calls = work.dispatcher.chat_calls
+        table, chat_id, name, key = chat_calls.table, asked.chat_id, asked.name, asked.key
         if asked.way == "signal":
-            return {"done": await elsewhere.signal(chat_id, read_signal(table, name, asked.value), key)}
+            return {"done": await chat_calls.signal(chat_id, read_signal(table, name, asked.value), key)}
         route, args = read_start(table, name, asked.value)
-        return {"done": await elsewhere.start(chat_id, route.name, args, key=key, once=key)}
+        return {"done": await chat_calls.start(chat_id, route.name, args, key=key, once=key)}
 
-    async def about_jobs(self, asked: AboutJobs) -> Sequence[Told]:
+    async def about_jobs(self, asked: AboutJobs) -> Sequence[Answer]:
         """Answer an operator's request about jobs."""
         jobs = None if self.work is None else self.work.dispatcher.tasks.jobs
         if jobs is None:
@@ -379,7 +379,7 @@ class Intake:
         """Order the end of a parked conversation, or another try."""
         if (work := self.work) is None:
             return await give_order(self.store, self.clock, row, end, say)
-        return await work.dispatcher.elsewhere.order(row, end=end, say=say)
+        return await work.dispatcher.chat_calls.order(row, end=end, say=say)
 
     async def end_chat(self, chat_id: ChatId) -> None:
         """End everything in a chat, and drop the chat from running broadcasts."""
@@ -405,7 +405,7 @@ def api_of(store: Store, clock: WallClock) -> OperatorApi:
     )
 
 
-async def _about_jobs(store: Store, clock: WallClock, asked: AboutJobs) -> Sequence[Told]:
+async def _about_jobs(store: Store, clock: WallClock, asked: AboutJobs) -> Sequence[Answer]:
     if asked.run is not None:
         await run_later(store, clock.now(), asked.run)
     if asked.forget is not None:
@@ -414,8 +414,8 @@ async def _about_jobs(store: Store, clock: WallClock, asked: AboutJobs) -> Seque
 
 
 def _admin_of(store: Store, clock: WallClock) -> PaymentsAdmin:
-    books = Books(store.payments, store.commit, clock.now, lambda moved: None)
-    return PaymentsAdmin(store, books, clock.now)
+    entries = Entries(store.payments, store.commit, clock.now, lambda moved: None)
+    return PaymentsAdmin(store, entries, clock.now)
 
 
 @final
@@ -447,7 +447,7 @@ class Runtime:
             counts=dict(self.dispatcher.work.counts),
             store=self.store.statistics(),
             outbox=self.outbox.statistics(),
-            payments=dict(self.cashier.books.counts),
+            payments=dict(self.cashier.entries.counts),
         )
 
 
@@ -474,11 +474,11 @@ async def open_intake(
     async with _opened_store(settings, timepiece, around) as store:
         secrets, untils = await webhook_secrets(settings.webhook_secret, store, timepiece.now())
         voice = Speaker(settings.label, await _log_key(store), partial(covered, settings, secrets))
-        bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
+        sink = AlarmSink(on_alarm, around.on_alarm if around is not None else None)
         with reading("what the store keeps of the clock"):
             jumped, seen = map(int, (await store.setting(JUMPED) or "0 0").split())
         timepiece.take_up(jumped)
-        intake = Intake(settings, store, secrets, timepiece, bell, voice, inbox)
+        intake = Intake(settings, store, secrets, timepiece, sink, voice, inbox)
         with registered(voice):
             async with trio.open_nursery() as nursery:
                 with speaking(voice):
@@ -486,7 +486,7 @@ async def open_intake(
                         nursery.start_soon(intake.inbox.run)
                     await _begin_intake(intake, nursery, untils, listens=around is None)
                 try:
-                    with timepiece.telling(partial(_jumped, bell)):
+                    with timepiece.telling(partial(_jumped, sink)):
                         timepiece.was_seen(seen)
                         yield intake
                 finally:
@@ -502,10 +502,10 @@ async def _begin_intake(
         untils: until when each former secret is accepted.
         listens: whether to serve an operator on the socket beside the store, and to send alarms.
     """
-    store, clock, settings, bell = intake.store, intake.clock, intake.settings, intake.bell
+    store, clock, settings, sink = intake.store, intake.clock, intake.settings, intake.sink
     if store.opening().restored:
-        bell.ring(_restored(store))
-    nursery.start_soon(bell.keep_telling, store, clock, intake.is_over)
+        sink.ring(_restored(store))
+    nursery.start_soon(sink.keep_telling, store, clock, intake.is_over)
     if untils:
         nursery.start_soon(forget_former, intake.secrets, untils, clock)
     if listens and (targets := _alarm_targets(intake)):
@@ -516,15 +516,15 @@ async def _begin_intake(
                 settings.label,
                 store,
                 clock,
-                unstored=bell.unstored,
+                unstored=sink.unstored,
                 repeat=hours * 3_600_000 if hours else None,
-                raise_alarm=bell.ring,
+                raise_alarm=sink.ring,
                 cover=partial(covered, settings, intake.secrets),
             )
             for target in targets
         ]
         for courier in intake.couriers:
-            bell.listen(courier.wake)
+            sink.listen(courier.wake)
             nursery.start_soon(courier.run)
     place = socket_path(settings.store)
     if listens and place is not None:
@@ -579,16 +579,16 @@ def _restored(store: Store) -> Alarm:
     )
 
 
-def _jumped(bell: AlarmBell, by: int) -> None:
+def _jumped(sink: AlarmSink, by: int) -> None:
     way = "forward" if by > 0 else "back"
     log.warning("the time of day jumped %s by %d seconds", way, abs(by) // 1000)
     text = f"{way} by {abs(by) // 1000} seconds: {text_of('clock_jumped', '')}"
-    bell.ring(Alarm("clock_jumped", "clock", text))
+    sink.ring(Alarm("clock_jumped", "clock", text))
 
 
-def _unreadable(bell: AlarmBell, operation: str, shape: str) -> None:
+def _unreadable(sink: AlarmSink, operation: str, shape: str) -> None:
     text = f"{operation} was answered, and the answer's body is {shape}: {text_of('answer_unreadable', '')}"
-    bell.ring(Alarm("answer_unreadable", operation, text))
+    sink.ring(Alarm("answer_unreadable", operation, text))
 
 
 def _opened_store(
@@ -632,7 +632,7 @@ async def open_work(
         claims: allow the handling of an event in the transaction that accepts it; else each event is stored
             first, and passed to the dispatcher's tasks through its channel.
     """
-    settings, bell = intake.settings, intake.bell
+    settings, sink = intake.settings, intake.sink
     client = PlatformClient(
         settings.base_url,
         settings.checked_token,
@@ -643,7 +643,7 @@ async def open_work(
         media_hosts=settings.media_hosts,
         # As many connections as the outbox's concurrent requests: a slow chat occupies one connection.
         connections=OutboxRules().connections,
-        on_unreadable=partial(_unreadable, bell),
+        on_unreadable=partial(_unreadable, sink),
         certain=intake.store.held,
     )
     async with (
@@ -652,24 +652,24 @@ async def open_work(
         client as platform,
         open_outbox(
             _held_platform(intake, platform, tracing),
-            raise_alarm=bell.ring,
+            raise_alarm=sink.ring,
             rules=OutboxRules() if settings.rate is None else OutboxRules(pace=PaceRules(most=settings.rate)),
         ) as outbox,
-        open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=bell.ring) as broadcasts,
+        open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=sink.ring) as broadcasts,
     ):
         spoken: Outbox = outbox if tracing is None else tracing.trace_outbox(outbox)
         dispatcher: Dispatcher
 
         async def deliver(captured: Captured, claim: MovePayment) -> bool:
-            return await deliver_money(dispatcher.elsewhere, dispatcher.work, captured, claim)
+            return await deliver_money(dispatcher.chat_calls, dispatcher.work, captured, claim)
 
         cashier = Cashier(
             intake.store,
             spoken,
             intake.clock,
             deliver=deliver,
-            ring=bell.ring,
-            on_alarm=bell.pass_on,
+            ring=sink.ring,
+            on_alarm=sink.pass_on,
             epoch=intake.store.opening().epoch,
             recall=lambda chat_id: dispatcher.chats.recall(chat_id),
             tracing=None if tracing is None else tracing.asking,
@@ -680,7 +680,7 @@ async def open_work(
             store=intake.store,
             clock=intake.clock,
             texts=texts,
-            raise_alarm=bell.ring,
+            raise_alarm=sink.ring,
             resources=resources,
             notice=notice,
             replays=None if replays is None else replays.watch,
@@ -793,7 +793,7 @@ def _whose(services: Services, task: trio.lowlevel.Task) -> Whose | None:
         conversation.seq,
         conversation.route.name,
         operation,
-        conversation.life.chat_id,
+        conversation.actor.chat_id,
         conversation.told_place,
     )
 
@@ -817,7 +817,7 @@ async def _watch_backlog(intake: Intake, work: Runtime, most: float) -> None:
         for what, age in ages.items():
             if age > most and what not in (intake.late or ()):
                 text = f"the oldest of the {what} that wait has waited for {age:.0f} s"
-                intake.bell.ring(Alarm("backlog", what, f"{text}: {text_of('backlog', '')}"))
+                intake.sink.ring(Alarm("backlog", what, f"{text}: {text_of('backlog', '')}"))
         intake.late = frozenset(what for what, age in ages.items() if age > most)
 
 

@@ -20,6 +20,7 @@ from ..errors import ConfigError
 from ..seams.writes import Answered, OperatorOrder
 from .memory import MemoryRows as MemoryRows
 from .memory import open_memory as open_memory
+from .offline_copy import copy_offline as copy_offline
 from .replica import Manifest as Manifest
 from .replica import Replica as Replica
 from .replica import copy_replica as copy_replica
@@ -35,7 +36,6 @@ from .sqlite import examine_sqlite as examine_sqlite
 from .sqlite import open_sqlite as open_sqlite
 from .sqlite import rebind_sqlite as rebind_sqlite
 from .sqlite import restore_sqlite as restore_sqlite
-from .still import copy_still as copy_still
 from .table_store import ReadPayments as ReadPayments
 from .table_store import Store as Store
 

@@ -56,11 +56,11 @@ from ..base.clock import WallClock
 from ..errors import StoreCorruptError, StoreError, StoreFullError
 from ..seams.inbox import Acceptance, Arrival, Beginning, InboxRow, Quota
 from ..seams.writes import Latencies, StoreStatistics, Write
-from .hop import Hop
 from .notes import AnyNotes
 from .schema import LOG, put_meta
 from .sqlite_errors import damage_of, ends_the_store, for_the_caller
 from .statements import SWEEP_AFTER, Tables
+from .worker_thread import WorkerThread
 
 R = TypeVar("R")
 
@@ -558,7 +558,7 @@ class Writer:
         self._nursery: trio.Nursery | None = None
         self._closed = False
         # A thread of its own, so that the store still works while all threads of Trio's pool are blocked.
-        self._hop = Hop("triobot store")
+        self._hop = WorkerThread("triobot store")
         self._give_up_at = math.inf
         self._swept_at = clock.now()
         self._in_log = 0

@@ -33,8 +33,8 @@ from ..conversations.notices import (
 )
 from ..conversations.routes.declarations import Table
 from ..conversations.routes.typed import read_command
+from ..conversations.running.abandon import held
 from ..conversations.running.branches import code_tasks, step_tasks
-from ..conversations.running.leash import held
 from ..conversations.running.lines import calling_line, frames_of, is_authors
 from ..engine import Run
 from ..wire.events import Event, Message, Press

@@ -9,7 +9,7 @@ from importlib import import_module
 from triobot import Bot, Chat, Settings
 from triobot.base.secrets import Secret
 from triobot.filters import command
-from triobot.runtime.together import run_together
+from triobot.runtime.serve import run_together
 
 port, platform, secret, token, lane, store = sys.argv[1:]
 settings = Settings(

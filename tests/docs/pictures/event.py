@@ -15,7 +15,7 @@ from .svg import Drawing, Tone
 _PAGE: Final = Path(__file__).parents[3] / "docs" / "architecture.md"
 _WAY: Final = re.compile(r"(?s)<!-- way: start -->\n```text\n[^\n]*\n(.*?)```")
 # It looks at each step of every task, so it is entered before the first package.
-_BESIDE: Final = "conversations revival/care\n"
+_BESIDE: Final = "conversations revival/crash_counts\n"
 
 _STEP, _TOP, _HIGH = 70, 62, 46
 _PLATFORM, _BOT, _DISK = 14, 112, 316

@@ -518,8 +518,8 @@ async def charge(
     """Send a payment button and wait until it is paid, or return the key of another pressed button."""
     if expires is not None:
         check_integer("expires", expires, least=1, most=BUTTON_LIFE)
-    life = expires or BUTTON_LIFE
-    asked = _asked(conversation, "button", amount, text, item, currency, late, life)
+    actor = expires or BUTTON_LIFE
+    asked = _asked(conversation, "button", amount, text, item, currency, late, actor)
     token = new_token(conversation.operations.run)
     keys = {question_data(token, key): key for key in (keys_of(options).values() if options else ())}
     more = keyboard_of(options, token).rows if options else ()
@@ -568,8 +568,8 @@ async def invoice(
     otherwise: OtherwisePolicy | None,
 ) -> None:
     """Send an invoice, and wait until it is paid on the wallet page."""
-    life = BUTTON_LIFE if expires is None else expires
-    asked = _asked(conversation, "invoice", amount, text, item, "IRR", late, life)
+    actor = BUTTON_LIFE if expires is None else expires
+    asked = _asked(conversation, "invoice", amount, text, item, "IRR", late, actor)
     operation = CreateInvoice(asked.chat_id, amount, text, expire_time=expires)
     said = policy(otherwise, conversation.operations.texts.want_payment)
     with open_wait(conversation, Wait(lambda event, setting: None, said, question=True)) as wait:
@@ -592,7 +592,7 @@ def _asked(
     item: object,
     currency: Currency,
     late: Late,
-    life: float,
+    actor: float,
 ) -> Charge:
     """Check the arguments and return the charge to open; `RunningCharge` sets its owner.
 
@@ -602,7 +602,7 @@ def _asked(
         UnrecordableError: the item can't be recorded.
         ConfigError: no aside gives the goods.
     """
-    chat_id = conversation.life.chat_id
+    chat_id = conversation.actor.chat_id
     conversation.operations.enter(OperationKind.CHARGE)
     check_integer("amount", amount, least=1)
     check_money_words(currency, late)
@@ -617,7 +617,7 @@ def _asked(
         text,
         "",
         "handler" if late == "deliver" else "nobody",
-        conversation.operations.run.now() + int(life * 1000),
+        conversation.operations.run.now() + int(actor * 1000),
     )
 
 

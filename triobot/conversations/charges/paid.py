@@ -28,7 +28,7 @@ from ...seams.writes import StaleRowError, Write
 from ...wire.events import Event, InvoiceCallback, PayCallback, Sender
 from ...wire.ids import ChatId
 from ...wire.markup import Currency as WireCurrency
-from ..doors.calls import PaymentArrived
+from ..calls.signals import PaymentArrived
 from ..notices import Gift, Keyless
 from ..routes.declarations import Route, Table
 from ..routes.filters import Filter, Same, Setting
@@ -37,7 +37,7 @@ from ..running.lines import calling_line, is_authors, running_frames
 if TYPE_CHECKING:
     from ...payments.cashier import Cashier
     from ...store import Store
-    from ..doors.elsewhere import Elsewhere
+    from ..calls.chat_calls import ChatCalls
     from ..services import Services
     from ..shared import Shared
     from ..workload import Workload
@@ -164,7 +164,7 @@ def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
     return True
 
 
-async def deliver(elsewhere: Elsewhere, work: Workload, captured: Captured, claim: MovePayment) -> bool:
+async def deliver(chat_calls: ChatCalls, work: Workload, captured: Captured, claim: MovePayment) -> bool:
     """Start the aside for the item that was bought; return False if there is none.
 
     The same transaction stores the call that starts the aside and `claim`; see `triobot.seams.money.Deliver`.
@@ -174,7 +174,7 @@ async def deliver(elsewhere: Elsewhere, work: Workload, captured: Captured, clai
     """
     try:
         money = paid_of(captured)
-        found = aside_for(elsewhere.table, captured.chat_id, money)
+        found = aside_for(chat_calls.table, captured.chat_id, money)
     except BaseException as error:
         # The item is another version's, or a filter failed: the ledger tells an operator that no aside took
         # it.
@@ -188,7 +188,7 @@ async def deliver(elsewhere: Elsewhere, work: Workload, captured: Captured, clai
         await trio.sleep_forever()  # the next start delivers the payment
     await work.commits.wait_for()
     try:
-        await elsewhere.hand_money(found[0].name, captured, claim)
+        await chat_calls.hand_money(found[0].name, captured, claim)
     except StaleRowError:
         log.info("payment %s has moved while it was about to be delivered", captured.id)
     return True

@@ -25,8 +25,8 @@ from ...seams.journals import ConversationRow, Lease
 from ..conversation import Conversation
 from ..revival.stored import Stored, begun_row
 from ..services import HearRecords
+from .replay_state import ReplayState, difference, standing_of
 from .rerun import Divergence, Rerun, dry_services, open_rerun, recorded_ending
-from .standing import Standing, difference, standing_of
 
 log: Final = logging.getLogger("triobot.development")
 
@@ -49,7 +49,7 @@ class Checked:
     """
 
     stored: Stored
-    standing: Standing
+    standing: ReplayState
     group: bool
     set_by: int | None
     judged: int
@@ -145,17 +145,17 @@ class Watched:
         if not self._records or len(self._records) < self._next:
             return None
         if (last := self._records[-1])[0] in ENDS:
-            standing, set_by = Standing(ending=recorded_ending(last)), None
+            standing, set_by = ReplayState(ending=recorded_ending(last)), None
         elif not conversation.operations.dead and (run := conversation.operations.run).settled:
             standing, set_by = standing_of(run), run.set_by()
         else:
             return None  # try again at the next wait
         stored = Stored(self._row(), tuple(self._records))
-        return Checked(stored, standing, conversation.life.routing.group, set_by, self._judged)
+        return Checked(stored, standing, conversation.actor.routing.group, set_by, self._judged)
 
     def _row(self) -> ConversationRow:
         it, route, first = self._conversation, self._conversation.route, self._records[0]
-        row = begun_row(it.seq, self._lease, it.life.chat_id, first, it.kind, route.version, it.owner)
+        row = begun_row(it.seq, self._lease, it.actor.chat_id, first, it.kind, route.version, it.owner)
         last, many = time_of(self._records[-1]), len(self._records)
         row = attrs.evolve(row, route=route.name, key=it.key, run=it.run_number)
         return attrs.evolve(row, unfinished=False, position=many, updated_at=last)
@@ -175,7 +175,7 @@ async def compare(conversation: Conversation, checked: Checked) -> Divergence | 
         return Divergence("0", str(error), checked.standing.line)
 
 
-def parting(rerun: Rerun, before: Standing) -> Divergence | None:
+def parting(rerun: Rerun, before: ReplayState) -> Divergence | None:
     """Return the first divergence between a dry run and the live run's point `before`, or None."""
     if rerun.divergence is not None:
         return rerun.divergence

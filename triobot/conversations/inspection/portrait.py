@@ -17,9 +17,9 @@ from ...engine.run import OpenBlock, OpenBranch
 from ...errors import ConversationEndedError
 from ...seams.rooms import is_chat, told
 from ...wire.events import Event, Message
+from ..calls.signals import room_of
+from ..chat_actor import ChatActor
 from ..conversation import Conversation
-from ..doors.calls import room_of
-from ..life import ChatLife
 from ..running.lines import frames_of, positions
 from ..workload import Workload
 
@@ -53,7 +53,7 @@ def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
     return conversation, None
 
 
-def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portrait:
+def portray(actor: ChatActor, when: Callable[[Conversation], int | None]) -> Portrait:
     """Describe a chat or a room in memory.
 
     * ``place``: a room's name and key, None for a chat. JavaScript can't represent a room's number.
@@ -64,28 +64,28 @@ def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portr
     Args:
         when: function that returns a conversation's next deadline.
     """
-    running = (*life.places.live.values(), *life.places.asides)
+    running = (*actor.running.live.values(), *actor.running.asides)
     return {
-        "chat_id": life.chat_id,
-        "place": None if is_chat(life.chat_id) else _room(life),
-        "group": life.routing.group,
-        "behind": life.mailbox.behind,
-        "loading": life.loading,
+        "chat_id": actor.chat_id,
+        "place": None if is_chat(actor.chat_id) else _room(actor),
+        "group": actor.routing.group,
+        "behind": actor.mailbox.behind,
+        "loading": actor.loading,
         "mailbox": [
             {"seq": queued.seq, "at": queued.at, "what": _kind_of(queued.event)}
-            for queued in life.mailbox.waiting
+            for queued in actor.mailbox.waiting
         ],
         "conversations": [_conversation(conversation, when(conversation)) for conversation in running],
     }
 
 
-def _room(life: ChatLife) -> str:
+def _room(actor: ChatActor) -> str:
     """Return the room's name and key from the first signal there that has both; else the room's number."""
-    events = [conversation.event for conversation in life.places.all()] + [
-        queued.event for queued in life.mailbox.waiting
+    events = [conversation.event for conversation in actor.running.all()] + [
+        queued.event for queued in actor.mailbox.waiting
     ]
     names = (room_of(event) for event in events)
-    return next((" ".join(filter(None, name)) for name in names if name), told(life.chat_id))
+    return next((" ".join(filter(None, name)) for name in names if name), told(actor.chat_id))
 
 
 def _conversation(conversation: Conversation, wake_at: int | None) -> Portrait:
@@ -112,7 +112,7 @@ def _conversation(conversation: Conversation, wake_at: int | None) -> Portrait:
 
 
 def _state(conversation: Conversation, *, begun: bool, replaying: bool) -> State:
-    if conversation.stuck:
+    if conversation.parked:
         return "stuck"
     if conversation.ending is not None:
         return "ends"
@@ -120,7 +120,7 @@ def _state(conversation: Conversation, *, begun: bool, replaying: bool) -> State
         return "starts"
     if replaying:
         return "replays"
-    return "waits" if conversation.quiescent else "works"
+    return "waits" if conversation.is_waiting else "works"
 
 
 def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> Portrait:

@@ -18,7 +18,7 @@ import trio
 from ...base.authors import leaves
 from ...base.clock import StoppedClock, Timepiece
 from ...base.frozen import guarded
-from ...engine import ContinuesAs, Crashed, End, Host, Record, Stuck, WasInterrupted
+from ...engine import ContinuesAs, Crashed, Diverged, End, Host, Record, WasInterrupted
 from ...engine.core import Operation as OpenOperation
 from ...engine.records import CONTINUED, ENDS, Id, times_of
 from ...errors import NondeterminismError, StepError
@@ -26,19 +26,19 @@ from ...exact.verdicts import Parting
 from ...seams.resources import Opened
 from ..beginnings import Dry
 from ..chat import handle_of
+from ..chat_actor import ChatActor
 from ..codec import CODEC
 from ..conversation import Conversation
 from ..data import Speech
-from ..life import ChatLife
 from ..revival.changed import Changed
 from ..revival.stored import Stored, fitting
 from ..routes.declarations import Table
+from ..running.abandon import Left, TimeLimit, line_in, parting_line
 from ..running.branches import Onlooker, code_tasks
-from ..running.leash import Leash, Left, line_in, parting_line
 from ..running.lines import failing_line
 from ..services import Services
 from ..shared import Shared
-from .standing import Standing, standing_of
+from .replay_state import ReplayState, standing_of
 
 # Scheduler rounds. Refusing all operations of a conversation needs a few rounds for each.
 _PATIENCE: Final = 1000
@@ -102,7 +102,7 @@ class Rerun(Host):
     def __init__(
         self,
         now: int,
-        leash: Leash,
+        limit: TimeLimit,
         jumped: int,
         look: Onlooker | None = None,
         changed: Changed | None = None,
@@ -117,8 +117,8 @@ class Rerun(Host):
         self._at_end = trio.Event()
         self._now = now
         self._jumped = jumped
-        self._leash = leash
-        self._stuck_at = "?"
+        self._limit = limit
+        self._parted_at = "?"
         self._conversation: Conversation | None = None
         self._end: End | None = None
         self._over = trio.Event()
@@ -140,10 +140,10 @@ class Rerun(Host):
             {} if self.task is None or self._conversation is None else self._conversation.operations.run.tasks
         )
 
-    def standing(self) -> Standing:
+    def standing(self) -> ReplayState:
         """Return the run's point: the journal's end, or the operation that stopped the replay."""
         if self._over.is_set() or self._conversation is None:
-            return Standing(ending="it is over" if self._end is None else _words(self._end))
+            return ReplayState(ending="it is over" if self._end is None else _words(self._end))
         return standing_of(self._conversation.operations.run)
 
     @property
@@ -176,27 +176,27 @@ class Rerun(Host):
         code_tasks[task] = conversation.seq
         try:
             try:
-                self._end = await self._leash.run(conversation.go_over(handle_of(conversation)))
+                self._end = await self._limit.run(conversation.go_over(handle_of(conversation)))
             finally:
                 del code_tasks[task]
                 conversation.operations.report_copies()
         except BaseException as error:
-            if not self._leash.cut or not _is_left(error):
+            if not self._limit.cut or not _is_left(error):
                 raise
         finally:
             self._over.set()
             self._at_end.set()
-        if isinstance(self._end, Stuck):
+        if isinstance(self._end, Diverged):
             self.divergence = self._parting(self._end)
 
-    def _parting(self, stuck: Stuck) -> Divergence:
-        what = stuck.error.what
-        if stuck.failure is None:
+    def _parting(self, diverged: Diverged) -> Divergence:
+        what = diverged.error.what
+        if diverged.failure is None:
             parting = None if self._by is None else self._by.judge.parted
-            return Divergence(stuck.error.id, what, self._stuck_at, parting)
-        first = next(iter(leaves(stuck.failure)))
+            return Divergence(diverged.error.id, what, self._parted_at, parting)
+        first = next(iter(leaves(diverged.failure)))
         what += f"; now it failed with {type(first).__name__}"
-        return Divergence(stuck.error.id, what, failing_line(first.__traceback__))
+        return Divergence(diverged.error.id, what, failing_line(first.__traceback__))
 
     async def wait(self, seconds: float) -> None:
         """Wait up to `seconds` until the run reaches the journal's end; else set `divergence`."""
@@ -206,8 +206,8 @@ class Rerun(Host):
             if self._at_end.is_set():
                 break
             await trio.lowlevel.checkpoint()
-        if self._leash.cut and self._end is None and self.divergence is None:
-            self._hangs(self._leash.line)
+        if self._limit.cut and self._end is None and self.divergence is None:
+            self._hangs(self._limit.line)
         elif not self._at_end.is_set():
             task = self.task
             self._hangs("?" if task is None else line_in(task))
@@ -223,7 +223,7 @@ class Rerun(Host):
                 if self._over.is_set():
                     return
                 await trio.lowlevel.cancel_shielded_checkpoint()
-            await self._leash.leave()
+            await self._limit.leave()
 
     def _hangs(self, line: str) -> None:
         self.hangs = True
@@ -251,8 +251,8 @@ class Rerun(Host):
         if self._conversation is not None:
             self._conversation.concluded(error)
 
-    def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
-        self._stuck_at = parting_line(error.id, task)
+    def diverged(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
+        self._parted_at = parting_line(error.id, task)
 
     def parting(self, record: Record, op: OpenOperation) -> str | None:
         why = None if self._by is None else self._by.parting(record, op)
@@ -267,7 +267,7 @@ class Rerun(Host):
         return None if self._by is None else self._by.standing(operations)
 
     def swallowed(self, id: Id) -> None:
-        self._leash.cut = True
+        self._limit.cut = True
 
 
 def _words(end: End) -> str:
@@ -276,7 +276,7 @@ def _words(end: End) -> str:
             return recorded_ending(["Z", 0, CODEC.node_of_error(error)])
         case ContinuesAs(fn):
             return f"it goes on as {fn}"
-        case Stuck():
+        case Diverged():
             return "it could go no further"
         case _:
             return ending_words([])
@@ -314,7 +314,7 @@ async def open_rerun(
     group: bool = False,
     set_by: int | None = None,
     look: Onlooker | None = None,
-    leash: Leash | None = None,
+    limit: TimeLimit | None = None,
     changed: Changed | None = None,
     judged: int = 0,
 ) -> AsyncGenerator[Rerun]:
@@ -326,7 +326,7 @@ async def open_rerun(
         set_by: total milliseconds by which the run's clock was set; None if it was not set since the
             journal's last turn.
         look: listener for the run's turns and operations.
-        leash: time limit of the run; by default, `SECONDS`.
+        limit: time limit of the run; by default, `SECONDS`.
         changed: comparer of the journal with changed code; None if one build wrote both.
         judged: number of leading records that another build may have written, and that were compared before.
 
@@ -336,18 +336,18 @@ async def open_rerun(
     route, opening = fitting(stored, table)
     row = stored.row
     shared = Shared(services, table)
-    shared.care = shared.elsewhere = _UNTOUCHED
-    life = ChatLife(shared, _UNTOUCHED, row.chat_id, 0)
-    life.routing.group, life.kept.values = group, {}
+    shared.crashes = shared.chat_calls = _UNTOUCHED
+    actor = ChatActor(shared, _UNTOUCHED, row.chat_id, 0)
+    actor.routing.group, actor.kept.values = group, {}
     async with trio.open_nursery() as nursery:
-        leash = leash or Leash(SECONDS)
+        limit = limit or TimeLimit(SECONDS)
         time, known, unseen = times_of(stored.records)
-        rerun = Rerun(time, leash, (known if set_by is None else set_by) - unseen, look, changed, judged)
-        begin = Dry(stored, rerun, look or Onlooker(), leash, changed)
-        conversation = Conversation(life, *opening, row.sender_id, begin)
+        rerun = Rerun(time, limit, (known if set_by is None else set_by) - unseen, look, changed, judged)
+        begin = Dry(stored, rerun, look or Onlooker(), limit, changed)
+        conversation = Conversation(actor, *opening, row.sender_id, begin)
         try:
             nursery.start_soon(rerun.run, conversation, name=f"replay of {route.name}")
-            await rerun.wait(leash.seconds)
+            await rerun.wait(limit.seconds)
             yield rerun
         finally:
             await rerun.go()

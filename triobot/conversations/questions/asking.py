@@ -75,14 +75,14 @@ def begin_wait(conversation: Conversation, wait: Wait) -> Wait:
     conversation.operations.check_task()
     wait.owner = conversation.owner
     conversation.waits.append(wait)
-    conversation.life.offer_queued(conversation, wait)
+    conversation.actor.offer_queued(conversation, wait)
     return wait
 
 
 def reopen_wait(conversation: Conversation, wait: Wait) -> None:
     """Offer queued events to the wait again, after its last event was not the answer."""
     if wait.open:
-        conversation.life.offer_queued(conversation, wait)
+        conversation.actor.offer_queued(conversation, wait)
 
 
 def end_wait(conversation: Conversation, wait: Wait) -> None:
@@ -99,7 +99,7 @@ def look_again(conversation: Conversation, wait: Wait) -> None:
         return  # the events wait in the inbox
     for answer in given:
         if conversation.operations.run.withdraw(answer.delivery.seq) and answer.delivery.seq:
-            conversation.life.give_back(conversation, answer.delivery)
+            conversation.actor.give_back(conversation, answer.delivery)
 
 
 def _tell_resting(wait: Wait) -> None:
@@ -115,7 +115,7 @@ def drain(conversation: Conversation) -> Sequence[Event]:
     def bring() -> None:
         # Events after an interrupt belong to the next conversation, even before this code is cancelled.
         if conversation.ending is None:
-            brought.update(conversation.life.bring_queued(conversation))
+            brought.update(conversation.actor.bring_queued(conversation))
 
     def take(delivery: Delivery) -> object:
         return delivery.event if delivery.seq in brought else LEFT
@@ -154,7 +154,7 @@ async def answered(conversation: Conversation, wait: Wait, again: bool = False) 
                     partial(_tell_resting, wait)
                 ) if conversation.operations.replaying else wait.when_resting()
             if not wait.ready:
-                conversation.life.offer_queued(conversation, wait, resting=True)
+                conversation.actor.offer_queued(conversation, wait, resting=True)
         try:
             taken: tuple[Any, ...] = await run.wait(KIND, wait, "", again, beneath=1)
         finally:
@@ -175,7 +175,7 @@ async def answered(conversation: Conversation, wait: Wait, again: bool = False) 
 async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
     """Send the hint, and offer queued events to the wait again."""
     reopen_wait(conversation, wait)
-    await conversation.operations.perform(SendMessage(conversation.life.chat_id, text))
+    await conversation.operations.perform(SendMessage(conversation.actor.chat_id, text))
 
 
 async def receive(conversation: Conversation, taken: Filter[T], otherwise: OtherwisePolicy | None) -> T:
@@ -308,7 +308,7 @@ def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     if sent.id is None:
         work.count("left_untidy")
         return
-    conversation.shared.tidying.owe(operations.chat_id, sent.id, text, operations.also, conversation.ahead)
+    conversation.shared.cleanup.owe(operations.chat_id, sent.id, text, operations.also, conversation.ahead)
 
 
 def check_by(by: object) -> None:

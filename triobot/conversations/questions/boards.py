@@ -61,7 +61,7 @@ class Board:
             check_filter(also, "choose(also=)")
         if into is not None:
             check_sent(into, "into")
-            if into.chat_id != conversation.life.chat_id:
+            if into.chat_id != conversation.actor.chat_id:
                 raise LocalProtocolError("into", "must be a message of this chat")
         self._sent, self._text = into, ""
         self._said = policy(otherwise, conversation.operations.texts.want_choice)
@@ -100,7 +100,7 @@ class Board:
         keyboard = keyboard_of(buttons, self._token)
         # Set before the edit: if the edit fails, `tidy` must remove buttons of an earlier question.
         self._text = question
-        asks = SendMessage(conversation.life.chat_id, question, inline_keyboard=keyboard)
+        asks = SendMessage(conversation.actor.chat_id, question, inline_keyboard=keyboard)
         # A message without an id from the platform can't be edited: send the question as a new message.
         if sent is None or sent.id is None:
             self._sent = None

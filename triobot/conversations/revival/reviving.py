@@ -8,7 +8,7 @@ delays no other.
 A conversation that can't be replayed with the current code is *parked*. The conversation keeps its position
 in the chat and its journal; an operator gets an alarm, and the user one message. An interrupt still ends a
 parked conversation. Every start tries to replay it again. But a conversation that crashed the process
-repeatedly is only tried with other code, or after a while (`care`).
+repeatedly is only tried with other code, or after a while (`crashes`).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from ...store import Store
 from ...wire.events import Event, Join
 from ...wire.ids import ChatId
 from ..beginnings import Revived
+from ..calls.signals import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, stored_call, stored_event
 from ..charges.paid import abandon, tell_parked
+from ..chat_actor import ChatActor
 from ..conversation import Conversation, Ending
-from ..doors.calls import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, stored_call, stored_event
-from ..life import ChatLife
 from ..routes.declarations import Route, RouteKind
 from ..routes.filters import Filter, Setting, is_payment
 from ..routes.routing import Delivery, Start, interrupts, known
 from ..routes.schedules import Tick
 from ..shared import Shared
-from .care import CRASHES, current_build
+from .crash_counts import CRASHES, current_build
 from .stored import Stored, opening_of, read_stored, why_unfit
 
 log: Final = logging.getLogger("triobot.conversations")
@@ -58,18 +58,23 @@ HANGS: Final = 60.0
 """Seconds without a further replayed record after which the conversation is parked: its code hangs."""
 
 
-async def revive(life: ChatLife, waiting: Sequence[Delivery]) -> None:
+async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
     """Revive a chat's stored conversations.
 
     Args:
         waiting: the chat's waiting events.
     """
-    store, table, care, code = life.services.store, life.shared.table, life.shared.care, life.services.code
+    store, table, crashes, code = (
+        actor.services.store,
+        actor.shared.table,
+        actor.shared.crashes,
+        actor.services.code,
+    )
     # Asides come first. The last conversation gets the waiting events without those for others.
-    found = await await_store(partial(store.conversations, life.chat_id))
+    found = await await_store(partial(store.conversations, actor.chat_id))
     rows = sorted(found, key=lambda row: row.kind != "aside")
     if any(row.parked_because is not None for row in rows):
-        life.refusals.recall(await await_store(partial(store.data, life.chat_id)))
+        actor.refusals.recall(await await_store(partial(store.data, actor.chat_id)))
     healed = list[Conversation]()
     for row in rows:
         route = table.named(row.route)
@@ -77,41 +82,41 @@ async def revive(life: ChatLife, waiting: Sequence[Delivery]) -> None:
         if journal is None:
             continue
         if row.parked_because is not None and await _is_to_end(store, row):
-            _place_parked(life, journal, route)
+            _place_parked(actor, journal, route)
             continue
         because = why_unfit(row, table)
         if route is None or because is not None:
-            _park(life, journal, route, because or "")
+            _park(actor, journal, route, because or "")
             continue
-        if care.condemns(row):
+        if crashes.condemns(row):
             because = f"the code of {row.route} was at work each of the {CRASHES} times that the program died"
-            _park(life, journal, route, because, error=current_build())
+            _park(actor, journal, route, because, error=current_build())
             continue
         try:
             stored = read_stored(journal)
             opening = opening_of(stored, route)
             changed = None if code is None else await code.compare(store, row, stored.records)
         except UnreadableRecordError as error:
-            _park(life, journal, route, str(error))
+            _park(actor, journal, route, str(error))
             continue
         if opening is None or not route.durable:
-            _end_politely(life, row)
+            _end_politely(actor, row)
             continue
-        conversation = Conversation(life, *opening, row.sender_id, Revived(stored, changed))
+        conversation = Conversation(actor, *opening, row.sender_id, Revived(stored, changed))
         await _follow(conversation, stored)
-        life.places.take(conversation)
+        actor.running.take(conversation)
         if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:
-            life.mailbox.shown = conversation, waiting
-        life.work.count("revived")
-        life.calls.start(conversation)
+            actor.mailbox.shown = conversation, waiting
+        actor.work.count("revived")
+        actor.calls.start(conversation)
         await _stand(conversation)
-        if row.parked_because is not None and not conversation.stuck:
-            await _heal(store, life, conversation)
+        if row.parked_because is not None and not conversation.parked:
+            await _heal(store, actor, conversation)
             if conversation.beside:
                 healed.append(conversation)
     # Whether a message was typed for an aside is known once all live conversations are loaded.
     for conversation in healed:
-        life.heals(conversation, await _waiting(store, life.chat_id))
+        actor.heals(conversation, await _waiting(store, actor.chat_id))
 
 
 async def _is_to_end(store: Store, row: ConversationRow) -> bool:
@@ -123,16 +128,16 @@ async def _is_to_end(store: Store, row: ConversationRow) -> bool:
     )
 
 
-async def _heal(store: Store, life: ChatLife, conversation: Conversation) -> None:
+async def _heal(store: Store, actor: ChatActor, conversation: Conversation) -> None:
     """Unpark a conversation; drop waiting events that don't answer a question on the screen."""
     assert conversation.stored is not None
-    life.parked_no_more(conversation)
+    actor.parked_no_more(conversation)
     if not conversation.beside:
-        life.heals(conversation, await _waiting(store, life.chat_id))
+        actor.heals(conversation, await _waiting(store, actor.chat_id))
     row = conversation.stored.row
     conversation.stored = attrs.evolve(conversation.stored, row=attrs.evolve(row, parked_because=None))
     if conversation.writer is not None:
-        life.work.commits.add(conversation.writer.freed(row.in_hand))
+        actor.work.commits.add(conversation.writer.freed(row.in_hand))
 
 
 async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
@@ -147,20 +152,20 @@ async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
 
 async def _follow(conversation: Conversation, stored: Stored) -> None:
     """If an interrupt was ending the conversation, start the interrupt's route after the end."""
-    life, seq = conversation.life, stored.interrupted_by
+    actor, seq = conversation.actor, stored.interrupted_by
     if seq is None:
         return
-    rows = await await_store(partial(life.services.store.pending, life.chat_id, after=seq - 1, limit=1))
+    rows = await await_store(partial(actor.services.store.pending, actor.chat_id, after=seq - 1, limit=1))
     event = stored_event(rows[0]) if rows and rows[0].seq == seq else None
     if event is None:
         return
     delivery = Delivery(seq, event, rows[0].at, rows[0].group)
-    life.routing.group |= delivery.group
-    decision = life.routing.jump(delivery)
+    actor.routing.group |= delivery.group
+    decision = actor.routing.jump(delivery)
     if isinstance(decision, Start) and interrupts(decision):
         conversation.ending = Ending.INTERRUPTED
-        life.places.next[conversation.owner] = decision, delivery
-        life.mailbox.passed |= {seq}
+        actor.running.next[conversation.owner] = decision, delivery
+        actor.mailbox.passed |= {seq}
 
 
 async def _stand(conversation: Conversation) -> None:
@@ -189,32 +194,34 @@ async def _stand(conversation: Conversation) -> None:
         await settled.wait()
 
 
-def _end_politely(life: ChatLife, row: ConversationRow) -> None:
+def _end_politely(actor: ChatActor, row: ConversationRow) -> None:
     """End a conversation that isn't durable or has no recorded beginning, and tell the user."""
-    said = life.kept.texts.restarted if row.kind != "aside" and is_chat(life.chat_id) else ""
-    told = life.shared.tidying.tell(life.chat_id, row.id, said) if said else ()
-    life.work.commits.add([EndConversation(row.lease, row.id, life.services.clock.now()), *told])
-    abandon(life.shared, life.chat_id, f"{life.chat_id}/{row.id}", row.key)
-    life.work.count("not_durable")
+    said = actor.kept.texts.restarted if row.kind != "aside" and is_chat(actor.chat_id) else ""
+    told = actor.shared.cleanup.tell(actor.chat_id, row.id, said) if said else ()
+    actor.work.commits.add([EndConversation(row.lease, row.id, actor.services.clock.now()), *told])
+    abandon(actor.shared, actor.chat_id, f"{actor.chat_id}/{row.id}", row.key)
+    actor.work.count("not_durable")
 
 
 def _park(
-    life: ChatLife, journal: Journal, route: Route | None, because: str, *, error: str | None = None
+    actor: ChatActor, journal: Journal, route: Route | None, because: str, *, error: str | None = None
 ) -> None:
     """Place a conversation in the chat as parked, without running the conversation's code."""
-    park(_place_parked(life, journal, route), because, error=error)
+    park(_place_parked(actor, journal, route), because, error=error)
 
 
-def _place_parked(life: ChatLife, journal: Journal, route: Route | None) -> Conversation:
+def _place_parked(actor: ChatActor, journal: Journal, route: Route | None) -> Conversation:
     row = journal.row
     route = route or _unknown(row)
     # Placeholder for the first event, which is never read again. A room, which nobody joins, gets a signal.
-    begun = Join(life.chat_id, None) if is_chat(life.chat_id) else cast("Event", Signal(life.chat_id, None))
+    begun = (
+        Join(actor.chat_id, None) if is_chat(actor.chat_id) else cast("Event", Signal(actor.chat_id, None))
+    )
     delivery = Delivery(row.id, begun, row.started_at)
     begin = Revived(_readable(journal))
-    conversation = Conversation(life, Start(route, None), delivery, row.sender_id, begin)
-    conversation.stuck = True
-    life.places.take(conversation)
+    conversation = Conversation(actor, Start(route, None), delivery, row.sender_id, begin)
+    conversation.parked = True
+    actor.running.take(conversation)
     return conversation
 
 
@@ -228,8 +235,8 @@ def _readable(journal: Journal) -> Stored:
 
 def park(conversation: Conversation, because: str, *, error: str | None = None) -> None:
     """Store that a conversation is parked. Alert an operator, and tell the user once."""
-    life, stored = conversation.life, conversation.stored
-    life.work.count("parked")
+    actor, stored = conversation.actor, conversation.stored
+    actor.work.count("parked")
     log.error(
         "conversation %s of %s is parked: %s", conversation.route.name, conversation.told_place, because
     )
@@ -237,9 +244,9 @@ def park(conversation: Conversation, because: str, *, error: str | None = None) 
     if conversation.writer is not None and conversation.writer.lost:
         todo = "start the bot again, and it goes on with what is stored"
     name = conversation.route.name if stored is None else stored.row.route
-    life.shared.care.tell_parked(name, conversation.seq, because, todo)
+    actor.shared.crashes.tell_parked(name, conversation.seq, because, todo)
     key = conversation.key if stored is None else stored.row.key
-    tell_parked(life.shared, life.chat_id, key)
+    tell_parked(actor.shared, actor.chat_id, key)
     writes: list[Write] = []
     if stored is not None:
         row, now = stored.row, conversation.services.clock.now()
@@ -249,9 +256,12 @@ def park(conversation: Conversation, because: str, *, error: str | None = None) 
     elif conversation.writer is None or not conversation.writer.park(because, error):
         return
     new = stored is None or stored.row.parked_because is None
-    if (said := life.kept.texts.parked) and new and not conversation.beside and is_chat(life.chat_id):
-        writes += [*life.shared.tidying.tell(life.chat_id, conversation.seq, said), life.refusals.regretted()]
-    life.work.commits.add(writes)
+    if (said := actor.kept.texts.parked) and new and not conversation.beside and is_chat(actor.chat_id):
+        writes += [
+            *actor.shared.cleanup.tell(actor.chat_id, conversation.seq, said),
+            actor.refusals.regretted(),
+        ]
+    actor.work.commits.add(writes)
 
 
 def _unknown(row: ConversationRow) -> Route:
@@ -272,17 +282,17 @@ class CatchingUp:
 
     def __init__(self, shared: Shared) -> None:
         self._shared, self._services, self._work = shared, shared.services, shared.work
-        self._stalled: dict[ChatLife, None] = {}
-        self._coming: set[ChatLife] = set()
+        self._stalled: dict[ChatActor, None] = {}
+        self._coming: set[ChatActor] = set()
         self._stall = trio.Event()
         self._back = trio.Event()
 
     def __len__(self) -> int:
         return len(self._stalled)
 
-    def room(self, life: ChatLife) -> None:
+    def room(self, actor: ChatActor) -> None:
         """Read on for a chat that was behind, and has room again."""
-        self._stalled[life] = None
+        self._stalled[actor] = None
         self._stall.set()
 
     async def keep_up(self) -> None:
@@ -293,84 +303,84 @@ class CatchingUp:
                 self._stall = trio.Event()
                 while self._stalled:
                     # A page for each chat in turn: a flooded chat delays no other.
-                    life = next(iter(self._stalled))
-                    del self._stalled[life]
+                    actor = next(iter(self._stalled))
+                    del self._stalled[actor]
                     await self._work.until_not_too_busy()
-                    if not life.loading:
-                        await self._catch_up(life)
-                    elif life not in self._coming:
-                        await self._come_back_beside(life, nursery)
+                    if not actor.loading:
+                        await self._catch_up(actor)
+                    elif actor not in self._coming:
+                        await self._come_back_beside(actor, nursery)
 
-    async def _come_back_beside(self, life: ChatLife, nursery: trio.Nursery) -> None:
+    async def _come_back_beside(self, actor: ChatActor, nursery: trio.Nursery) -> None:
         """Load a chat in another task; if many chats are being loaded, wait a short time for one of them."""
-        self._coming.add(life)
+        self._coming.add(actor)
         self._back = trio.Event()
-        nursery.start_soon(self._come_back, life)
+        nursery.start_soon(self._come_back, actor)
         if len(self._coming) >= TOGETHER:
             with trio.move_on_after(HOLDS_UP):
                 await self._back.wait()
 
-    async def _catch_up(self, life: ChatLife) -> None:
-        latest = life.mailbox.latest
+    async def _catch_up(self, actor: ChatActor) -> None:
+        latest = actor.mailbox.latest
         rows: Sequence[InboxRow] = ()
-        if life.mailbox.cursor < latest:
-            rows = await self._pending(life, life.mailbox.cursor)
-        if self._work.stopping or not life.mailbox.behind:
+        if actor.mailbox.cursor < latest:
+            rows = await self._pending(actor, actor.mailbox.cursor)
+        if self._work.stopping or not actor.mailbox.behind:
             return
         for row in rows:
             if row.seq > latest:
                 break  # the cursor reaches the row by itself
-            delivery = self._delivery(row, says=row.seq not in life.mailbox.passed)
-            if delivery is not None and not life.deliver(delivery):
+            delivery = self._delivery(row, says=row.seq not in actor.mailbox.passed)
+            if delivery is not None and not actor.deliver(delivery):
                 return  # stop until the chat has room
-            life.mailbox.cursor = row.seq
+            actor.mailbox.cursor = row.seq
         else:
             if len(rows) == PAGE:
-                self.room(life)
+                self.room(actor)
                 return
-        life.mailbox.caught_up(latest)
-        if life.mailbox.behind:
-            self.room(life)
-        elif life.idle:
-            life.calls.over(life)
+        actor.mailbox.caught_up(latest)
+        if actor.mailbox.behind:
+            self.room(actor)
+        elif actor.is_empty:
+            actor.calls.over(actor)
 
-    async def _pending(self, life: ChatLife, after: int) -> Sequence[InboxRow]:
-        read = partial(self._services.store.pending, life.chat_id, after=after, limit=PAGE)
+    async def _pending(self, actor: ChatActor, after: int) -> Sequence[InboxRow]:
+        read = partial(self._services.store.pending, actor.chat_id, after=after, limit=PAGE)
         return await await_store(read)
 
-    async def _come_back(self, life: ChatLife) -> None:
+    async def _come_back(self, actor: ChatActor) -> None:
         """Load a chat from the store, then deliver its waiting events."""
         try:
             # The last writes of this chat's earlier conversations must be stored before they are read.
             await self._work.commits.wait_for()
-            await await_store(life.kept.load)  # filters may read the data
-            rows = await self._pending(life, life.mailbox.cursor)
-            await revive(life, [found for row in rows if (found := self._delivery(row)) is not None])
-            life.mailbox.shows_no_more()
-            await self._look_at_those_that_waited(life)
-            life.loading = False
+            await await_store(actor.kept.load)  # filters may read the data
+            rows = await self._pending(actor, actor.mailbox.cursor)
+            await revive(actor, [found for row in rows if (found := self._delivery(row)) is not None])
+            actor.mailbox.shows_no_more()
+            await self._look_at_those_that_waited(actor)
+            actor.loading = False
             if not self._work.stopping:
-                self.room(life)
-            for conversation in life.places.all():
+                self.room(actor)
+            for conversation in actor.running.all():
                 conversation.tick()
         finally:
-            self._coming.discard(life)
+            self._coming.discard(actor)
             self._back.set()
 
-    async def _look_at_those_that_waited(self, life: ChatLife) -> None:
+    async def _look_at_those_that_waited(self, actor: ChatActor) -> None:
         """Deliver waiting events in order; once the mailbox is full, only events that may jump ahead."""
-        mailbox, seen, room = life.mailbox, life.mailbox.cursor, True
+        mailbox, seen, room = actor.mailbox, actor.mailbox.cursor, True
         while not self._work.stopping and seen < mailbox.latest:
             latest = mailbox.latest
-            rows = await self._pending(life, seen)
+            rows = await self._pending(actor, seen)
             for row in rows:
                 if row.seq > latest:
                     break
                 if (delivery := self._delivery(row, says=room)) is None:
                     continue
                 if not room:
-                    life.jump(delivery)
-                elif life.deliver(delivery):
+                    actor.jump(delivery)
+                elif actor.deliver(delivery):
                     mailbox.cursor = row.seq
                 else:
                     room = False

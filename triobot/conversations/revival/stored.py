@@ -47,8 +47,8 @@ from ...seams.writes import Consume, Write
 from ...wire.events import Event, Join, Press, Submission
 from ...wire.ids import ChatId, MessageId, SenderId
 from ...wire.results import Sent
+from ..calls.signals import Call, Place, asked_of, stored_event
 from ..codec import CODEC
-from ..doors.calls import Call, Place, asked_of, stored_event
 from ..routes.declarations import Route, Table
 from ..routes.routing import BOARD, KIND, TOKEN_BYTES, Delivery, Start, question_token, token_of
 

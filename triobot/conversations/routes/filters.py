@@ -24,8 +24,8 @@ from ...seams.values import expect, register
 from ...wire.content import CONTENT_CLASSES, Audio, Content, File, Image, Media, Video, Voice
 from ...wire.events import Event, InvoiceCallback, Join, Leave, Message, PayCallback, Press, Sender
 from ...wire.ids import ChatId
+from ..calls.signals import SIGNAL_TYPES, Signal
 from ..data import ReadKey, check_key
-from ..doors.calls import SIGNAL_TYPES, Signal
 from ..questions.keys import LASTING, check_kind, decode_key
 from .typed import fold as fold
 from .typed import read_command

@@ -39,8 +39,8 @@ from ...engine.core import is_cut
 from ...engine.records import Id
 from ...wire.events import Event, Leave, Message, Press, Submission
 from ...wire.ids import SenderId
+from ..calls.signals import Call, Halt, Order, Place, as_event, asked_of, is_signal, room_of
 from ..codec import CODEC
-from ..doors.calls import Call, Halt, Order, Place, as_event, asked_of, is_signal, room_of
 from .declarations import Route, RouteKind, Table
 from .filters import Filter, Setting, as_command, is_payment
 

@@ -39,7 +39,7 @@ _SOONEST: Final = 0.1
 
 @final
 @attrs.define(eq=False)
-class Holding:
+class LeaseGuard:
     """A conversation that holds the reload.
 
     Attributes:
@@ -84,7 +84,7 @@ class HeldReload:
         self._exchange = exchange
         twins.may_take = self._may_take
         twins.why_not_take = self._why_not_now
-        self._held: list[Holding] = []
+        self._held: list[LeaseGuard] = []
         # Conversations with an ordered end; the order may be carried out only by the next process.
         self._ending: set[int] = set()
         self._starts = 0
@@ -148,7 +148,7 @@ class HeldReload:
             raise TravelError(why, refused=True)
         held = self._find(instead.conversation)
         if held is None:
-            held = Holding(origin[0])
+            held = LeaseGuard(origin[0])
             self._held.append(held)
             self._at_once = True
             self._saved.set()
@@ -180,7 +180,7 @@ class HeldReload:
             return "more time has passed in the branch than for the bot: put the clock forward first"
         return None
 
-    def _find(self, conversation: int) -> Holding | None:
+    def _find(self, conversation: int) -> LeaseGuard | None:
         return next((held for held in self._held if held.conversation == conversation), None)
 
     def _chosen(self) -> None:
@@ -304,7 +304,7 @@ class HeldReload:
 
     def _hold(self, parts: Sequence[JsonObject]) -> None:
         known = {held.conversation: held for held in self._held}
-        self._held = [known.get(cast("int", one["conversation"]), Holding(one)) for one in parts]
+        self._held = [known.get(cast("int", one["conversation"]), LeaseGuard(one)) for one in parts]
         for held, one in zip(self._held, parts, strict=True):
             held.parting = one
         self._starts = cast("int", self._bot.view()["starts"])
@@ -334,7 +334,7 @@ class HeldReload:
         self._bot.keep_events(keep=True)
         return True
 
-    async def _is_over(self, held: Holding) -> bool:
+    async def _is_over(self, held: LeaseGuard) -> bool:
         if held.taking is not None:
             return False  # until the replacement is written
         if held.way == "end" and not self._runs:

@@ -28,7 +28,7 @@ from ...emulator.pages import saved_page
 from ...emulator.views import JsonObject
 from ...errors import ConfigError
 from ...operator.api import Tell
-from ...operator.requests import ListJournals, ReadCode, Request, ShowJournal, Status, Told
+from ...operator.requests import Answer, ListJournals, ReadCode, Request, ShowJournal, Status
 from ...seams.rooms import told as named
 from ...wire.ids import ChatId
 from ...wire.rules import JsonValue
@@ -166,7 +166,7 @@ async def _opened(arguments: argparse.Namespace, which: int | Path | None) -> As
         yield _Subject(words, ask, "bot" if running else "store", started_at)
 
 
-async def _ask_export(lines: Sequence[Told], request: Request, tell: Tell) -> None:
+async def _ask_export(lines: Sequence[Answer], request: Request, tell: Tell) -> None:
     """Answer a request from an exported journal, as a bot would."""
     row = lines[0]
     match request:
@@ -188,7 +188,7 @@ def _noted(ask: Ask) -> Ask:
     """Wrap `ask` so that the log names each chat that is shown with its texts."""
 
     async def noting(request: Request, tell: Tell) -> None:
-        async def note(fields: Told) -> None:
+        async def note(fields: Answer) -> None:
             if "route" in fields:
                 chat = named(ChatId(cast("int", fields["chat_id"])))
                 log.warning("%s sees what was written in %s", getpass.getuser(), chat)

@@ -17,14 +17,14 @@ from ...cli.consulting import consult, instant, settings_of
 from ...cli.exported import lines_of_export, read_exported
 from ...cli.loading import load_bot
 from ...cli.terminal import harmless
+from ...conversations.inspection.replay_state import authors_frames
 from ...conversations.inspection.rerun import Rerun, open_rerun
-from ...conversations.inspection.standing import authors_frames
 from ...conversations.revival.stored import Stored
 from ...conversations.routes.router import table_of
 from ...conversations.running.lines import authors_traceback, authors_words, frames_of, positions
 from ...engine.records import EFFECTS, FIRED, OUTCOMES, TURNS
 from ...errors import ConfigError
-from ...operator.requests import ListJournals, ShowJournal, Told
+from ...operator.requests import Answer, ListJournals, ShowJournal
 from ...runtime.bot import Bot, dry_services_of
 from ...runtime.settings import Settings
 from ...seams.journals import ConversationId
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise SystemExit(1)
 
 
-def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Told]:
+def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Answer]:
     which: str = arguments.which
     digits = which.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):

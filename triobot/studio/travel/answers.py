@@ -15,8 +15,8 @@ from typing import Any, Final, TypeAlias, cast, final
 import attrs
 
 from ...base.frozen import guarded
+from ...conversations.calls.signals import Signal, is_signal
 from ...conversations.codec import CODEC
-from ...conversations.doors.calls import Signal, is_signal
 from ...conversations.revival.stored import Stored
 from ...emulator.chats import ChatMessage
 from ...emulator.person import act_of

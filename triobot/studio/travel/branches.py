@@ -28,7 +28,7 @@ from ...base.authors import only_of
 from ...base.clock import JUMPED
 from ...base.frozen import guarded
 from ...base.secrets import Secret
-from ...conversations.doors.calls import room_of
+from ...conversations.calls.signals import room_of
 from ...conversations.inspection.portrait import Portrait
 from ...conversations.revival.changed import Code
 from ...conversations.revival.stored import Stored, read_opening
@@ -291,7 +291,7 @@ class LiveBranch:
         assert work is not None
         self.diary.append(Did(self.exchange.world.seq, self.now, "tell", {"value": value}))
         event: object = self._opening
-        await work.dispatcher.elsewhere.signal(self.past.chat_id, value, None, room_of(event))
+        await work.dispatcher.chat_calls.signal(self.past.chat_id, value, None, room_of(event))
         await self._settle()
 
     async def waits(self, seconds: float) -> None:

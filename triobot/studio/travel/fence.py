@@ -14,7 +14,7 @@ import attrs
 import httpx
 
 from ...base.frozen import guarded
-from ...conversations.doors.calls import CALL, Call, Halt, Signal, stored_call, stored_event
+from ...conversations.calls.signals import CALL, Call, Halt, Signal, stored_call, stored_event
 from ...conversations.routes.schedules import Tick
 from ...emulator.chats import ChatMessage, Deleted, Edited, PlatformChat, Shown
 from ...emulator.world import ImpossibleActError, World

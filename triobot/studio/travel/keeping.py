@@ -15,9 +15,9 @@ from pathlib import PurePath
 from typing import Any, Final, cast, final
 
 from ...base.frozen import guarded
+from ...conversations.calls.signals import Call, Signal
 from ...conversations.codec import CODEC
 from ...conversations.data import declared_keys
-from ...conversations.doors.calls import Call, Signal
 from ...conversations.revival.stored import Stored, read_opening
 from ...emulator.chats import (
     Change,

@@ -11,10 +11,10 @@ from typing import Final
 
 import attrs
 
-from ...conversations.doors.calls import Call, asked_of
+from ...conversations.calls.signals import Call, asked_of
 from ...conversations.revival.stored import Stored, read_opening
 from ...engine.records import ENDED, ENDS
-from ...payments.books import plan
+from ...payments.entries import plan
 from ...payments.entry import Entry
 from ...payments.facts import Fact, Hint, PaymentAnswer, Plain, SendOk
 from ...payments.records import numbered, row_of

@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from ...conversations.chat import Chat, Room
-from ...conversations.inspection.standing import authors_frames
+from ...conversations.inspection.replay_state import authors_frames
 from ...conversations.revival.stored import Stored, read_opening
 from ...conversations.running.branches import Onlooker, OperationKind
 from ...conversations.running.lines import frames_of, is_authors, running_frames

@@ -18,12 +18,12 @@ from typing import Any, Final, cast, final
 import attrs
 
 from ...base.frozen import guarded
+from ...conversations.inspection.replay_state import ReplayState
 from ...conversations.inspection.rerun import Rerun, open_rerun
-from ...conversations.inspection.standing import Standing
 from ...conversations.revival.changed import Changed
 from ...conversations.revival.stored import Stored
 from ...conversations.routes.declarations import Table
-from ...conversations.running.leash import Leash, Left
+from ...conversations.running.abandon import Left, TimeLimit
 from ...conversations.running.lines import working_line
 from ...conversations.services import Services
 from ...emulator.views import JsonObject
@@ -65,7 +65,7 @@ class Passed:
     head: JsonObject
     notches: Sequence[JsonObject]
     texts: Sequence[str]
-    standing: Standing
+    standing: ReplayState
     wholes: Mapping[int, JsonObject] = attrs.field(factory=dict[int, JsonObject])
     parting: Parting | None = None
     reworded: Sequence[str] = ()
@@ -119,10 +119,10 @@ async def run_pass(
         changed.prepare(stored.records)  # before the time limit starts
     around: Any = {"set_by": set_by, "changed": changed}
     capture = Notches(stored, seconds=variables, write=write, sources_from=sources_from, knows=knows)
-    leash = Leash(seconds)
+    limit = TimeLimit(seconds)
     try:
-        with cut_after(leash), capture.holding():
-            async with open_rerun(services, table, stored, look=capture, leash=leash, **around) as rerun:
+        with cut_after(limit), capture.holding():
+            async with open_rerun(services, table, stored, look=capture, limit=limit, **around) as rerun:
                 passed = _passed(capture, stored, rerun, fills=fills)
                 said = () if changed is None else changed.judge.reworded
                 return attrs.evolve(passed, reworded=[reworded(*lines) for lines in said])
@@ -134,7 +134,7 @@ async def run_pass(
         what = getattr(error, "what", str(error))
         divergence: JsonObject = {"notch": 0, "operation": "0", "what": what, "line": None}
         head: JsonObject = {**_head(capture, stored), "state": "diverged", "divergence": divergence}
-        return Passed(head, capture.notches, (), Standing())
+        return Passed(head, capture.notches, (), ReplayState())
 
 
 async def value_in_full(
@@ -149,9 +149,9 @@ async def value_in_full(
             found.append(shown(variables[name], IN_FULL))
 
     capture = Notches(stored, seconds=0, at=(notch, look))
-    leash = Leash(LIMIT)
-    with cut_after(leash), capture.holding():
-        async with open_rerun(services, table, stored, look=capture, leash=leash) as rerun:
+    limit = TimeLimit(LIMIT)
+    with cut_after(limit), capture.holding():
+        async with open_rerun(services, table, stored, look=capture, limit=limit) as rerun:
             if not (found or rerun.divergence) and rerun.standing().ending is not None:
                 frames = capture.last_frames(rerun.failures)
                 capture.close(stands=False, failures=rerun.failures)
@@ -239,7 +239,7 @@ def told_source(id: int, file: str, text: str) -> JsonObject:
 
 
 @contextmanager
-def cut_after(leash: Leash) -> Generator[None]:
+def cut_after(limit: TimeLimit) -> Generator[None]:
     """Interrupt the author's code after the leash's time, even in the middle of a line.
 
     A leash is only checked when a task resumes, and code without awaits never does. Outside the main thread,
@@ -249,7 +249,7 @@ def cut_after(leash: Leash) -> Generator[None]:
     def over(_: int, frame: FrameType | None) -> None:
         line = working_line(frame)
         if line is not None:
-            leash.cut, leash.line = True, line
+            limit.cut, limit.line = True, line
             raise Left
 
     try:
@@ -258,7 +258,7 @@ def cut_after(leash: Leash) -> Generator[None]:
         yield
         return
     try:
-        signal.setitimer(signal.ITIMER_REAL, leash.seconds, 1.0)
+        signal.setitimer(signal.ITIMER_REAL, limit.seconds, 1.0)
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias, final
 from ...conversations.inspection.rerun import open_rerun
 from ...conversations.revival.stored import Stored
 from ...conversations.routes.declarations import Table
+from ...conversations.running.abandon import TimeLimit
 from ...conversations.running.branches import Onlooker
-from ...conversations.running.leash import Leash
 from ...conversations.services import Services
 from ...engine import Run
 from ...engine.records import TURNS
@@ -46,9 +46,9 @@ async def paths_of(
         seconds: limit of the replay in real time; turns after the limit have empty paths.
     """
     tracer = _LineTracer(number_of, 1 + sum(record[0] in TURNS for record in stored.records))
-    leash = Leash(seconds)
-    with cut_after(leash), tracer.tracing(), suppress(TriobotError):  # else the paths stay empty
-        async with open_rerun(services, table, stored, look=tracer, leash=leash):
+    limit = TimeLimit(seconds)
+    with cut_after(limit), tracer.tracing(), suppress(TriobotError):  # else the paths stay empty
+        async with open_rerun(services, table, stored, look=tracer, limit=limit):
             tracer.stop()
     return tracer.paths
 

@@ -12,7 +12,7 @@ from typing import Final, cast, final
 
 import trio
 
-from ...conversations.inspection.standing import Standing
+from ...conversations.inspection.replay_state import ReplayState
 from ...emulator.exchange import TravelError
 from ...emulator.views import JsonObject
 from ...engine import Record
@@ -132,7 +132,7 @@ def _passed(row: JsonObject, records: Sequence[Record]) -> Passed:
         "redacted": True,
         **NOTHING_YET,
     }
-    return Passed(head, notches, (), Standing())
+    return Passed(head, notches, (), ReplayState())
 
 
 def _notch(n: int, place: int, record: Record) -> JsonObject:

@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 from ...base.authors import contained, kind_of
+from ...conversations.calls.signals import Call, PaymentArrived, Signal
 from ...conversations.charges.charging import PaymentNews, Seen
 from ...conversations.codec import CODEC
-from ...conversations.doors.calls import Call, PaymentArrived, Signal
 from ...conversations.revival.stored import StartedWith
 from ...emulator.views import JsonObject, view_buttons, view_content, view_form, view_keyboard
 from ...engine import Record

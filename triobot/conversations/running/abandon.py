@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 class Left(BaseException):
-    """Raised by `Leash.run` when its coroutine was abandoned."""
+    """Raised by `TimeLimit.run` when its coroutine was abandoned."""
 
 
 @final
-class Leash:
+class TimeLimit:
     """Time limit for the tasks of one dry run. It disables ``breakpoint()`` in them.
 
     The live run has stopped at the breakpoints before.
@@ -98,12 +98,12 @@ class Leash:
 def _go_on(*_: object, **__: object) -> None: ...
 
 
-async def held(leash: Leash | None, work: Awaitable[object]) -> None:
+async def held(limit: TimeLimit | None, work: Awaitable[object]) -> None:
     """Await a child's code, within a dry run's time limit if there is one."""
-    if leash is None:
+    if limit is None:
         await work
     else:
-        await leash.run(awaited(work))
+        await limit.run(awaited(work))
 
 
 async def awaited(work: Awaitable[object]) -> None:

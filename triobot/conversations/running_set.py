@@ -1,8 +1,9 @@
 """The conversations that run in a chat, and which of them an event is for.
 
-`Places` has the live conversations by owner, and the asides beside them. A conversation belongs to the chat
-or, with ``per="sender"``, to one member. A member's event goes to the member's own live conversation if there
-is one, else to the chat's. `ChatRouting` decides what becomes of an event, for `ChatLife` to carry out.
+`RunningSet` has the live conversations by owner, and the asides beside them. A conversation belongs to the
+chat or, with ``per="sender"``, to one member. A member's event goes to the member's own live conversation if
+there is one, else to the chat's. `ChatRouting` decides what becomes of an event, for `ChatActor` to carry
+out.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import attrs
 from ..seams.rooms import is_chat
 from ..wire.events import Event, Join, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
+from .calls.signals import Halt, Order, Place, asked_of, is_signal, room_of, runs_behind
 from .conversation import Conversation, Ending
 from .data import Kept
-from .doors.calls import Halt, Order, Place, asked_of, is_signal, room_of, runs_behind
 from .journal_writer import JournalWriter
 from .mailbox import Mailbox, ends
 from .notices import Unheard, Untaken
@@ -48,7 +49,7 @@ def _saw(taker: Wait | Watch, event: Event, at: int | None) -> bool:
 
 
 @final
-class Places:
+class RunningSet:
     """The places of one chat, in which its conversations run.
 
     Attributes:
@@ -85,7 +86,7 @@ class Places:
             self.asides = [aside for aside in self.asides if aside is not conversation]
             if not conversation.goes_on and self.asides_due:
                 due, *self.asides_due = self.asides_due
-                return Conversation(conversation.life, *due)
+                return Conversation(conversation.actor, *due)
         else:
             owner = conversation.owner
             del self.live[owner]
@@ -224,7 +225,7 @@ class Places:
         if isinstance(event, Message):
             if self.was_live(delivery):
                 return []
-            return [conversation for conversation in reversed(self.asides) if conversation.stuck]
+            return [conversation for conversation in reversed(self.asides) if conversation.parked]
         if not isinstance(event, Press | Submission):
             return []
         return [
@@ -313,7 +314,7 @@ class ChatRouting:
     _chat_id: ChatId
     _kept: Kept
     _mailbox: Mailbox
-    _places: Places
+    _places: RunningSet
     group: bool = attrs.field(default=False, init=False)
 
     def _setting(self, delivery: Delivery) -> Setting:
@@ -406,10 +407,10 @@ class ChatRouting:
 
         Signals stay, and so do events that other parked conversations may be waiting for.
         """
-        places, live = self._places, self._places.live.get(owner)
+        running, live = self._places, self._places.live.get(owner)
         # An interrupt that a block gave back may be older than queued events.
-        mine = queued.seq < seq and places.owner_of(queued.event) == owner and not is_signal(queued.event)
-        return mine and all(conversation is live for conversation in places.kept_for(queued))
+        mine = queued.seq < seq and running.owner_of(queued.event) == owner and not is_signal(queued.event)
+        return mine and all(conversation is live for conversation in running.kept_for(queued))
 
     def offer(self, delivery: Delivery, conversation: Conversation, wait: Wait, *, resting: bool) -> Decision:
         """Decide whether a conversation's wait takes a queued event.
@@ -454,13 +455,13 @@ class ChatRouting:
             waiting: the events, in order.
         """
         typed, taken = list[Delivery](), list[Wait]()
-        places, beside = self._places, conversation in self._places.asides
+        running, beside = self._places, conversation in self._places.asides
         for delivery in waiting:
             event = delivery.event
-            live, waits = places.live.get(places.owner_of(event)), conversation.waits
+            live, waits = running.live.get(running.owner_of(event)), conversation.waits
             mine = live is conversation
             if beside:
-                free = not places.was_live(delivery) and not places.kept_for(delivery)
+                free = not running.was_live(delivery) and not running.kept_for(delivery)
                 mine = free and delivery.seq not in self._mailbox.passed
                 # The live conversation began later: the message can't answer its questions either.
                 waits = waits if live is None else [*waits, *live.waits]

@@ -23,7 +23,7 @@ from ...wire.ids import ChatId
 from ..notices import KnownKey
 from ..routes.declarations import Table
 from ..services import Also, Services
-from .calls import (
+from .signals import (
     CALL,
     SIGNALS,
     Call,
@@ -45,7 +45,7 @@ RETRY_STORE: Final = 5.0
 
 
 @final
-class Elsewhere:
+class ChatCalls:
     """Entry of signals, calls and orders into the inbox.
 
     Args:

@@ -42,7 +42,7 @@ OWED: Final = f"{OURS}untidy"
 """Data key under which a chat stores its owed texts: by message id, or by `_SAY` and conversation number."""
 _SAY: Final = "say "
 _PAGE: Final = 256
-TIDYING: Final = 64
+CLEANUPS: Final = 64
 """Maximum number of cleanup operations in flight for a chat; further ones are skipped."""
 
 
@@ -96,7 +96,7 @@ class _Owed:
 
 
 @final
-class Tidying:
+class Cleanup:
     """Sender of cleanup operations, with a limit for each chat."""
 
     def __init__(self, outbox: Outbox, work: Workload, store: Store) -> None:
@@ -127,7 +127,7 @@ class Tidying:
             taken: event that led to the operation and may not be stored yet. The operation waits until the
                 event is stored, and is skipped if the event is taken back.
         """
-        if self._chats[chat_id] >= TIDYING:
+        if self._chats[chat_id] >= CLEANUPS:
             self._work.count("left_untidy")
             return
 
@@ -184,7 +184,7 @@ class Tidying:
                 them.
             taken: as for `tidy`.
         """
-        if self._chats[chat_id] >= TIDYING:
+        if self._chats[chat_id] >= CLEANUPS:
             self._work.count("left_untidy")
         elif also(f"tidy {message_id}", [PutData(chat_id, OWED, str(message_id))]):
             self._begin(chat_id, message_id, _Owed(text, kept=False), taken)

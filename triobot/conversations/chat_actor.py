@@ -1,9 +1,9 @@
-"""A chat with conversations or waiting events. `ChatLife` routes events, starts and ends conversations.
+"""A chat with conversations or waiting events. `ChatActor` routes events, starts and ends conversations.
 
-An idle chat has no `ChatLife`, and takes no memory. A chat's waiting events are in its
-`Mailbox`, its running conversations in its `Places`. `ChatRouting` reads both to decide about an event, and
-`ChatLife` carries the decision out. While the chat is behind, urgent events (ignored events, leaves,
-interrupts, starts of asides, payments) are handled ahead of the others.
+An idle chat has no `ChatActor`, and takes no memory. A chat's waiting events are in its `Mailbox`, its
+running conversations in its `RunningSet`. `ChatRouting` reads both to decide about an event, and `ChatActor`
+carries the decision out. While the chat is behind, urgent events (ignored events, leaves, interrupts, starts
+of asides, payments) are handled ahead of the others.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from ..seams.rooms import is_chat
 from ..seams.writes import PutData, Write
 from ..wire.events import Join, Leave, Message
 from ..wire.ids import ChatId, SenderId
+from .calls.signals import Halt, Order, is_signal
 from .conversation import Conversation, Ending
 from .data import JOINED, joined
-from .doors.calls import Halt, Order, is_signal
 from .mailbox import Mailbox, ends
-from .places import ChatRouting, Places
 from .refusals import Refusals
-from .revival.care import LOOKED_AT
+from .revival.crash_counts import LOOKED_AT
 from .routes.routing import (
     BOARD,
     Answer,
@@ -49,6 +48,7 @@ from .routes.routing import (
     interrupts,
     is_beside,
 )
+from .running_set import ChatRouting, RunningSet
 from .shared import Shared
 from .workload import UnitWriter
 
@@ -75,18 +75,18 @@ class DispatcherCalls:
     start: Callable[[Conversation], None]
     let_go: Callable[[Conversation], None]
     park: Callable[[Conversation, str], None]
-    room: Callable[[ChatLife], None]
-    over: Callable[[ChatLife], None]
-    take_back: Callable[[ChatLife, int], None]
+    room: Callable[[ChatActor], None]
+    over: Callable[[ChatActor], None]
+    take_back: Callable[[ChatActor, int], None]
 
 
 @final
-class ChatLife:
+class ChatActor:
     """A chat with conversations or waiting events.
 
     Attributes:
         mailbox: the chat's waiting events, and its position in the inbox.
-        places: the chat's running conversations.
+        running: the chat's running conversations.
         loading: whether the conversations are being loaded from the store; nothing is routed meanwhile.
         loads_at: start of the loading, in wall milliseconds.
         born: time when the chat came into memory, in wall milliseconds.
@@ -105,28 +105,28 @@ class ChatLife:
         self.loads_at = 0
         self.services: Final = shared.services
         self.sender: SenderId | None = None
-        self.places: Final = Places(shared.table)
-        self.kept: Final = shared.keeping.begin_life(chat_id)
-        self.kept.writers = self.places.writers
-        self.routing: Final = ChatRouting(shared, chat_id, self.kept, self.mailbox, self.places)
+        self.running: Final = RunningSet(shared.table)
+        self.kept: Final = shared.keeping.begin_chat(chat_id)
+        self.kept.writers = self.running.writers
+        self.routing: Final = ChatRouting(shared, chat_id, self.kept, self.mailbox, self.running)
         self.born = 0
 
     @property
-    def idle(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether the chat has no conversations and no waiting events."""
-        anything = self.places.live or self.places.asides or self.mailbox.waiting
+        anything = self.running.live or self.running.asides or self.mailbox.waiting
         return not (anything or self.mailbox.behind or self.loading)
 
     @property
-    def may_leave(self) -> bool:
+    def can_evict(self) -> bool:
         """Whether the chat can be evicted: nothing waits, and all its conversations can be revived."""
-        return not (self.mailbox.waiting or self.mailbox.behind or self.idle) and self.may_come_back
+        return not (self.mailbox.waiting or self.mailbox.behind or self.is_empty) and self.can_reload
 
     @property
-    def may_come_back(self) -> bool:
+    def can_reload(self) -> bool:
         """Whether a reload from the store would bring back everything that runs and waits here."""
-        works = self.loading or self.places.next or self.places.asides_due
-        return not works and all(one.quiescent and one.route.durable for one in self.places.all())
+        works = self.loading or self.running.next or self.running.asides_due
+        return not works and all(one.is_waiting and one.route.durable for one in self.running.all())
 
     @cached_property
     def refusals(self) -> Refusals:
@@ -139,9 +139,9 @@ class ChatLife:
         """Route an event. Return False, with nothing done, if the mailbox has no room."""
         # Without `finally`: an error here ends the process. The next start reads from this slot which event
         # it was.
-        self.shared.care.at_work[LOOKED_AT] = delivery.seq
+        self.shared.crashes.at_work[LOOKED_AT] = delivery.seq
         delivered = self._deliver(delivery)
-        self.shared.care.at_work[LOOKED_AT] = 0
+        self.shared.crashes.at_work[LOOKED_AT] = 0
         return delivered
 
     def _deliver(self, delivery: Delivery) -> bool:
@@ -162,7 +162,7 @@ class ChatLife:
         if isinstance(decision, Queue) and self._meets_parked(delivery):
             return True
         if isinstance(decision, Queue) and is_signal(delivery.event):
-            if None not in self.places.live:
+            if None not in self.running.live:
                 self.work.count("signal_kept")
         elif isinstance(decision, Queue) and not self.routing.has_room:
             return False
@@ -174,9 +174,9 @@ class ChatLife:
 
         An interrupt makes all earlier events useless, in the inbox as well as in the mailbox.
         """
-        self.shared.care.at_work[LOOKED_AT] = delivery.seq
+        self.shared.crashes.at_work[LOOKED_AT] = delivery.seq
         self._jump_ahead(delivery)
-        self.shared.care.at_work[LOOKED_AT] = 0
+        self.shared.crashes.at_work[LOOKED_AT] = 0
 
     def _jump_ahead(self, delivery: Delivery) -> None:
         self.routing.group |= delivery.group
@@ -217,7 +217,7 @@ class ChatLife:
 
     def _give(self, taker: Wait | Watch, answer: Answer) -> None:
         """Give an answer to the conversation with this wait or block, and mark its question as answered."""
-        if (conversation := self.places.who_has(taker)) is not None:
+        if (conversation := self.running.who_has(taker)) is not None:
             conversation.give(taker, answer)
         event = answer.delivery.event
         asked = None if isinstance(event, Message) else self.refusals.question_of(event)
@@ -226,34 +226,34 @@ class ChatLife:
 
     def _start(self, start: Start, delivery: Delivery) -> None:
         if is_beside(start):
-            if len(self.places.asides) < ASIDES:
+            if len(self.running.asides) < ASIDES:
                 self._run(Conversation(self, start, delivery))
             else:
                 self.work.count("aside_waits")
-                self.places.asides_due = [*self.places.asides_due, (start, delivery)]
+                self.running.asides_due = [*self.running.asides_due, (start, delivery)]
             return
-        owner = self.places.owner_for(start, delivery.event)
+        owner = self.running.owner_for(start, delivery.event)
         if interrupts(start):
             # An interrupt makes earlier events useless, even events that the interrupt has overtaken.
             self._drop_earlier(delivery, owner)
-        live = self.places.live.get(owner)
+        live = self.running.live.get(owner)
         if live is None:
             self._run(Conversation(self, start, delivery, owner))
         else:
-            self.places.next[owner] = (start, delivery)
+            self.running.next[owner] = (start, delivery)
             live.end(Ending.INTERRUPTED, delivery.at, delivery.seq)
 
     def _run(self, conversation: Conversation) -> None:
-        self.places.take(conversation)
+        self.running.take(conversation)
         self.calls.start(conversation)
 
     def _halt(self, halt: Halt, delivery: Delivery) -> None:
         if self.mailbox.behind:
             self.mailbox.halted(delivery.seq, halt)
-        for conversation in self.places.live.values():
-            if conversation.stuck and halt.ends(conversation.route.name, conversation.key):
+        for conversation in self.running.live.values():
+            if conversation.parked and halt.ends(conversation.route.name, conversation.key):
                 self._drop_earlier(delivery, conversation.owner, "typed_while_parked")
-        for queued in [*self.mailbox.take_out(partial(ends, halt)), *self.places.halt(halt)]:
+        for queued in [*self.mailbox.take_out(partial(ends, halt)), *self.running.halt(halt)]:
             self._drop(queued, "stopped")
         self.work.commits.consumed([delivery.seq])  # stored after those ends
 
@@ -264,23 +264,23 @@ class ChatLife:
 
         A message that is answered with an offer, or takes an offer up, isn't queued.
         """
-        conversation = self.places.live.get(self.places.owner_of(delivery.event))
-        if conversation is not None and conversation.stuck and isinstance(delivery.event, Message):
+        conversation = self.running.live.get(self.running.owner_of(delivery.event))
+        if conversation is not None and conversation.parked and isinstance(delivery.event, Message):
             decision = self.refusals.answer(delivery, conversation.seq, self.routing.afresh(delivery))
             if isinstance(decision, Start):
                 self._drop_earlier(delivery, conversation.owner)
-                self.places.next[conversation.owner] = (decision, delivery)
+                self.running.next[conversation.owner] = (decision, delivery)
                 conversation.end(Ending.INTERRUPTED, delivery.at)
             if not isinstance(decision, Queue):
                 return True
-        if waiting := self.places.kept_for(delivery):
+        if waiting := self.running.kept_for(delivery):
             self.refusals.keep(delivery, waiting[0].seq)
         return False
 
     def parked_no_more(self, conversation: Conversation) -> None:
         """Forget that a conversation was parked: it has been revived, or has ended."""
-        self.shared.care.parked_no_more(conversation.seq)
-        others = any(other.stuck for other in self.places.all() if other is not conversation)
+        self.shared.crashes.parked_no_more(conversation.seq)
+        others = any(other.parked for other in self.running.all() if other is not conversation)
         self.refusals.over(conversation.seq, last=not others)
 
     def heals(self, conversation: Conversation, waiting: Sequence[Delivery]) -> None:
@@ -295,19 +295,19 @@ class ChatLife:
 
     def _obey(self, order: Order, delivery: Delivery) -> None:
         """Carry out an operator's order about a parked conversation."""
-        conversation = next((one for one in self.places.all() if one.seq == order.conversation), None)
+        conversation = next((one for one in self.running.all() if one.seq == order.conversation), None)
         if order.end:
             if conversation is not None:
-                if conversation not in self.places.asides:
+                if conversation not in self.running.asides:
                     self._drop_earlier(delivery, conversation.owner, "typed_while_parked")
                 conversation.end(Ending.STOPPED)
             # The row stays in the inbox until the text is sent.
             said = order.say if is_chat(self.chat_id) else ""
-            self.shared.tidying.say(self.chat_id, said, delivery.seq)
+            self.shared.cleanup.say(self.chat_id, said, delivery.seq)
             return
         self.work.commits.consumed([delivery.seq])
-        if conversation is not None and conversation.stuck and delivery.at > self.born:
-            self.shared.care.retry(self.chat_id)
+        if conversation is not None and conversation.parked and delivery.at > self.born:
+            self.shared.crashes.retry(self.chat_id)
 
     def _left(self, delivery: Delivery) -> bool:
         """End the conversations that a user's leave ends. Return False if the event still has to be routed.
@@ -317,9 +317,9 @@ class ChatLife:
         """
         if self.routing.group:
             sender = delivery.event.sender
-            if sender is not None and sender.id in self.places.live:
+            if sender is not None and sender.id in self.running.live:
                 self._drop_earlier(delivery, sender.id, "left")
-                self.places.live[sender.id].end(Ending.STOPPED)
+                self.running.live[sender.id].end(Ending.STOPPED)
             return False
         self.end_all(delivery.seq)
         self.work.commits.consumed((), [PutData(self.chat_id, JOINED, None)])
@@ -330,8 +330,8 @@ class ChatLife:
         """Drop queued events for the owner's conversation that are older than `delivery`, except signals."""
         self.mailbox.ended(owner, delivery.seq)
         mine = self.mailbox.take_out(partial(self.routing.is_overtaken, owner, delivery.seq))
-        if owner in self.places.next:
-            mine.append(self.places.next.pop(owner)[1])
+        if owner in self.running.next:
+            mine.append(self.running.next.pop(owner)[1])
         for earlier in mine:
             self._drop(earlier, why)
 
@@ -349,7 +349,7 @@ class ChatLife:
                 `otherwise`.
         """
         if not resting:
-            self.places.opens(conversation, wait)
+            self.running.opens(conversation, wait)
         if conversation.operations.replaying:
             return  # the journal decides
         if self.mailbox.shown is not None:
@@ -367,7 +367,7 @@ class ChatLife:
 
     def open_watch(self, conversation: Conversation, watch: Watch) -> None:
         """Register a block that has just opened, and offer the queued events to it."""
-        self.places.opens(conversation, watch)
+        self.running.opens(conversation, watch)
         watch.owner = conversation.owner
         conversation.watches = [*conversation.watches, watch]
         if conversation.operations.replaying:
@@ -405,10 +405,10 @@ class ChatLife:
         # A board's question stays answered, since a board takes several taps.
         if question is not None and not question.startswith(BOARD):
             self.shared.answers.reopened(question)
-        late = self.mailbox.overtaken(delivery, self.places.owner_of(delivery.event))
+        late = self.mailbox.overtaken(delivery, self.running.owner_of(delivery.event))
         if conversation.ending is not None and late:
             self._drop(delivery, conversation.ending.value)
-        elif self.places.is_for(delivery, conversation) and conversation not in self.places.asides:
+        elif self.running.is_for(delivery, conversation) and conversation not in self.running.asides:
             self._act(Queue(), delivery)
         else:
             self._act(self.routing.decide(delivery), delivery)
@@ -421,13 +421,13 @@ class ChatLife:
             conversation, conversation.seq, conversation.operations.run.now()
         ):
             self.routing.group |= delivery.group
-            if self.mailbox.is_full or not self.places.is_for(delivery, conversation):
+            if self.mailbox.is_full or not self.running.is_for(delivery, conversation):
                 continue
-            self.shared.care.at_work[LOOKED_AT] = delivery.seq
+            self.shared.crashes.at_work[LOOKED_AT] = delivery.seq
             try:
                 decision = self.routing.decide(delivery)
             finally:
-                self.shared.care.at_work[LOOKED_AT] = 0
+                self.shared.crashes.at_work[LOOKED_AT] = 0
             if isinstance(decision, Queue | Give | Tell | Break | End):
                 # A block that was open before this turn gets the event, whatever this turn opens.
                 self._act(decision if isinstance(decision, End) else Queue(), delivery)
@@ -451,7 +451,7 @@ class ChatLife:
         conversation is the aside that delivers goods, the waiting charge gets the result in the same unit, so
         that charge and ledger agree.
         """
-        waiting, giving = self.places.waiting_for(conversation), conversation.operations.giving
+        waiting, giving = self.running.waiting_for(conversation), conversation.operations.giving
         if waiting is not None and giving is not None and giving.ending is not None:
             own, its = conversation.writer, waiting.writer
             # While an event may still be taken back, the charge isn't notified here: the ledger notifies the
@@ -460,12 +460,12 @@ class ChatLife:
                 waiting.awaited[giving.paid.id](giving.ending)
                 return its.flush(within=lambda more: self.work.commits.add([*writes, *more], writer))
         owner = conversation.owner
-        due = self.places.next.get(owner)
-        if due is not None and conversation is self.places.live.get(owner):
+        due = self.running.next.get(owner)
+        if due is not None and conversation is self.running.live.get(owner):
             heir = conversation.heir(*due)
             written = heir.begin_within(lambda more: self.work.commits.add([*writes, *more], writer))
             if written is not None:
-                self.places.heirs[owner] = heir
+                self.running.heirs[owner] = heir
                 return written
         return self.work.commits.add(writes, writer)
 
@@ -479,10 +479,10 @@ class ChatLife:
                 after this call.
         """
         self.mailbox.left(before)
-        for earlier in [*self.mailbox.take_out(), *self.places.clear()]:
+        for earlier in [*self.mailbox.take_out(), *self.running.clear()]:
             self._drop(earlier, "left")
         self.services.outbox.drop(self.chat_id)
-        ending = self.places.all()
+        ending = self.running.all()
         for conversation in ending:
             conversation.end(Ending.LEFT)
         return ending
@@ -493,11 +493,11 @@ class ChatLife:
             return
         if self.mailbox.shown is not None and self.mailbox.shown[0] is conversation:
             self.mailbox.shows_no_more()
-        beside, kept_for = conversation in self.places.asides, self.places.kept_for
-        if beside or conversation is self.places.live.get(conversation.owner):
+        beside, kept_for = conversation in self.running.asides, self.running.kept_for
+        if beside or conversation is self.running.live.get(conversation.owner):
             # Before the removal: the owner of an event depends on the live conversations.
-            mine = self.places.queued_for(conversation, self.mailbox.waiting)
-            following = self.places.remove(conversation)
+            mine = self.running.queued_for(conversation, self.mailbox.waiting)
+            following = self.running.remove(conversation)
             queued = self.mailbox.take_out(mine.__contains__) if beside or following is None else ()
             # Messages that were kept for this conversation only, while it was parked.
             typed = [one for one in queued if beside and isinstance(one.event, Message) and not kept_for(one)]
@@ -510,7 +510,7 @@ class ChatLife:
             if following is not None:
                 self._run(following)
         self._made_room()
-        if self.idle:
+        if self.is_empty:
             self.calls.over(self)
 
 

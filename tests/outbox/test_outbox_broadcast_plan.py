@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import examples
-from triobot.outbox.course import PAGE, Course, WindowRules
+from triobot.outbox.broadcast_plan import PAGE, BroadcastPlan, WindowRules
 from triobot.seams.broadcasts import (
     AdvanceBroadcast,
     BroadcastJob,
@@ -59,19 +59,19 @@ def test_each_is_told_once_or_unknown_whatever_happens(many: int, data: st.DataO
     now, crashes, agains = 0.0, 0, 0
     while not rows.over:
         doubtful = [row for row in rows.behind(0) if row.position <= rows.meant]
-        course, flying = Course(rows.job(), doubtful, RULES), list[Receiver]()
+        plan, flying = BroadcastPlan(rows.job(), doubtful, RULES), list[Receiver]()
         while not rows.over:
             now += 100  # every pause is over
-            if (after := course.wants) is not None:
-                course.read(rows.behind(after))
-            stride = course.stride(now)
+            if (after := plan.wants) is not None:
+                plan.read(rows.behind(after))
+            stride = plan.stride(now)
             if stride is not None:
                 for write in stride.writes:
                     rows.apply(write)
                 if crashes < 3 and data.draw(st.booleans(), "crash before anybody is told"):
                     crashes += 1
                     break
-                go = course.written(stride, now)
+                go = plan.written(stride, now)
                 told += [receiver.chat_id for receiver in go]
                 flying += go
                 assert len(flying) <= RULES.width + RULES.extra
@@ -84,9 +84,9 @@ def test_each_is_told_once_or_unknown_whatever_happens(many: int, data: st.DataO
                 if outcome is Outcome.AGAIN:
                     agains += 1
                     told.remove(receiver.chat_id)
-                course.came(receiver, outcome, now)
+                plan.came(receiver, outcome, now)
             else:
-                assert stride is not None or course.look_again(now) < now + 100
+                assert stride is not None or plan.look_again(now) < now + 100
 
     assert rows.waiting == {}
     assert len(told) == len(set(told))

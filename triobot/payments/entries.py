@@ -2,9 +2,9 @@
 
 The module waits for nothing except its store, so a simulation can run it unchanged.
 
-A conversation's move must be stored together with the conversation's records. `Books.move` can't do that: it
-reads the entry, and retries if the entry has moved since it was read. A conversation shares its commit with
-others and continues before the commit is durable, so it can't retry. `moving`, `opening` and `claiming`
+A conversation's move must be stored together with the conversation's records. `Entries.move` can't do that:
+it reads the entry, and retries if the entry has moved since it was read. A conversation shares its commit
+with others and continues before the commit is durable, so it can't retry. `moving`, `opening` and `claiming`
 therefore return writes that read the entry and decide the move inside the transaction, where no other move
 can come between. The store calls their functions in its own thread. The functions get everything as values,
 the time too, and never wait.
@@ -72,7 +72,7 @@ def plan(entry: Entry, facts: Sequence[Fact], now: int) -> Planned:
 
 
 @final
-class Books:
+class Entries:
     """All entries of a store.
 
     Args:
@@ -80,7 +80,7 @@ class Books:
         commit: stores writes, all of a call or none.
         now: the time of day in milliseconds.
         listen: called with each move once it is durable; must not raise.
-        counts: number of moves by fact; several `Books` may share one counter.
+        counts: number of moves by fact; several `Entries` may share one counter.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class Books:
         return stale
 
     def announce(self, planned: Planned) -> None:
-        """Count durable moves and call `listen`; call this after a commit outside of `Books`."""
+        """Count durable moves and call `listen`; call this after a commit outside of `Entries`."""
         for outcome in planned.outcomes:
             self.counts[outcome.fact if isinstance(outcome, Moved) else "impossible"] += 1
             if isinstance(outcome, Moved):
@@ -197,9 +197,9 @@ class Books:
 
 
 def moving(
-    books: Books, id_: RefId, *facts: Fact, now: int, taker: Taker | None = None, may_fail: bool = False
+    entries: Entries, id_: RefId, *facts: Fact, now: int, taker: Taker | None = None, may_fail: bool = False
 ) -> MovePayment:
-    """Return a write that applies facts to an entry, like `Books.move`.
+    """Return a write that applies facts to an entry, like `Entries.move`.
 
     If the outcome of a commit is unknown, the write may be committed again: facts stored by the first commit
     aren't applied twice.
@@ -225,12 +225,12 @@ def moving(
 
     def committed() -> None:
         if planned is not None:
-            books.announce(planned)
+            entries.announce(planned)
 
     return MovePayment(id_, move, committed)
 
 
-def opening(books: Books, entry: Entry, now: int) -> tuple[Entry, MovePayment]:
+def opening(entries: Entries, entry: Entry, now: int) -> tuple[Entry, MovePayment]:
     """Return a new entry after "send_begun", and the write that stores the entry first.
 
     The commit is refused if another owner has the number. The write does nothing if the entry exists already.
@@ -250,12 +250,12 @@ def opening(books: Books, entry: Entry, now: int) -> tuple[Entry, MovePayment]:
 
     def committed() -> None:
         if new:
-            books.announce(planned)
+            entries.announce(planned)
 
     return planned.entry, MovePayment(entry.id, move, committed)
 
 
-def claiming(books: Books, entry: Entry, fact: Fact, now: int) -> tuple[Entry, MovePayment]:
+def claiming(entries: Entries, entry: Entry, fact: Fact, now: int) -> tuple[Entry, MovePayment]:
     """Return an entry after a fact, and the write of that move; the commit fails if the entry moved on."""
     planned = plan(entry, [fact], now)
 
@@ -264,7 +264,7 @@ def claiming(books: Books, entry: Entry, fact: Fact, now: int) -> tuple[Entry, M
             raise StaleRowError(entry.id)
         return planned.writes
 
-    return planned.entry, MovePayment(entry.id, move, lambda: books.announce(planned))
+    return planned.entry, MovePayment(entry.id, move, lambda: entries.announce(planned))
 
 
 def _word(fact: Fact) -> str:

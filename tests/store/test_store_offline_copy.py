@@ -9,7 +9,7 @@ import pytest
 from triobot.base.clock import SystemClock
 from triobot.errors import ConfigError, StoreLockedError
 from triobot.seams.writes import PutSetting
-from triobot.store import Stamp, copy_still, open_store
+from triobot.store import Stamp, copy_offline, open_store
 
 STAMP = Stamp("http://127.0.0.1:9", "token")
 
@@ -22,14 +22,14 @@ async def test_a_copy_has_what_the_store_has(tmp_path: Path) -> None:
     async with open_store(f"sqlite:{store}", stamp=STAMP, clock=SystemClock()) as opened:
         await opened.commit(PutSetting("jobs", "kept"))
         with pytest.raises(StoreLockedError, match="open in this process"):
-            copy_still(store, folder)
+            copy_offline(store, folder)
     before = {path.name: path.read_bytes() for path in tmp_path.glob("bot.db*")}
 
-    copies = [copy_still(store, one) for one in (folder, other)]
+    copies = [copy_offline(store, one) for one in (folder, other)]
 
     for copy in copies:
         async with open_store(f"sqlite:{copy}", stamp=None, clock=SystemClock(), visit=True) as looked:
             assert await looked.setting("jobs") == "kept"
     assert {path.name: path.read_bytes() for path in tmp_path.glob("bot.db*")} == before
     with pytest.raises(ConfigError, match="no store at"):
-        copy_still(tmp_path / "none.db", folder)
+        copy_offline(tmp_path / "none.db", folder)

@@ -61,7 +61,7 @@ async def test_every_live_door_names_the_authors_line() -> None:
         assert chats.texts[8] == ["from a step"]
         assert bot.statistics().live >= 0
     assert len(said) == 11
-    assert all("test_bot_doors.py:" in line for line in said)
+    assert all("test_bot_calls.py:" in line for line in said)
     assert all("inside a conversation; use chat." in line for line in said)
 
 

@@ -9,7 +9,7 @@ from town import ALI, CHAT, SARA, TEXTS, open_town
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.life import ASIDES
+from triobot.conversations.chat_actor import ASIDES
 from triobot.conversations.mailbox import MAILBOX
 from triobot.conversations.questions.buttons import Buttons
 from triobot.conversations.routes.filters import command, in_chat, join, leave, message, pressed, text, when

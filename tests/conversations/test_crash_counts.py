@@ -17,8 +17,8 @@ from town import TEXTS, Town, start
 from trio.testing import MockClock, active_thread_count
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.revival import care
-from triobot.conversations.revival.care import BETWEEN_RETRIES, CRASHES, DEATHS, FIRST_RETRY, LIVED
+from triobot.conversations.revival import crash_counts
+from triobot.conversations.revival.crash_counts import BETWEEN_RETRIES, CRASHES, DEATHS, FIRST_RETRY, LIVED
 from triobot.conversations.routes.filters import command, message, text, when
 from triobot.conversations.routes.router import Router
 from triobot.conversations.running.lines import frames_of
@@ -280,12 +280,12 @@ async def test_other_code_gets_a_try(
     await there.lives(lambda: town.says("fatal step", GUILTY))
     await there.until_one_survives()
     deaths = there.deaths
-    monkeypatch.setattr(care, "current_build", lambda: "build other")
+    monkeypatch.setattr(crash_counts, "current_build", lambda: "build other")
     assert not await there.lives(lambda: town.says("hm", GUILTY))
     await there.until_one_survives()
     assert there.deaths == deaths + 1
 
-    monkeypatch.setattr(care, "current_build", lambda: "build mended")
+    monkeypatch.setattr(crash_counts, "current_build", lambda: "build mended")
     monkeypatch.setattr(there, "dies", lambda: None)
     assert await there.lives(lambda: town.says("hm", GUILTY))
     (row,) = store.rows_of(GUILTY)

@@ -19,8 +19,8 @@ from ...engine import Run
 from ...errors import TriobotError
 from ...exact.verdicts import differs
 from ...seams.values import encode_value
+from ..running.abandon import awaited, held
 from ..running.hooks import HERE
-from ..running.leash import awaited, held
 from ..running.lines import frames_of, is_authors, is_ours
 
 _LARGEST: Final = 10_000
@@ -51,7 +51,7 @@ class Spot:
 
 @final
 @guarded
-class Standing:
+class ReplayState:
     """The point that a conversation's run has reached.
 
     Attributes:
@@ -83,11 +83,11 @@ class Standing:
         return self.spots[branch].line if branch in self.spots else "?"
 
 
-def standing_of(run: Run) -> Standing:
+def standing_of(run: Run) -> ReplayState:
     """Return the point of a waiting run."""
     seen = run.describe()
     open_now = [branch.operation for branch in seen.branches if branch.operation is not None]
-    return Standing(
+    return ReplayState(
         tuple(sorted((str(one.id), one.kind, one.print or _until(one.due)) for one in open_now)),
         tuple(sorted((str(block.id), block.due, block.ended) for block in seen.blocks)),
         {path: spot_of(task) for path, task in sorted(run.tasks.items())},
@@ -141,7 +141,7 @@ def _digest(text: str) -> str:
     return text if len(text) < 8 else blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def difference(recorded: Standing, now: Standing) -> str | None:
+def difference(recorded: ReplayState, now: ReplayState) -> str | None:
     """Describe the first difference between two runs of one journal, without content. None: no difference."""
     if recorded.ending == now.ending and _named(recorded) == _named(now):
         pairs = zip(recorded.operations, now.operations, strict=True)
@@ -163,11 +163,11 @@ def difference(recorded: Standing, now: Standing) -> str | None:
     return None
 
 
-def _named(standing: Standing) -> list[tuple[str, str]]:
+def _named(standing: ReplayState) -> list[tuple[str, str]]:
     return [(id, kind) for id, kind, _ in standing.operations]
 
 
-def _blocks(standing: Standing) -> str:
+def _blocks(standing: ReplayState) -> str:
     shown = [f"block {id} until {due}" for id, due, _ in standing.blocks]
     return "open is " + (", ".join(shown) or "no block")
 

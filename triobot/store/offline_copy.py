@@ -23,7 +23,7 @@ from .private_files import checked_path
 _FILES: Final = ("", "-wal", "-journal", ".lock")
 
 
-def copy_still(path: Path, folder: Path) -> Path:
+def copy_offline(path: Path, folder: Path) -> Path:
     """Copy a store into a folder that only its owner can read; return the copy's path.
 
     A bot that starts during the copying is refused, as with any other tool that uses the store.

@@ -153,7 +153,7 @@ class Stride:
 
 
 @final
-class Course:
+class BroadcastPlan:
     """The progress of one running broadcast.
 
     Attributes:

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from triobot.conversations.services import StepCall
-from triobot.runtime.holding import HeldPlatform, held_steps
+from triobot.runtime.lease_guard import HeldPlatform, held_steps
 from triobot.wire.ids import ChatId
 from triobot.wire.operations import Operation, SendMessage
 

@@ -13,9 +13,9 @@ from town import ALI, CHAT, SARA, TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
 from triobot.conversations import data as data_module
+from triobot.conversations.calls.signals import CALL, SIGNAL, Call, call_arrival
 from triobot.conversations.chat import Chat, ChatRef
 from triobot.conversations.data import Key
-from triobot.conversations.doors.calls import CALL, SIGNAL, Call, call_arrival
 from triobot.conversations.routes.filters import command, signal, text
 from triobot.conversations.routes.router import Router
 from triobot.errors import (
@@ -41,15 +41,15 @@ class Moved:
 
 async def call(town: Town, fn: Callable[..., object], *args: object, key: str | None = None) -> bool:
     """What `ChatRef.start` does from outside."""
-    elsewhere = town.dispatcher.elsewhere
-    name = elsewhere.table.route_of(fn, args, "start()").name
-    return await elsewhere.start(CHAT, name, args, key=key, once=key)
+    chat_calls = town.dispatcher.chat_calls
+    name = chat_calls.table.route_of(fn, args, "start()").name
+    return await chat_calls.start(CHAT, name, args, key=key, once=key)
 
 
 async def halt(town: Town, fn: Callable[..., object], key: str | None = None) -> bool:
     """What `ChatRef.stop` does from outside."""
-    elsewhere = town.dispatcher.elsewhere
-    return await elsewhere.stop(CHAT, elsewhere.table.route_of(fn, None, "stop()").name, key)
+    chat_calls = town.dispatcher.chat_calls
+    return await chat_calls.stop(CHAT, chat_calls.table.route_of(fn, None, "stop()").name, key)
 
 
 # --- chat.to
@@ -155,7 +155,7 @@ async def test_the_recorded_door_is_the_conversations_own(autojump_clock: MockCl
             ForeignTaskError,
             ConversationEndedError,
         ]
-        assert all("test_doors.py:" in str(error) for error in errors)
+        assert all("test_calls.py:" in str(error) for error in errors)
         assert town.sent(OTHER) == []
         assert TEXTS.apology not in town.sent()
 
@@ -336,7 +336,7 @@ async def test_what_is_no_route_is_refused_with_the_line() -> None:
     async with open_town(router) as town:
         await town.says("go")
         assert len(said) == 4
-        assert all("test_doors.py:" in words for words in said)
+        assert all("test_calls.py:" in words for words in said)
         assert "helper is none; decorate it with @bot.aside" in said[0]
         assert "the arguments don't fit" in said[3]
         assert not town.store.rows
@@ -613,7 +613,7 @@ async def test_continue_as_is_refused_while_a_nursery_is_open() -> None:
         await town.says("go")
         assert len(said) == 2
         assert all("open chat nursery" in words for words in said)
-        assert all("test_doors.py:" in words for words in said)
+        assert all("test_calls.py:" in words for words in said)
         assert town.sent() == ["over"]
 
 

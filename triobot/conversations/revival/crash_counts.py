@@ -6,9 +6,9 @@ that outlives the process, without a commit. The number is also written while a 
 conversation. After a crash, the next start reads the suspects from this memory. A conversation that only
 waits, as in a step of hours or for a verification, is not a suspect.
 
-A conversation's own task writes its number itself (`Care.drive`). Child tasks and threads are tracked by a
-Trio instrument, which slows each step of every task. So the instrument is installed only while a conversation
-has children or a running step.
+A conversation's own task writes its number itself (`CrashCounts.drive`). Child tasks and threads are tracked
+by a Trio instrument, which slows each step of every task. So the instrument is installed only while a
+conversation has children or a running step.
 
 Filters run before there is a conversation. So crashes in filters are counted for the event, which is
 discarded at the third.
@@ -46,7 +46,7 @@ from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
 from ...wire.rules import LARGEST_INTEGER
 from ..data import of_authors, words_for
-from ..questions.tidying import Tidying
+from ..questions.cleanup import Cleanup
 from ..running.branches import code_tasks, step_tasks
 from ..running.lines import failing_line, frames_of, steps_inner
 from ..services import Services
@@ -103,7 +103,7 @@ _THREADS: Final = 3
 
 
 @final
-class Care(trio.abc.Instrument):
+class CrashCounts(trio.abc.Instrument):
     """Crash tracking of a process.
 
     Args:
@@ -115,11 +115,11 @@ class Care(trio.abc.Instrument):
     """
 
     def __init__(
-        self, services: Services, work: Workload, tidying: Tidying, retry: Callable[[ChatId], None]
+        self, services: Services, work: Workload, cleanup: Cleanup, retry: Callable[[ChatId], None]
     ) -> None:
         self._services = services
         self._work = work
-        self._tidying = tidying
+        self._cleanup = cleanup
         self.retry = retry
         self.at_work = services.store.at_work
         self._noted = False
@@ -300,7 +300,7 @@ class Care(trio.abc.Instrument):
         self._services.raise_alarm(Alarm("crash_loop", str(row.seq), text))
         kept = of_authors(await self._services.store.data(row.chat_id))
         if (said := words_for(self._services.texts, kept.get).apology) and is_chat(row.chat_id):
-            self._tidying.tidy(row.chat_id, SendMessage(row.chat_id, said))
+            self._cleanup.tidy(row.chat_id, SendMessage(row.chat_id, said))
         raw = KeepRaw(row.at, "kills the program", row.content_type, row.body)
         return [raw, Consume((row.seq,)), PutSetting(ROUTING, "")]
 

@@ -220,6 +220,9 @@ class PaymentArrived:
     sender: Sender | None = None
 
 
+# Under the name of its first module, as stores have it.
+register(Signal, name="triobot.conversations.doors.calls.Signal")
+
 SIGNAL_TYPES: Final[frozenset[type]] = frozenset({Signal, Call, Halt, Order, PaymentArrived})
 """Types of inputs that are passed on like events, but don't come from the platform."""
 

@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 @final
-class Hop:
+class WorkerThread:
     """Runs one task's jobs in order, in a thread that is started for the first of them."""
 
     def __init__(self, name: str) -> None:

@@ -47,7 +47,7 @@ True only if that is certain.
 
 
 @final
-class AlarmBell:
+class AlarmSink:
     """Accepts alarms without waiting, and reports each kind and key at most once an hour.
 
     Within an hour, ten thousand forged callbacks are one alarm; the same failure next week is a new alarm. If

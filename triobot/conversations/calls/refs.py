@@ -33,7 +33,7 @@ from ..data import Key, ReadKey, check_key
 from ..routes.declarations import Table
 from ..running.branches import OperationKind
 from ..running.lines import calling_line
-from .calls import Halt, RoomName
+from .signals import Halt, RoomName
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -88,21 +88,21 @@ class RecordedDoor:
         return await self._conversation.operations.perform(operation, on_unknown=on_unknown)
 
     async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
-        elsewhere = self._conversation.shared.elsewhere
+        chat_calls = self._conversation.shared.chat_calls
 
         self._conversation.operations.gives(f"a signal {type(value).__qualname__}", (value,))
 
         async def body(own: Id) -> None:
             once = key or self._once(own, value)
-            await await_store(partial(elsewhere.signal, place, value, once, room))
+            await await_store(partial(chat_calls.signal, place, value, once, room))
 
         await self._conversation.operations.effect(OperationKind.SIGNAL, body)
 
     async def start(
         self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
     ) -> bool:
-        conversation, elsewhere = self._conversation, self._conversation.shared.elsewhere
-        own_chat = chat_id == conversation.life.chat_id
+        conversation, chat_calls = self._conversation, self._conversation.shared.chat_calls
+        own_chat = chat_id == conversation.actor.chat_id
         route = conversation.shared.table.route_of(fn, args, f"{calling_line()}: start()")
         value, sender = recordable(conversation.value), conversation.event.sender
 
@@ -111,7 +111,7 @@ class RecordedDoor:
         async def body(own: Id) -> bool:
             once = key or self._once(own, (route.first_name, args))
             also = None if key is None else partial(conversation.done, own, OperationKind.START)
-            start = partial(elsewhere.start, chat_id, route.name, args, key=key, once=once, value=value)
+            start = partial(chat_calls.start, chat_id, route.name, args, key=key, once=once, value=value)
             return await await_store(partial(start, sender=sender, own=own_chat, also=also))
 
         started = await conversation.operations.effect(OperationKind.START, body)
@@ -119,15 +119,15 @@ class RecordedDoor:
         return started or key is None
 
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
-        conversation, elsewhere = self._conversation, self._conversation.shared.elsewhere
-        own_chat = chat_id == conversation.life.chat_id
+        conversation, chat_calls = self._conversation, self._conversation.shared.chat_calls
+        own_chat = chat_id == conversation.actor.chat_id
         name = conversation.shared.table.route_of(fn, None, f"{calling_line()}: stop()").name
         # If a run stops itself, only its end is recorded.
         itself = own_chat and Halt(chat_id, name, key).ends(conversation.route.name, conversation.key)
 
         async def body(own: Id) -> bool:
             also = None if itself else partial(conversation.done, own, OperationKind.STOP)
-            stop = partial(elsewhere.stop, chat_id, name, key, own=own_chat, also=also)
+            stop = partial(chat_calls.stop, chat_id, name, key, own=own_chat, also=also)
             return await await_store(stop)
 
         return await conversation.operations.effect(OperationKind.STOP, body)

@@ -1,5 +1,0 @@
-"""Access to chats and rooms from outside of the platform.
-
-`refs` lets a conversation use other places. `calls` defines the signals, calls and orders that reach a chat
-through the inbox, and `elsewhere` stores them there.
-"""
