@@ -22,7 +22,7 @@ from window import needs_browser
 from tests.loopback import PATIENCE
 from tests.passing import SCHEMA
 from tests.schema import wrong
-from triobot.conversations.inspection.replay_state import Standing
+from triobot.conversations.inspection.replay_state import ReplayState
 from triobot.emulator.exchange import TravelError
 from triobot.emulator.inspector import Inspector, serve_inspector
 from triobot.studio.travel.hiding import hidden
@@ -43,7 +43,7 @@ def outlined(told: Told) -> Told:
             for frame in frames or []:
                 frame.update({name: value and "text, 4 letters" for name, value in frame.items()})
         notch["data"] = {key: value and "number" for key, value in notch.get("data", {}).items()}
-    covered = hidden(Passed(told.head, told.notches, [told.source], Standing()), ())
+    covered = hidden(Passed(told.head, told.notches, [told.source], ReplayState()), ())
     head, notches = {**covered.head, "id": "p1"}, [*covered.notches]
     assert wrong(head, SCHEMA["$defs"]["head"], SCHEMA) is None
     assert [wrong(one, SCHEMA["$defs"]["notch"], SCHEMA) for one in notches] == [None] * len(notches)

@@ -365,7 +365,7 @@ CHANGES = {
     "an `ask` removed": (OLD, OLD.replace(STREET, "")),
     "two `ask` swapped": (OLD, OLD.replace(STREET + NOTE, NOTE + STREET)),
     "an `ask` replaced": (OLD, OLD.replace('    await chat.ask("Name?")', '    x = await chat.ask("Zip?")')),
-    "a loop that asks again, an `if` that holds": (
+    "a loop that asks again, an `if` that is true": (
         OLD,
         OLD.replace(STREET, f"    if True:\n    {STREET}"),
     ),
@@ -373,7 +373,7 @@ CHANGES = {
         OLD.replace(STREET, CHOICE),
         OLD.replace(STREET, CHOICE.replace('"Old"', '"?"').replace('"New"', '"Old"').replace('"?"', '"New"')),
     ),
-    "what a loop goes over": (EACH, EACH.replace('"cake", "tea"', '"tea", "cake"')),
+    "a loop's items in another order": (EACH, EACH.replace('"cake", "tea"', '"tea", "cake"')),
     "the same words asked": (EACH, EACH.replace("many[what]", "many[what[:1]]")),
     "words in a list": (ASKED, ASKED.replace("Note?", "A note?")),
     "how long a `sleep`": (SLEPT, SLEPT.replace("sleep(1)", "sleep(2)")),

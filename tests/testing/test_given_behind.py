@@ -140,7 +140,7 @@ async def test_goods_in_both_places_are_told_of(autojump_clock: object, gives: G
     kind, text = alarm
     assert kind == "goods_misplaced"
     assert text.count("test_given_behind.py:") == 2
-    assert "in the aside alone" in text
+    assert "only in the aside" in text
 
 
 @pytest.mark.parametrize("gives", TWICE)
@@ -149,7 +149,7 @@ async def test_goods_behind_alone_are_told_of(autojump_clock: object, gives: Giv
     (alarm,) = await sells(shop(thanks, gives), "/cancel", sees="Cancelled.")
     kind, text = alarm
     assert kind == "goods_misplaced"
-    assert "test_given_behind.py:" in text and "in the aside alone" in text
+    assert "test_given_behind.py:" in text and "only in the aside" in text
 
 
 @pytest.mark.parametrize("gives", TWICE)

@@ -65,7 +65,7 @@ def read_head(data: bytes) -> LogHead | None:
 
 @final
 @guarded
-class Entries:
+class LogEntries:
     """Consecutive entries of a log up to an entry that commits; or none.
 
     Attributes:
@@ -79,7 +79,7 @@ class Entries:
     more: bool
 
 
-def read_committed(fd: int, head: LogHead, at: int, before: bytes) -> Entries:
+def read_committed(fd: int, head: LogHead, at: int, before: bytes) -> LogEntries:
     """Read the next committed entries of a log.
 
     Args:
@@ -93,9 +93,9 @@ def read_committed(fd: int, head: LogHead, at: int, before: bytes) -> Entries:
         found += block[:own]
         if end := _committed(head, found, before):
             last = found[end - size + 16 : end - size + _HEADER]
-            return Entries(found[:end], last, more=own == _AT_ONCE * size)
+            return LogEntries(found[:end], last, more=own == _AT_ONCE * size)
         if own < _AT_ONCE * size:
-            return Entries(b"", before, more=False)
+            return LogEntries(b"", before, more=False)
 
 
 def log_path(database: Path) -> Path:
@@ -111,7 +111,7 @@ def holds(path: Path, words: bytes) -> bool | None:
     try:
         if (head := read_head(read_at(fd, HEAD, 0))) is None:
             return None
-        at, entries, found = HEAD, Entries(b"", head.sum, more=True), False
+        at, entries, found = HEAD, LogEntries(b"", head.sum, more=True), False
         while entries.more and not found:
             entries = read_committed(fd, head, at, entries.sum)
             at += len(entries.data)
