@@ -198,7 +198,7 @@ class Timepiece:
 
 
 def _reader_of(clock: TimeOfDay) -> Callable[[], tuple[int, int]]:
-    """Return a function that reads the time of day, and then a clock that can't be set."""
+    """Return a function that reads two clocks: the time of day first, then a clock that can't be set."""
     if type(clock) is SystemClock:
         return _read_system
     steady = clock.steady if isinstance(clock, Steady) else _trios_time

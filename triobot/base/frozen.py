@@ -1,5 +1,5 @@
-"""Two decorators for value classes. Type checkers use attrs' own `frozen`; at run time the classes are made
-in half the time.
+"""Two decorators for value classes. Type checkers see attrs' own `frozen`. At run time these decorators make
+a class in half the time that attrs needs.
 
 attrs compiles `__eq__`, `__hash__` and `__repr__` for each class, and a start of triobot makes about 300
 classes. Here all classes share the three methods; a comparison takes 0.3 us instead of 0.1.

@@ -102,8 +102,8 @@ async def _renew(settings: Settings, overlap: float) -> None:
 async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
     """Return the secrets that a run with these settings accepts, and the settings for such a run.
 
-    A missing store is created, since the bot will use it. A store in memory is lost before the run, so the
-    returned settings contain its secret.
+    A missing store is created, since the bot will use it. A store in memory can't keep the secret until the
+    run, so the returned settings contain the secret.
 
     Raises:
         StoreLockedError: another process has the store's file, and the secret is in it.

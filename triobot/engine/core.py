@@ -683,7 +683,7 @@ class Core:
         try:
             return contained(error)
         except BaseException:
-            self.evict()  # a signal ends the process, and the run isn't over
+            self.evict()  # an OS signal ends the process, and the run isn't over
             raise
 
     def _cut_short(self, error: BaseException, id: Id, raises: Raises) -> tuple[str, Node]:

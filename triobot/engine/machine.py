@@ -669,7 +669,7 @@ def _precedence(candidate: _Candidate) -> tuple[int, int, Any]:
 
 @final
 class Scope:
-    """A block that a deadline, an event or `cancel` ends; entered once.
+    """A block that is ended by a deadline, an event or `cancel`. Can be entered only once.
 
     An event that ends the block is always consumed, and its value is in `event`, even if the block ends with
     an error.

@@ -208,7 +208,7 @@ class Reading:
         return any(one in self._calls or getattr(one, "id", "") in self._own for one in ast.walk(node))
 
     def _own_call(self, call: ast.Call, scope: _Scope) -> ast.AST:
-        """Describe the call of the line itself: with a helper's arguments, but without an operation's."""
+        """Describe the line's own call: a helper's call with its arguments, an operation's call without."""
         if self._is_inner:
             return ast.Name("_")
         match call.func:

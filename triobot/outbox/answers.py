@@ -36,8 +36,9 @@ class AnswerRules:
         remembered: largest number of taken presses, and of answered presses, in memory.
         waiting: largest number of queued answers without a waiting task.
         parallel: answers in flight at a time.
-        within: seconds after which an unanswered request is given up. The limit keeps chats that the platform
-            never answers from delaying other chats' answers. An answer that late is useless anyway.
+        within: seconds after which an unanswered request is given up. Without the limit, chats whose
+            requests the platform never answers would delay other chats. An answer that late is useless
+            anyway.
     """
 
     after: float = 1.0

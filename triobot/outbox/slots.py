@@ -84,7 +84,7 @@ class Slots:
         self._stuck_holding = self._stuck_flying = 0
         # Time of the last start while half of the connections were in use.
         self._flew_at = 0.0
-        # Time of the last answer, or of a later request that started while no request was in flight.
+        # Time of the last answer. If a request started later, while none was in flight: that start's time.
         self._heard_at = float("-inf")
         # Latest start time among the answered requests.
         self._answered_began = float("-inf")

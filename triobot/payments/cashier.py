@@ -184,7 +184,7 @@ class Cashier:
         entry = await self.entries.read(id)
         while entry is not None:
             ticket = OpenTicket(self.entries, entry, self._clock.now, self._tickets, since)
-            # The ticket gets moves from now on. A second read shows whether the entry moved before that.
+            # From now on the ticket hears of each change of the entry. A second read shows an earlier change.
             entry = await self.entries.read(id)
             if entry is not None and entry.revision <= ticket.revision:
                 return ticket

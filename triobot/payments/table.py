@@ -51,7 +51,7 @@ WHEN: Final[dict[When, str]] = {
     "fifth_time": "at the fifth time",
     "late_or_elsewhere": "if the callback comes ten minutes after the capture, from another message, or "
     "again although an earlier verify may have captured the first payment",
-    "perhaps_twice": "if reported as paid twice, and an earlier verify may have captured the payment",
+    "perhaps_twice": "if callbacks reported the payment twice, and an earlier verify may have captured it",
     "orphan": "of a button whose message is unknown",
     "not_again": "unless the code is 1003 after a report of a payment: a second payment gets 1003",
     "orphan_found": "if no conversation waits, and the callback is the first to name this message",

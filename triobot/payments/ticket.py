@@ -167,8 +167,7 @@ class OpenTicket:
         entry = self._entry
         if entry.state not in ("check", "verifying"):
             return False
-        # The first two examinations after a callback decide; later examinations are too far in the future to
-        # wait for.
+        # Wait only for the first two examinations after a callback: the later ones are too far in the future.
         return entry.hinted or (not entry.clean and entry.tries < 2)
 
     # --- once it is captured

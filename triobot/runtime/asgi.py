@@ -43,7 +43,7 @@ Runs: TypeAlias = Callable[[], AbstractAsyncContextManager[Intake]]
 
 
 def application_of(settings: Callable[[], Settings], runs: Runs) -> QuartTrio:
-    """Return an application with the bot's webhook that runs the bot while it is served.
+    """Return an application with the bot's webhook. While a server serves the application, the bot runs.
 
     Args:
         settings: returns the settings of a run that would start now.

@@ -105,7 +105,7 @@ class _SourceReader(ast.NodeVisitor):
     def of(
         cls, function: Callable[..., object], place: int, operations: Collection[str]
     ) -> _SourceReader | None:
-        """Check a function whose argument `place` is a chat; None without readable source of the author's."""
+        """Read an author's function that gets a chat as argument number `place`; None if unreadable."""
         code = cast("Any", function).__code__
         if not is_authors(code.co_filename):
             return None

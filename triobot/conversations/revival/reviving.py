@@ -302,7 +302,7 @@ class CatchingUp:
                 await self._stall.wait()
                 self._stall = trio.Event()
                 while self._stalled:
-                    # A page for each chat in turn: a flooded chat delays no other.
+                    # Each chat in turn gets one page of its waiting rows: a flooded chat delays no other.
                     actor = next(iter(self._stalled))
                     del self._stalled[actor]
                     await self._work.until_not_too_busy()

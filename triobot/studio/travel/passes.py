@@ -107,9 +107,9 @@ async def run_pass(
     Args:
         services: dry services.
         seconds: limit of the replay, in real seconds.
-        variables: seconds after which only the variables of branches that ran are read.
+        variables: after this many seconds, variables are read only of branches that ran since the last notch.
         write: returns the text of a variable.
-        set_by: total adjustment of the replay's clock; None if none came after the journal's last turn.
+        set_by: total adjustment of the replay's clock; None if the clock wasn't set after the last turn.
         sources_from, knows: as for `Notches`.
         fills: whether turns that the replay doesn't reach get notches too.
         comparison: comparison with the build that recorded the journal, if the code is another build.

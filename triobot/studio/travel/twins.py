@@ -325,7 +325,7 @@ class Twins:
         return cast("JsonValue", await part.twin.ask("value", id=part.id, **place))
 
     def _at(self, id: str, notch: int, end: int) -> tuple[_InTwin, int]:
-        """Return the part of a pass that has a notch, and `end` limited to that part."""
+        """Return the part of pass `id` that contains `notch`, and `end`, or that part's end if earlier."""
         one = self._ready(id)
         part = next((part for part in reversed(one.parts) if part.first <= notch), one.parts[0])
         return part, min([end, *(other.first for other in one.parts if other.first > notch)])
