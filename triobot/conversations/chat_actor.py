@@ -451,7 +451,8 @@ class ChatActor:
         conversation is the aside that delivers goods, the waiting charge gets the result in the same unit, so
         that charge and ledger agree.
         """
-        waiting, giving = self.running.waiting_for(conversation), conversation.operations.giving
+        giving = conversation.operations.giving
+        waiting = None if giving is None else self.running.waiting_for(conversation)
         if waiting is not None and giving is not None and giving.ending is not None:
             own, its = conversation.writer, waiting.writer
             # While an event may still be taken back, the charge isn't notified here: the ledger notifies the
@@ -496,9 +497,10 @@ class ChatActor:
         beside, kept_for = conversation in self.running.asides, self.running.kept_for
         if beside or conversation is self.running.live.get(conversation.owner):
             # Before the removal: the owner of an event depends on the live conversations.
-            mine = self.running.queued_for(conversation, self.mailbox.waiting)
+            waiting = self.mailbox.waiting
+            mine = self.running.queued_for(conversation, waiting) if waiting else ()
             following = self.running.remove(conversation)
-            queued = self.mailbox.take_out(mine.__contains__) if beside or following is None else ()
+            queued = self.mailbox.take_out(mine.__contains__) if mine and (beside or following is None) else ()
             # Messages that were kept for this conversation only, while it was parked.
             typed = [one for one in queued if beside and isinstance(one.event, Message) and not kept_for(one)]
             for one in queued:
