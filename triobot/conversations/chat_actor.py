@@ -500,7 +500,8 @@ class ChatActor:
             waiting = self.mailbox.waiting
             mine = self.running.queued_for(conversation, waiting) if waiting else ()
             following = self.running.remove(conversation)
-            queued = self.mailbox.take_out(mine.__contains__) if mine and (beside or following is None) else ()
+            again = mine and (beside or following is None)
+            queued = self.mailbox.take_out(mine.__contains__) if again else ()
             # Messages that were kept for this conversation only, while it was parked.
             typed = [one for one in queued if beside and isinstance(one.event, Message) and not kept_for(one)]
             for one in queued:
