@@ -1,8 +1,8 @@
 """Stores: state that outlives the process, behind one interface, `triobot.store.Store`.
 
-`open_store` picks the engine by the address: SQLite in a file; SQLite in memory, which gives everything but
-durability; or PostgreSQL, which is imported only if an address names it. The rules for redelivery, quota and
-unreadable requests are in `rules`, a pure module.
+`open_store` picks the engine by the address: SQLite in a file; SQLite in memory, which isn't durable; or
+PostgreSQL, which is imported only if an address names it. The rules for redelivery, quota and unreadable
+requests are in `rules`, a pure module.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
 
 
 async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
-    """Wait until no process owns the store at this address; return at once if only one machine can use it.
+    """Wait until no process owns the store at this address; return at once if the store is on no server.
 
     Args:
         taken: called once, if a process owns the store.
@@ -102,7 +102,7 @@ async def ask_owner(url: str, order: OperatorOrder) -> Answered | None:
 
     Raises:
         ConfigError: the address names no store on a server, or a store that this user may not use.
-        StoreError: the process gave no answer, or the server is away.
+        StoreError: the owner gave no answer, or the server can't be reached.
 
     Cancellation: *ambiguous*: the owner may carry the order out.
     """
@@ -123,8 +123,8 @@ async def open_store(
     Args:
         url: ``sqlite:PATH``, absolute or relative to the working directory; ``memory:``; or ``postgresql:``
             and the part that `triobot.store.postgres.address.read_address` takes.
-        stamp: platform and bot; a new store is bound to them. None for a tool that only reads: anybody who
-            may read the file may see its content.
+        stamp: platform and bot; a new store is bound to them. None for a tool that only reads, which needs no
+            check: anybody who may read the file may see its content.
         clock: the time of day.
         retention: how long the store keeps data that is no longer needed.
         visit: whether a tool opens the store, and not the bot.
@@ -157,7 +157,7 @@ async def open_store(
 
 
 def admission_at(url: str) -> Admission:
-    """Return the admission of events to a store on a server, whichever process owns the store.
+    """Return an object that accepts events into a store on a server, whichever process owns the store.
 
     Raises:
         ConfigError: the address names no store on a server.

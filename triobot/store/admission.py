@@ -1,9 +1,9 @@
 """Checks of every value that enters a store, before it joins a batch. Pure.
 
 Group commit puts the writes of unrelated callers into one transaction. A value that the engine can't store
-(half a surrogate pair, an integer beyond 64 bits, U+0000, which PostgreSQL refuses) would fail the writes of
-the others. So such a value is refused first, with an error for its caller alone: the error names the field,
-and doesn't repeat the content.
+(half a surrogate pair, an integer beyond 64 bits, U+0000, which PostgreSQL refuses) would make the writes of
+the other callers fail. So such a value is refused before, with an error for its caller alone: the error names
+the field, and doesn't repeat the content.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def admit_arrival(arrival: Arrival) -> None:
 
 
 def admit_begun(begun: str | None) -> str | None:
-    """Check the record of what began with an event, and return it unchanged.
+    """Check `InboxRow.begun` of an event, and return it unchanged.
 
     Raises:
         LocalProtocolError: the record can't be stored.
@@ -124,7 +124,7 @@ def admit_receivers(key: str, after: int, limit: int) -> None:
 
 
 def admit_writes(writes: Sequence[Write]) -> tuple[Write, ...]:
-    """Check the writes, and return them as they are to be stored: unreadable requests are cut.
+    """Check the writes, and return them with unreadable requests cut to the stored length.
 
     Raises:
         LocalProtocolError: a write can't be stored; names the field.
@@ -141,7 +141,7 @@ def admit_due(now: int, after: tuple[int, int], limit: int) -> None:
 
 
 def admit_page(after: int, limit: int) -> None:
-    """Check the bounds of a page: a row number and a limit."""
+    """Check the arguments of a query for the rows after a number, up to a limit."""
     check_integer("after", after, least=0)
     check_integer("limit", limit, least=0)
 
@@ -385,11 +385,11 @@ def _error(error: str | None) -> None:
 
 
 def decided(write: MovePayment, row: PaymentRow | None) -> Sequence[Decided]:
-    """Return the writes of a move, given the payment's current row.
+    """Return the writes by which `write.move` changes a payment, given the payment's current row.
 
     Raises:
-        StaleRowError: the move is impossible: nothing of the commit may be stored.
-        LocalProtocolError: a write of the move can't be stored.
+        StaleRowError: the payment can't be changed so: nothing of the commit may be stored.
+        LocalProtocolError: one of these writes can't be stored.
     """
     comes = write.move(row)
     admit_writes(comes)

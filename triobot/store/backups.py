@@ -1,9 +1,9 @@
 """Backups: copies of a store, made while the bot goes on, and turned into stores again.
 
 A backup is one file, marked as a backup: a bot refuses to run on it. `restore_file` turns the backup into a
-store of the next *epoch*. All that the backup contains is of an earlier epoch: it isn't known what was done
-between the backup and the restore. The inbox's numbers jump, so that no new conversation gets the number of a
-lost one. Keys for other systems contain this number.
+store of the next *epoch*. Everything in the backup belongs to an earlier epoch, because it isn't known what
+the bot did between the backup and the restore. The inbox's numbers jump, so that no new conversation gets the
+number of a lost one: the keys that code passes to other systems contain a conversation's number.
 
 Everything here runs in a worker thread.
 """
@@ -48,7 +48,7 @@ from .schema import (
 from .sqlite_errors import ENGINE_ERRORS, damage_of, for_the_opener
 
 STEP: Final = 64
-"""Pages per step of a copy, between which others use the connection: a quarter of a megabyte."""
+"""Database pages per step of a copy: a quarter of a megabyte. Others use the connection between two steps."""
 
 _JOURNAL: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 _AS_BACKUP: Final = (
@@ -68,7 +68,7 @@ REBINDING: Final = "say `triobot store restore FILE --rebind`"
 MOST: Final = 20
 """Maximum number of reported problems of one sort; one more line stands for the rest."""
 
-# Sentences about damage, each with the query that finds the conversations concerned.
+# Descriptions of damage, each with the query that finds the damaged conversations.
 _RULES: Final[tuple[tuple[str, str], ...]] = (
     (
         "the journal of conversation {} has a gap or an overlap",
@@ -120,8 +120,8 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
     Args:
         to_run: whether a bot is to run on the store. If not, the file may also be a backup, or older than its
             lock file.
-        to_check: whether the store must be complete. If neither this nor `to_run`, the store may have lost
-            its log.
+        to_check: whether the store must be complete. If this and `to_run` are both False, the store may have
+            lost its log.
 
     Raises:
         ConfigError: the file was emptied, is a backup, or is older or newer than the files beside it. The
@@ -151,14 +151,14 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
         if to_run:
             check_original(connection, path)
         mark, begun, _ = (get_meta(connection, LOG) or "").partition("+")
-        # Before a restored store has its first log, SQLite makes a journal once.
+        # SQLite makes a rollback journal once, before a restored store gets its first log.
         if mark and journal.is_file() and journal.read_bytes().startswith(_JOURNAL):
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=journal.name))
         held = holds(log, mark.encode())
         if mark and held is False:
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=log.name))
         run, last, clean = get_meta(connection, "run"), lock.notes.run_left(), get_meta(connection, "clean")
-        # If the machine's boot has no identity, no run is noted.
+        # No run is noted on a machine whose boot has no identity.
         if to_run and clean and not held and run and last and int(run) != last and machine_boot():
             raise ConfigError(_OLDER.format(path=path))
         to_check = to_check and get_meta(connection, BACKUP) is None
@@ -256,12 +256,12 @@ def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Pat
     Nothing changes unless the backup is complete, and belongs to this bot and platform.
 
     Args:
-        stamp: the bot's; None: accept a backup of any bot.
+        stamp: the bot's stamp; with None, a backup of any bot is accepted.
 
     Raises:
         ConfigError: there is no file, the file is not a backup, or the backup is another bot's.
         StoreLockedError: a program has the store or the backup open.
-        StoreVersionError: a newer triobot made the backup, or its journals are too old for this one.
+        StoreVersionError: a newer triobot made the backup, or its journals are too old for this triobot.
         StoreCorruptError: the backup is damaged.
     """
     path = checked_path(path)
@@ -305,7 +305,8 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
     if _has(copy, "broadcasts"):
         stop_after_restore(copy)
     drop_meta(copy, BACKUP)
-    # If the store was copied elsewhere, the copy is lost now, and it isn't known what was done in it.
+    # The store may have been copied elsewhere. A restore forgets that copy, and what the bot did with the
+    # copy is unknown.
     drop_meta(copy, MOVED)
     drop_meta(copy, COPIED)
     copy.execute("COMMIT")
@@ -335,8 +336,8 @@ def _last_seq(connection: sqlite3.Connection) -> int:
 def _set_aside(path: Path) -> Path | None:
     """Rename the existing store instead of deleting it, because the backup may lack some of its data.
 
-    Its log is renamed first, even if there is no main file: SQLite would write a remaining log over the pages
-    of the next store with this name.
+    The log of the store is renamed first, even if there is no main file: SQLite would write a remaining log
+    over the pages of the next store with this name.
     """
     suffixes = (*COMPANIONS, "")
     found = [suffix for suffix in suffixes if path.with_name(path.name + suffix).exists()]
@@ -360,7 +361,8 @@ def _locked(path: Path, *, to_check: bool = False) -> Generator[sqlite3.Connecti
     if not path.is_file():
         raise ConfigError(f"there is no store at {path}")
     if not lock_path(path).exists():
-        # Without a lock file, no process has the store open. Else reading the file could drop SQLite's locks.
+        # Without a lock file, no process has the store open. If this process had the store open, reading the
+        # file would drop SQLite's locks.
         check_kind(path)
     lock = take_lock(path)
     try:
@@ -381,7 +383,7 @@ def _locked(path: Path, *, to_check: bool = False) -> Generator[sqlite3.Connecti
 
 
 def examine(connection: sqlite3.Connection) -> list[str]:
-    """Return the problems in this store, a line each; none for a good store."""
+    """Return the problems in this store, one line each; an empty list for a good store."""
     found = [line for line in _integrity(connection) if line != "ok"]
     if found or not _has(connection, "conversations"):
         return found  # further checks on damaged pages would be meaningless

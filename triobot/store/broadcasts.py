@@ -28,7 +28,7 @@ from ..wire.rules import check_integer, check_text
 from .sql import Sql
 
 CREATE_BROADCASTS: Final = (
-    # meant: no receiver at a higher position has been tried. last: the highest used position.
+    # No receiver at a position above `meant` has been tried; `last` is the highest used position.
     """CREATE TABLE broadcasts (
         n INTEGER PRIMARY KEY AUTOINCREMENT,
         key TEXT NOT NULL UNIQUE,
@@ -88,7 +88,7 @@ def size_of_broadcast(write: BroadcastWrite) -> int:
 
 
 def stop_after_restore(sql: Sql) -> None:
-    """Stop broadcasts that ran when a copy was made: the receivers reached since then aren't known."""
+    """Stop broadcasts that ran when a copy was made: the copy lacks the receivers reached since then."""
     sql.execute(
         "UPDATE broadcasts SET state = 'stopped', content = '', unknown = unknown +"
         " (SELECT count(*) FROM receivers WHERE receivers.n = broadcasts.n AND gone = 0)"
@@ -172,7 +172,7 @@ class BroadcastTables:
             case Outcome.GONE:
                 statement = "UPDATE receivers SET gone = 1 WHERE n = ?1 AND position = ?2 AND gone = 0"
             case Outcome.AGAIN:
-                # If one write moves several receivers, each gets the position after the last receiver.
+                # Move the receiver behind the last one, even if the same write has moved others there.
                 statement = (
                     "UPDATE receivers SET position = 1 + (SELECT max(place) FROM"
                     " (SELECT last AS place FROM broadcasts WHERE n = ?1"
@@ -198,7 +198,8 @@ class BroadcastTables:
             self._sql.execute("UPDATE broadcasts SET content = '' WHERE n = ?", (n,))
 
     def forget(self, chat_id: ChatId) -> int:
-        """Delete a chat's rows; a receiver without an outcome also leaves its broadcast's total."""
+        """Delete a chat's rows; each deleted receiver without an outcome also reduces its broadcast's
+        total."""
         rows: list[tuple[int, int]] = self._sql.execute(
             "DELETE FROM receivers WHERE chat_id = ? RETURNING n, gone", (chat_id,)
         ).fetchall()
@@ -229,7 +230,8 @@ class BroadcastTables:
         ]
 
     def receivers(self, key: str, after: int, limit: int, *, gone: bool) -> list[Receiver]:
-        """Return undecided receivers at positions above `after`; with `gone`, the gone receivers instead."""
+        """Return the receivers without an outcome at positions above `after`; with `gone`, those who left the
+        bot."""
         rows: list[tuple[int, int]] = self._sql.execute(
             "SELECT position, chat_id FROM receivers WHERE n = (SELECT n FROM broadcasts WHERE key = ?)"
             " AND position > ? AND gone = ? ORDER BY position LIMIT ?",

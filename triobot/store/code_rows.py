@@ -1,4 +1,4 @@
-"""The rows of an author's code: which sources ran since when, and the sites in them that records refer to.
+"""The rows about the author's code: the sources that ran, since when, and the sites that records refer to.
 
 A site's number is a hash of its content, so all processes use the same numbers, and an existing row never
 changes.
@@ -54,13 +54,14 @@ _STALE_SITES: Final = (
 
 @final
 class CodeTables:
-    """The stored code of one store's authors."""
+    """The rows of one store about the author's code."""
 
     def __init__(self, connection: Sql) -> None:
         self._sql = connection
 
     def keep(self, write: KeepCode, seq: int) -> None:
-        """Insert the rows that the tables don't have; with a build, also delete code that isn't referred to.
+        """Insert the rows that the tables don't have; if another build now runs, delete code that isn't
+        needed.
 
         Args:
             seq: number of the newest event.
@@ -98,7 +99,7 @@ class CodeTables:
         stale = [(digest,) for (digest,) in known if digest not in kept]
         self._sql.executemany("DELETE FROM sources WHERE digest = ?", stale)
         while self._sql.execute(_STALE_SITES).rowcount > 0:
-            pass  # each deletion may free the sites that follow it
+            pass  # a site is deleted too after the site before it
 
     def accept(self, write: AcceptChange, seq: int) -> None:
         """Store that two calls are the same operation."""

@@ -2,7 +2,7 @@
 
 Everything here runs in a worker thread. The order matters: the lock is taken before anything is read, and the
 file is identified as a store of this bot before anything is written. The answer to each PRAGMA is checked,
-because SQLite silently keeps another mode where the requested one is impossible.
+because SQLite silently keeps the old mode if the requested mode is impossible.
 
 The connection locks the file exclusively (``locking_mode=EXCLUSIVE``): before SQLite 3.51.3, a second
 connection, of this process or of a shell, could corrupt the log.
@@ -67,7 +67,7 @@ _log: Final = logging.getLogger("triobot.store")
 
 R = TypeVar("R")
 
-# How far a replica may lag: the commits of a pause are sent together.
+# Pause between two transmissions to a replica: the commits made during the pause are sent together.
 _PAUSE_SECONDS: Final = 0.25
 
 _LOOKS_SECONDS: Final = 5.0
@@ -80,11 +80,12 @@ _LOG_BEGINS_AT: Final = 11 * 1024 * 1024
 _ROOM_BESIDE: Final = 8
 
 # Linux caches each write as one piece, and every later write into the piece goes through all of it. In a
-# file filled by writes of 1 MiB of zeros, the fourteen writes of a commit took 48 us; after these, 22 us.
+# file filled by writes of 1 MiB of zeros, the fourteen writes of a commit took 48 us; in a file filled by
+# writes of this size, 22 us.
 _ZEROS: Final = bytes(64 * 1024)
 
-# Replaces invalid UTF-8 by a character that no JSON and no name contains. So a damaged text fails only the
-# code that reads it.
+# Replaces invalid UTF-8 by a character that no JSON and no name contains. So a damaged text causes an error
+# only in the code that parses this text.
 codecs.register_error("triobot.void", lambda error: ("\x1a", cast("UnicodeDecodeError", error).end))
 _AS_TEXT: Final = methodcaller("decode", "utf-8", "triobot.void")
 
@@ -96,8 +97,8 @@ class StoreFile:
     Attributes:
         connection: used by the writer's batches and the steps of a copy, each under `turn`.
         opening: facts about this run and the previous run.
-        visited: whether a tool has opened the file; closing then leaves the mark of the last stop unchanged.
-        notes: facts for the process after a kill that the database doesn't have.
+        visited: whether a tool has opened the file; a tool doesn't change the mark of the last clean stop.
+        notes: facts that the database doesn't have, for the process after a kill.
         shipping: sends commits to a streamer; used under `turn`.
         transactions: runs the writer's batches on the connection.
     """
@@ -118,13 +119,14 @@ class StoreFile:
         self._closed = False
 
     def copy(self, target: Path, now: int, *, between: Callable[[], None]) -> None:
-        """Make a backup, in a thread of its own, while others run batches.
+        """Make a backup, in a thread of its own, while another thread runs batches.
 
-        Writes by this connection go into the copy as well, so the copy is complete and has the state of its
-        end.
+        Writes by this connection go into the copy as well, so the copy has the state of the store at the end
+        of the copying.
 
         Args:
-            between: called between two steps, without the lock; an error from it ends the copying.
+            between: called between two steps, without `turn` locked; an error from `between` ends the
+                copying.
         """
 
         def let_others() -> None:
@@ -241,7 +243,8 @@ class FileStream:
 
     @property
     def attached(self) -> tuple[int, int | None] | None:
-        """When a streamer was attached, and as of when the streamer has everything; None without one."""
+        """When a streamer was attached, and up to when the streamer has all commits; None if no streamer
+        is."""
         shipping = self._file.shipping
         return (shipping.since, shipping.as_of) if shipping.attached else None
 
@@ -249,7 +252,7 @@ class FileStream:
         """Send an image of the store, and then its log as commits are made, until cancelled.
 
         Raises:
-            ConflictError: another program is attached; or this one must begin again.
+            ConflictError: another streamer is attached, or this streamer must begin again.
             StoreError: the store could not be read.
         """
         shipment = await self._in_thread(partial(self._file.begin_shipping, self._clock.now()))
@@ -330,11 +333,11 @@ def open_file(
 
 
 def grow_log(path: Path) -> None:
-    """Fill an empty log with zeros now: a commit that lengthens its file costs several times as much.
+    """Fill an empty log with zeros now: a commit that lengthens the log's file costs several times more.
 
-    Space that is only reserved would cost as much at the first write. SQLite treats zeros as an empty log,
-    keeps the file's size, up to `journal_size_limit`, and writes from the beginning after each checkpoint. If
-    there is little room on the disk, the log grows as needed instead.
+    Reserving the space is not enough: the first write into reserved space costs as much. SQLite treats zeros
+    as an empty log, keeps the file's size, up to `journal_size_limit`, and writes from the beginning after
+    each checkpoint. If there is little room on the disk, the log grows as needed instead.
     """
     log = log_path(path)
     with suppress(OSError):
@@ -378,14 +381,15 @@ def _prepare(
         check_stamp(stored_stamp(connection, file.path), stamp)
     _set(connection, "journal_mode", "wal")
     _set(connection, "synchronous", "2")
-    # On macOS, plain fsync leaves data in the disk's own memory; elsewhere this makes no difference.
+    # On macOS, plain fsync leaves data in the disk's own memory; on other systems the setting has no effect.
     _set(connection, "fullfsync", "1")
     _set(connection, "foreign_keys", "1")
     # The writer makes checkpoints itself: SQLite's own ones would ignore a failed fsync.
     _set(connection, "wal_autocheckpoint", "0")
     if found is not None:
         note_that_log_began(connection)
-    # Deleted data is overwritten, so that no copy of the file contains it. Its pages are written anyway.
+    # Deleted data is overwritten, so that no copy of the file contains the data. The pages with that data are
+    # written anyway.
     _set(connection, "secure_delete", "1")
     _set(connection, "journal_size_limit", str(_LOG_STAYS_AT))
     if found is not None and due:
@@ -437,7 +441,7 @@ def take_over(
     now: int,
     visit: bool = False,
 ) -> Opening:
-    """Count this run, in a transaction of its own, and make room for its notes; as `count_run`."""
+    """Count this run, in a transaction of its own, and make room for its notes; see `count_run`."""
     connection.execute("BEGIN IMMEDIATE")
     opening = count_run(connection, tables, notes, machine=machine, now=now, visit=visit)
     connection.execute("COMMIT")
@@ -458,7 +462,8 @@ def _prune_copies(path: Path) -> None:
 
 def _back_up(connection: sqlite3.Connection, path: Path, found: SchemaVersion, now: int) -> None:
     target = path.with_name(f"{path.name}.schema-{found.number}.backup")
-    # An earlier attempt's copy: that migration failed, and the store is as old as the copy, or newer.
+    # A copy that an earlier attempt left isn't needed: that migration failed, so the store has all of the
+    # copy's data.
     try:
         remove_leftover(target)
         copy_store(connection, target, now)

@@ -40,13 +40,13 @@ class InlineWriter:
         return self._tables.tally.statistics
 
     def latencies(self) -> Mapping[str, Latencies]:
-        """Return nothing: there is no disk."""
+        """Return an empty mapping: there is no disk."""
         return {}
 
-    # A Ctrl-C in the middle would leave the transaction open, and its caller without its row.
+    # A Ctrl-C in the middle of a job would leave the transaction open, or the stored row unannounced.
     @trio.lowlevel.enable_ki_protection
     async def do(self, job: Job[R]) -> R:
-        """Run a job, announce its answer and return it; as `Writer.do`.
+        """Run a job, announce its answer and return the answer; see `Writer.do`.
 
         Cancellation: *atomic*: if Cancelled is raised, nothing has been done. There is no checkpoint after
         the work.

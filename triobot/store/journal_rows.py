@@ -1,7 +1,7 @@
 """The rows of conversations, journals and effects.
 
 As in `statements`, the code runs in the worker thread inside a transaction, and every statement for an event
-finds its rows by a primary key or by an index of the rows that aren't at rest.
+finds its rows by a primary key, or by an index without the resting conversations.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ FITS: Final = (
     "?2 = coalesce((SELECT n + size FROM journal WHERE conversation = ?1 ORDER BY n DESC LIMIT 1), 0)"
     " AND EXISTS (SELECT 1 FROM conversations WHERE id = ?1 AND ended_at IS NULL)"
 )
-"""SQL condition: the records begin at the end of their conversation's journal, and the conversation goes on.
+"""SQL condition: the records begin at the end of their conversation's journal, and the conversation has not
+ended.
 """
 # One statement finds the end of the journal, compares the position, and inserts. A wrong position gives a
-# null `n`, which OR IGNORE skips; a right one is always a free key. INSERT ... SELECT would need a temporary
-# table for each row, because it reads the table that it writes.
+# null `n`, which OR IGNORE skips; a right position is always a free key. INSERT ... SELECT would need a
+# temporary table for each row, because it reads the table that it writes.
 APPEND: Final = (
     "INSERT OR IGNORE INTO journal (conversation, n, size, records)"
     f" VALUES (?1, CASE WHEN {FITS} THEN ?2 END, ?3, ?4)"
@@ -177,7 +178,7 @@ class JournalTables:
         """Append records to many journals, as `apply` does for one.
 
         Raises:
-            OneByOneError: a journal doesn't take its records; nothing may be kept of the attempt.
+            OneByOneError: some records don't fit their journal; nothing may be kept of the attempt.
         """
         rows = [(one.conversation, one.position, len(one.records), "\n".join(one.records)) for one in writes]
         self._do_all(APPEND, rows, writes)
@@ -346,7 +347,8 @@ class JournalTables:
         return records
 
     def drop_ended(self, before: int, *, most: int, crashed: bool = True) -> None:
-        """Delete at most `most` conversations that ended before `before`, failed ones only if `crashed`."""
+        """Delete at most `most` conversations that ended before `before`; not those with an error, unless
+        `crashed`."""
         self._delete([id_ for (id_,) in self._sql.execute(_OVER, (before, int(crashed), most)).fetchall()])
 
     def keep_newest(self, many: int, *, most: int) -> None:
@@ -378,7 +380,7 @@ class JournalTables:
         return self._rows(_OF_CHAT, (chat_id,))
 
     def crashed(self, chat_id: ChatId) -> list[ConversationRow]:
-        """Return the ended conversations of a chat that are kept."""
+        """Return the ended conversations of a chat that are still stored."""
         return self._rows(_CRASHED, (chat_id,))
 
     def journal(self, conversation: ConversationId) -> Journal | None:
@@ -402,24 +404,25 @@ class JournalTables:
         )
 
     def unfinished(self, after: int, limit: int) -> list[ConversationRow]:
-        """Return a page of unfinished conversations that are not parked."""
+        """Return at most `limit` unfinished conversations with an id above `after`, except parked ones."""
         return self._rows(_UNFINISHED, (after, limit))
 
     def due(self, now: int, after: tuple[int, int], limit: int) -> list[ConversationRow]:
-        """Return a page of conversations to be woken by `now`, earliest first."""
+        """Return at most `limit` conversations to be woken by `now`, earliest first; `after` as in
+        `Store.due`."""
         return self._rows(_DUE, (now, *after, limit))
 
     def next_wake(self, after: int) -> int | None:
-        """Return the first wake time after this one, or None."""
+        """Return the first wake time later than `after`, or None."""
         found: tuple[int] | None = self._sql.execute(_NEXT_WAKE, (after,)).fetchone()
         return None if found is None else found[0]
 
     def parked(self, after: int, limit: int) -> list[ConversationRow]:
-        """Return a page of parked conversations."""
+        """Return at most `limit` parked conversations with an id above `after`."""
         return self._rows(_PARKED, (after, limit))
 
     def every(self, after: int, limit: int) -> list[ConversationRow]:
-        """Return a page of all conversations, also ended ones that are kept."""
+        """Return at most `limit` of all stored conversations, ended or not, with an id above `after`."""
         return self._rows(_EVERY, (after, limit))
 
     def unknown_effects(self) -> int:
@@ -431,7 +434,7 @@ class JournalTables:
         return found[0]
 
     def count(self) -> None:
-        """Fill the tally; once, when the store is opened."""
+        """Count the stored rows in the tally; called once, when the store is opened."""
         found: tuple[int, int] = self._sql.execute(
             "SELECT count(*), count(parked) FROM conversations WHERE ended_at IS NULL"
         ).fetchone()

@@ -3,7 +3,7 @@
 A lock file beside the real path is locked from before the database is opened until after it is closed. The
 kernel releases the lock when the process dies, however it dies. The lock file is never deleted, because that
 would race with the next process to open it. The first line names the process that took the lock last. Behind
-this line are notes that must outlive the process, but not the machine; see `notes`.
+this line are notes that survive the process, but not a crash of the machine; see `notes`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def locked(store: str, who: str = "", *, here: bool = False) -> StoreLockedError
     """Return the error for a store that is open already.
 
     Args:
-        who: names the process that has the store open, after a comma.
+        who: the process that has the store open, as text that begins with a comma.
         here: whether this process has the store open.
     """
     if here:
@@ -113,7 +113,7 @@ def _holder(fd: int) -> str:
 
 
 def give_to_owner(fd: int, database: Path) -> None:
-    """Give a file that root made beside a store to the store's owner, because the bot needs it."""
+    """Give a file that root made beside a store to the store's owner, because the bot needs the file."""
     if is_root():
         owner = (database if database.exists() else database.parent).stat()
         os.fchown(fd, owner.st_uid, owner.st_gid)

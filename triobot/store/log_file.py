@@ -20,7 +20,7 @@ from ..base.open_files import CAREFUL, read_at
 
 HEAD: Final = 32
 _HEADER: Final = 24
-_MAGIC: Final = 0x377F0682  # first word of a log with little-endian checksums; big-endian: one more
+_MAGIC: Final = 0x377F0682  # first word of a log with little-endian checksums; of big-endian ones: one more
 _AT_ONCE: Final = 64
 """Number of entries per read: a quarter of a megabyte."""
 
@@ -32,7 +32,7 @@ class LogHead:
 
     Attributes:
         data: the head's bytes.
-        salts: the salts of all its entries.
+        salts: the salts of all entries of the log.
         page_size: page size of the database.
         big_endian: byte order of the words in a checksum.
     """
@@ -44,7 +44,7 @@ class LogHead:
 
     @property
     def sum(self) -> bytes:
-        """Checksum of the head, from which the first entry's checksum continues."""
+        """Checksum of the head, with which the first entry's checksum begins."""
         return self.data[24:32]
 
     @property
@@ -66,7 +66,7 @@ def read_head(data: bytes) -> LogHead | None:
 @final
 @guarded
 class LogEntries:
-    """Consecutive entries of a log up to an entry that commits; or none.
+    """Consecutive entries of a log, up to an entry that commits; or no entries.
 
     Attributes:
         data: the entries' bytes.
@@ -84,7 +84,7 @@ def read_committed(fd: int, head: LogHead, at: int, before: bytes) -> LogEntries
 
     Args:
         at: position of the first entry in the file.
-        before: checksum of the entry before, or of the head.
+        before: checksum of the previous entry, or of the head.
     """
     size, found = head.entry_size, b""
     while True:

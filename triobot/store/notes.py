@@ -1,10 +1,10 @@
 """Notes: facts that a process writes without an fsync, several times an event, for the process after a kill.
 
 There are three kinds: deliveries that were answered, inbox rows that were consumed, and the work slots
-(`triobot.seams.writes.WorkSlots`): whose code is running. The database gets the first two a moment later. A
-store in a file keeps all notes in its lock file. A store in memory or on a server writes the first two to its
-tables at once. Such a store keeps the work slots in a file of the machine, if the store is on a server
-(`postgres.work_file`), and otherwise in memory, for tests that simulate a kill.
+(`triobot.seams.writes.WorkSlots`): whose code is running. The database gets the first two kinds a moment
+later. A store in a file keeps all notes in its lock file. A store in memory or on a server writes the first
+two to its tables at once. A store on a server keeps the work slots in a file of its machine
+(`postgres.work_file`). A store in memory keeps the work slots in memory, for tests that simulate a kill.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..seams.writes import WORK_SLOTS, WorkSlots
 SLOT: Final = 128
 """Size in bytes of a line in a lock file: the first line names the process, each other line is one note."""
 
-# More than the answers of a second; the database has them much sooner.
+# More lines than answers in a second; an answer is in the database much sooner.
 _LINES: Final = 4_096
 _LINE: Final = struct.Struct(f"{SLOT}s")
 
@@ -42,10 +42,10 @@ _LOG: Final = struct.Struct("=16sq")
 class Notes:
     """Notes in a lock file.
 
-    They are written through mapped memory, with neither an fsync nor a system call: the kernel keeps what a
+    Notes are written through mapped memory, with neither an fsync nor a system call: the kernel keeps what a
     process wrote, however the process dies. A crash of the machine loses the notes. That is harmless: after
     such a crash it is unknown anyway whether the last answers were sent, and their events may be repeated.
-    Disk space for the pages is allocated before. If the disk is full, no note is taken; a write to a page
+    Disk space for the pages is allocated beforehand. If the disk is full, no note is taken; a write to a page
     without disk space would kill the process.
 
     Used by one thread at a time.
@@ -67,7 +67,7 @@ class Notes:
     # --- notes of another process
 
     def answered_left(self) -> list[str]:
-        """Return the answered keys in the file."""
+        """Return the keys of answered deliveries in the file."""
         told = read_at(self._fd, SLOT * _LINES, SLOT)
         lines = (told[at : at + SLOT].rstrip(b"\0") for at in range(0, len(told), SLOT))
         return [line.decode("utf-8", "replace") for line in lines if line]
@@ -78,7 +78,7 @@ class Notes:
         return numbers if any(numbers) else ()
 
     def consumed_left(self, run: int) -> list[int]:
-        """Return the consumed rows in the file, if this run of the program noted them.
+        """Return the consumed rows in the file, if the run with the number `run` noted them.
 
         Notes of another run may be about another database that had the same path before.
         """
@@ -91,7 +91,7 @@ class Notes:
         return tuple([number for (number,) in _NUMBER.iter_unpack(told[:whole])])
 
     def run_left(self) -> int:
-        """Return the run that took the last notes; 0: no bot has run with this file."""
+        """Return the number of the run that wrote the last notes; 0: no bot has run with this file."""
         return next(iter(self._read_numbers()[_RUN : _RUN + 1]), 0)
 
     def log_left(self) -> tuple[str, int]:
@@ -100,7 +100,7 @@ class Notes:
         return word.hex(), length
 
     def note_log(self, log: Path, word: str) -> None:
-        """Note, durably, a log that has its first commit.
+        """Write a durable note about a log that has got its first commit.
 
         The commit is durable before the note, and the store file gets another word before SQLite restarts or
         truncates the log. So, while the note and the file have the same word, the log must contain that
@@ -155,7 +155,7 @@ class Notes:
         return True
 
     def drop(self, keys: Collection[str], seqs: Collection[int]) -> None:
-        """Delete notes of facts that the database has: an equal key may come with another delivery later."""
+        """Delete notes of facts that the database has: a later delivery may have an equal key."""
         if self._pages is None or self._numbers is None:
             return
         for key in keys:
@@ -189,7 +189,7 @@ class WorkNotes:
     """Notes of the work slots only, for a store whose tables get the other facts at once.
 
     Args:
-        file: file for the notes, from `begin` on; None: memory.
+        file: file that stores the notes from `begin` on; None: the notes stay in memory.
     """
 
     def __init__(self, file: Notes | None = None) -> None:
@@ -205,7 +205,7 @@ class WorkNotes:
         return []
 
     def at_work_left(self) -> tuple[int, ...]:
-        """Return the numbers in the work slots, from whichever process; empty if all slots are."""
+        """Return the numbers in the work slots, set by any process; empty if all slots are."""
         if self._file is not None:
             return self._file.at_work_left()
         return tuple(self._in_memory) if any(self._in_memory) else ()
@@ -223,14 +223,14 @@ class WorkNotes:
             self._file.begin(run)
 
     def note_answered(self, key: str) -> None:
-        """Do nothing: the tables get this soon."""
+        """Do nothing: the tables get the answer soon."""
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
         """Return False: the caller must commit the rows."""
         return False
 
     def drop(self, keys: Collection[str], seqs: Collection[int]) -> None:
-        """Do nothing: there are no such notes."""
+        """Do nothing: facts of these kinds aren't noted."""
 
     def noted(self) -> Sequence[str]:
         return []

@@ -1,8 +1,9 @@
-"""Copies of a store that no process has open, made without writing to it, for commands that only inspect it.
+"""Copies of a store that no process has open, made without writing to the store, for commands that only
+inspect it.
 
-If a store has a log, SQLite must write beside it to read it, and opening a store counts as a visit. So the
-files are copied unchanged, including the log and the notes of the last process, under a lock that other
-copies may share.
+To read a store that has a log, SQLite must write files beside the store. And opening a store counts as a
+visit. So the files are copied unchanged, including the log and the notes of the last process, under a lock
+that other copies may share.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def _held_still(database: Path) -> Generator[None]:
     """Prevent processes from opening a store while the block runs; other copies may be made.
 
     Raises:
-        StoreLockedError: a process has the store open; or, raised after the block, has opened the store
-            during the block.
+        StoreLockedError: a process has the store open; or a process opened the store during the block, and
+            the error is raised after the block.
         ConfigError: the lock file can't be read, or its filesystem has no locks.
     """
     path = lock_path(database)

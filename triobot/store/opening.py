@@ -1,4 +1,4 @@
-"""A store's record of its own runs: how many there were, and how the last one ended."""
+"""A store's record of its own runs: the number of runs, and how the last run ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAP: Final = 10**9
 
 
 def begin_epoch(sql: Sql, now: int, *, above: int = 0) -> None:
-    """Begin the next epoch in a copy of a store: it is unknown here what was done since the copy was made.
+    """Begin the next epoch in a copy of a store: the copy lacks what was stored since it was made.
 
     Args:
         above: epoch of the store that the copy replaces; the new epoch is greater.
@@ -24,7 +24,7 @@ def begin_epoch(sql: Sql, now: int, *, above: int = 0) -> None:
     put_meta(sql, "epoch", str(max(above, int(get_meta(sql, "epoch") or 0)) + 1))
     put_meta(sql, "restored_at", str(now))
     put_meta(sql, "epoch_at", str(now))
-    # The run in progress when the copy was made did not crash.
+    # The run that was in progress when the copy was made counts as cleanly stopped.
     put_meta(sql, "clean", str(now))
     # The notes and the log of that run don't belong to the copy.
     drop_meta(sql, "run")
@@ -57,9 +57,9 @@ def count_run(
         tables.doubt_last_acknowledgements()
     noted: tuple[int, ...] = ()
     if same_boot and not clean:
-        # An earlier visit may have stored this for the bot's next run.
+        # An earlier visit may have stored the work slots for the bot's next run.
         noted = notes.at_work_left() or tuple(map(int, (get_meta(sql, "at_work") or "").split()))
-    # Before the first run of a bot there was none that could have crashed.
+    # Before a bot's first run, there was no run that could have crashed.
     unclean = unclean + 1 if boot and not clean else 0
     # Visits count as well: each opening needs a lease of its own.
     put_meta(sql, "boot", str(boot + 1))

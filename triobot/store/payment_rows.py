@@ -92,7 +92,7 @@ class MoneyTables:
         """Apply one write.
 
         Raises:
-            StaleRowError: the payment has moved since it was read.
+            StaleRowError: the payment has changed since it was read.
         """
         match write:
             case PutPayment():
@@ -122,7 +122,8 @@ class MoneyTables:
             row.captured,
             row.captured_at,
         )
-        # The caller can solve only these conflicts, by reading again.
+        # Only the conflicts in these conditions raise StaleRowError: the caller can solve them by reading
+        # again.
         if row.revision == 1:
             statement = (
                 f"INSERT INTO payments ({_COLUMNS})"

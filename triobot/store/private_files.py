@@ -127,7 +127,7 @@ def sync(fd: int) -> None:
         return
     full: int | None = getattr(fcntl, "F_FULLFSYNC", None)
     if full is not None:
-        with suppress(OSError):  # some file systems of macOS can't
+        with suppress(OSError):  # some file systems of macOS don't support this
             fcntl.fcntl(fd, full)
             return
     os.fsync(fd)
