@@ -2,9 +2,9 @@
 
     store.db        the image: an SQLite database
     store.db-wal    commits after the image, as SQLite's own log
-    stream.json     the manifest: which store this is, and as of when
-    stream.lock     locked while a streamer runs
-    next.db         the next image while it is copied; it replaces the first one afterwards
+    stream.json the manifest: the store's name, and the time up to which the replica has all commits
+    stream.lock     locked while a streamer runs next.db         the next image while it is copied; it
+    replaces store.db afterwards
 
 Wherever a streamer is interrupted, image and log are a store that SQLite can recover. SQLite takes each
 complete transaction of the log with matching checksums, and nothing after the first incomplete transaction. A
@@ -58,8 +58,7 @@ class Manifest:
         epoch, boot: the store's numbers of restores and openings.
         began_at: when the image was complete.
         as_of: the replica has everything committed by this time; 0 after damage was found.
-        log: length of the log that is durable in the folder, until a manifest says that the image contains
-            it.
+        log: length of the durable part of the log in the folder; 0 once the image contains the log.
         salts: the salts of this log.
     """
 
@@ -99,7 +98,7 @@ class Replica:
         """Begin a new image; the existing one stays until the new one is complete.
 
         Raises:
-            ConfigError: the folder has a replica of another store or a newer one, or the folder is gone.
+            ConfigError: the folder has a replica of another store or a newer replica, or the folder is gone.
             StoreFullError: the folder can't be written.
         """
         with self._told():
@@ -182,7 +181,7 @@ class Replica:
         self._dirty = True
 
     def _end_log(self) -> None:
-        """Fold a finished log; after data was lost, `as_of` of the manifest becomes 0."""
+        """Fold a finished log; if the folder has lost data, set `as_of` of the manifest to 0."""
         if self._log is not None:
             sync(self._log)
             os.close(self._log)
@@ -259,7 +258,7 @@ def fold(image: Path, note: Callable[[int], None] = lambda found: None) -> int:
     """Move the log, if any, into its image and remove the log; return how many bytes of the log were good.
 
     Args:
-        note: called with this number once the image contains the log, and before the log is removed.
+        note: called with the number of good bytes once the image contains the log, before the log is removed.
 
     Raises:
         sqlite3.Error: the image or the log can't be read or written; the log is still there, or the image
@@ -273,7 +272,7 @@ def fold(image: Path, note: Callable[[int], None] = lambda found: None) -> int:
         head, size = read_head(file.read(HEAD)), os.fstat(file.fileno()).st_size
     try:
         with closing(sqlite3.connect(image, isolation_level=None)) as connection:
-            # Without shared memory, which folders on other machines can't provide.
+            # In this mode SQLite needs no shared memory, which folders on other machines can't provide.
             connection.execute("PRAGMA locking_mode = exclusive").fetchone()
             connection.execute("PRAGMA fullfsync = 1")
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -377,11 +376,11 @@ def _check_same(folder: Path, of: Manifest) -> None:
 def copy_replica(folder: Path, into: Path) -> tuple[Path, Manifest, str | None]:
     """Copy a replica into another folder, as a backup of the store; don't change the replica.
 
-    Returns: the copy, its manifest, and a description of missing commits for people, or None.
+    Returns: the copy, its manifest, and a text for people about missing commits, or None.
 
     Raises:
         ConfigError: there is no replica, or no room for a copy.
-        StoreLockedError: a streamer runs.
+        StoreLockedError: a streamer writes to the folder.
         StoreCorruptError, StoreVersionError: the replica can't be read.
     """
     copy = into / _IMAGE

@@ -2,15 +2,15 @@
 
 The rule for redeliveries is at `triobot.seams.inbox.Arrival`. The platform repeats a request until it gets a
 200, and its events carry no id. A callback's id is unique in itself, so a second callback with this id is
-dropped for a week. A key that code has given is remembered for `Retention.keys`.
+dropped for a week. A key from the author's code is remembered for `Retention.keys`.
 
 Other events may really occur twice, such as the texts "yes" and "yes". So an equal event counts as a
 redelivery only within a minute of a delivery whose 200 was not fully written. Only accepted deliveries count:
-a dropped one doesn't prolong the minute, because losing a message is worse than handling it twice.
+a dropped delivery doesn't prolong the minute, because losing a message is worse than handling it twice.
 
 A request that could not be parsed is stored, so that an operator can see what the platform sent. Anybody who
 knows the webhook's address can fill this table. So the table's size is limited: long bodies are truncated,
-and the oldest rows after the first ones are deleted.
+and old rows are deleted, except the first `FIRST_ROWS`.
 
 `Tally` counts the waiting events in memory, so that quota and statistics need no query. When a transaction
 fails, its counts must be undone too: the tally records every change until `settle`, and `undo` reverts the
@@ -30,7 +30,7 @@ from ..seams.writes import KeepRaw, StoreStatistics, Write
 from ..wire.ids import ChatId
 
 ONCE_FOR: Final = 7 * 24 * 60 * 60 * 1000
-"""How long a key that is unique in itself, from the platform, is remembered; in milliseconds."""
+"""How long a unique key from the platform, such as a callback's, is remembered; in milliseconds."""
 
 OF_CODE: Final = ("call:", "signal:")
 """Prefixes of the keys that code gives to its calls and signals."""
@@ -73,12 +73,13 @@ def is_redelivery(arrival: Arrival, previous: Delivery | None, known_for: int) -
         return False
     if arrival.once:
         return arrival.at - previous.at < (known_for if arrival.key.startswith(OF_CODE) else ONCE_FOR)
-    # In both directions, so that events aren't dropped for hours after the clock was set back.
+    # Differences in both directions count, so that no events are dropped for hours after the clock was set
+    # back.
     return not previous.acknowledged and abs(arrival.at - previous.at) <= REPEATED_WITHIN
 
 
 def names_chat(key: str, chat_id: ChatId) -> bool:
-    """Return whether a key belongs to an event of this chat, or to one that this chat's conversations sent.
+    """Return whether a key belongs to an event of this chat, or to an event that its conversations sent.
 
     See `NAMING`.
     """
@@ -126,7 +127,7 @@ def _storable(text: str) -> str:
 
 
 def tell_moved(writes: Sequence[Write]) -> None:
-    """Call `committed` of each move: the moves are durable."""
+    """Call `committed` of each MovePayment, because these writes are durable."""
     for write in writes:
         if isinstance(write, MovePayment):
             write.committed()
@@ -142,9 +143,9 @@ class Retention:
 
     Attributes:
         crashed: conversations that ended with an error, and their journals.
-        ended: conversations that ended well and were to be kept.
-        most_ended: maximum number of the latter; None for no limit.
-        raw: requests that could not be parsed; their number has a limit besides.
+        ended: conversations that ended well and that the bot keeps on request.
+        most_ended: maximum number of conversations that ended well; None for no limit.
+        raw: requests that could not be parsed; their number is limited as well.
         keys: keys of calls and signals from code; a second call with a remembered key has no effect.
     """
 
@@ -182,8 +183,8 @@ class Tally:
         }
         self._chats: dict[ChatId, int] = {}
         self._begun: dict[ChatId, tuple[int, ...]] = {}
-        # Per change: what was counted, number, bytes, and the row's seq if it has `begun`; negative if
-        # deleted.
+        # Per change: what was counted, number, bytes, and the row's seq if the row has `begun`. For a deleted
+        # row, the three numbers are negative.
         self.unsettled: list[tuple[Total | ChatId, int, int, int]] = []
         self.statistics = StoreStatistics(0, 0, 0, 0, 0)
 
@@ -194,7 +195,8 @@ class Tally:
         return self._chats.get(chat_id, 0)
 
     def begun(self, chat_id: ChatId) -> Sequence[int]:
-        """Return the numbers of this chat's inbox rows that have `begun`; mostly none or one."""
+        """Return the numbers of this chat's inbox rows with a `begun`; there is rarely more than one such
+        row."""
         return self._begun.get(chat_id, ())
 
     def count_event(self, chat_id: ChatId, size: int, begun: int = 0) -> None:

@@ -5,7 +5,7 @@ so a store always has the schema of one version. A store names the oldest schema
 (`min_reader`). So a downgrade by one release works, as long as a migration only added something, and no data
 changed its form (`FORMATS`).
 
-A file also records that it is a store, for which bot, and whether it is a copy of another store.
+A file also records that it is a store, which bot it belongs to, and whether it is a copy of another store.
 
 Each store has a stamp from its creation, because it holds the conversations and the money of one bot. If
 another bot, or the same bot on another platform, opened the store by accident, it would verify charges that
@@ -38,11 +38,11 @@ APPLICATION_ID: Final = 0x7472_6962
 PUT_META: Final = (
     "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
-"""Stores a fact about the store itself."""
+"""SQL that stores a fact about the store itself."""
 LOG: Final = "log"
 """Fact that ties a file to its log: a random word. The log's first commit adds a ``+`` to the word.
 
-Without the ``+`` in the file, no commit of the file's current log has been moved into the file.
+As long as the word in the file has no ``+``, no commit of the current log has been moved into the file.
 """
 BACKUP: Final = "backup_at"
 """Fact that marks a file as a backup: when the backup was made."""
@@ -129,7 +129,7 @@ class Migration:
     Attributes:
         number: counts from 1 without gaps.
         release: the first release of triobot with this migration.
-        min_reader: the lowest schema number of code that can use a store at this one.
+        min_reader: the oldest schema whose code can use a store with this migration.
         statements: run in this order, in one transaction.
     """
 
@@ -226,7 +226,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 updated_at INTEGER NOT NULL,
                 ended_at INTEGER
             )""",
-            # Partial indexes, so that each of a million resting conversations is only in the first.
+            # Partial indexes, so that each of a million resting conversations is only in the first index.
             "CREATE INDEX conversations_chat ON conversations (chat_id) WHERE ended_at IS NULL",
             """CREATE INDEX conversations_unfinished ON conversations (id)
                 WHERE unfinished = 1 AND parked IS NULL AND ended_at IS NULL""",
@@ -258,7 +258,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(number=4, release="0.1.0", min_reader=3, statements=CREATE_BROADCASTS),
     # Code without the ledger would let paid money expire, so it must not open this store.
     Migration(number=5, release="0.1.0", min_reader=5, statements=MONEY),
-    # Code that doesn't know `begun` would route such an event again, as a waiting event.
+    # Code that doesn't know `begun` would route an event with `begun` again, as a waiting event.
     Migration(
         number=6, release="0.1.0", min_reader=5, statements=("ALTER TABLE inbox ADD COLUMN begun TEXT",)
     ),
@@ -283,8 +283,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     # The most frequent records have a short form. Older code can't read them, and would park all
     # conversations.
     Migration(number=11, release="0.1.0", min_reader=11, statements=()),
-    # Saves two pages in the transaction of each event: the tally knows the rows with `begun`, and sweeps read
-    # deliveries by key. Older code finds the same rows, more slowly.
+    # Two smaller indexes save two pages in the transaction of each event: the tally knows the rows with
+    # `begun`, and old deliveries are searched by key. Older code finds the same rows, more slowly.
     Migration(
         number=12,
         release="0.1.0",
@@ -303,8 +303,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
 FORMATS: Final = 13
 """The schema since which journals, recorded values and the ledger's rows have their current form.
 
-A change of one of these forms needs a migration with itself as `min_reader`, and this constant becomes its
-number. Older code then refuses the store at the start, and doesn't fail in the middle of a turn.
+A change of one of these forms needs a migration with its own number as `min_reader`, and the same number
+here. Older code then refuses the store at the start, and doesn't fail in the middle of a turn.
 """
 _READABLE: Final = 8
 """The first schema with journals that this code reads."""
@@ -313,7 +313,7 @@ _READABLE: Final = 8
 @final
 @guarded
 class SchemaVersion:
-    """The schema that a store is at."""
+    """The schema version of a store."""
 
     number: int
     min_reader: int
@@ -341,13 +341,12 @@ def check_journals(connection: sqlite3.Connection, found: SchemaVersion | None) 
     """Require that this code can read the journals of conversations that go on.
 
     Raises:
-        StoreVersionError: the store has conversations in a form of an earlier triobot, and these have not
-            ended.
+        StoreVersionError: the store has unfinished conversations in the form of an earlier triobot.
     """
     if found is None or not 3 <= found.number < _READABLE:
         return
     held = "SELECT (SELECT count(*) FROM conversations WHERE ended_at IS NULL)"
-    if found.number >= 6:  # these conversations exist only in the rows of their events
+    if found.number >= 6:  # a conversation with `begun` exists only in its event's row
         held += " + (SELECT count(*) FROM inbox WHERE begun IS NOT NULL)"
     count: tuple[int] = connection.execute(held).fetchone()
     if count[0]:
@@ -413,7 +412,7 @@ def drop_meta(connection: Sql, name: str) -> None:
 
 
 def note_that_log_began(connection: sqlite3.Connection) -> None:
-    """Write the LOG fact with ``+`` before anything else; the last connection moves it into the file."""
+    """Add the ``+`` to the LOG fact, as the first commit of a log."""
     if (mark := get_meta(connection, LOG)) is not None:
         put_meta(connection, LOG, f"{mark}+")
 
@@ -432,7 +431,7 @@ def check_identity(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def check_original(connection: sqlite3.Connection, path: Path) -> None:
-    """Require that a database is no backup: a bot on a backup would repeat what was done after it was made.
+    """Require that a database is no backup: a bot on a backup would do again what it did after the backup.
 
     Raises:
         ConfigError: the database is a backup; the text explains the remedy.
@@ -447,7 +446,7 @@ def check_original(connection: sqlite3.Connection, path: Path) -> None:
 def check_whole(connection: Sql, name: object, copying: Copying | None = None) -> None:
     """Require that a store is complete and was not replaced by a copy.
 
-    Other rules apply to a copy: its source may already have been replaced, and its target must be a copy.
+    While `triobot store copy` runs, the source may already have been replaced, and the target must be a copy.
 
     Raises:
         ConfigError: the store can't be used in this role; the text explains the remedy.

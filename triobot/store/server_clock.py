@@ -1,11 +1,11 @@
 """The clock of a bot with a store on a server: the server's time of day, the same for all machines.
 
 When work moves to another machine, deadlines in the store move along. If each machine used its own clock, a
-wrong clock on one would leave wrong times in the store for the next. So a process reads the server's time of
-day every few seconds, and uses a steady clock in between.
+machine with a wrong clock would leave wrong times for the next machine. So a process reads the server's time
+of day every few seconds, and uses a steady clock in between.
 
-The machine's own clock is compared with the server's, because the bot's code may read it, and so may the code
-that checks certificates.
+The machine's own clock is compared with the server's, because the bot's code and the check of certificates
+may read the machine's clock.
 """
 
 from __future__ import annotations

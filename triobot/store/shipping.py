@@ -2,8 +2,8 @@
 
 Between two checkpoints, the file doesn't change, and only the log grows. So the image is copied by plain
 reads, while checkpoints are postponed. Before a checkpoint ends a log, the unsent part of the log is read
-into memory. No commit waits for a streamer. If the log grows too long during an image, or memory would have
-to keep too much, the streamer must begin again.
+into memory. No commit waits for a streamer. If the log grows too long while the image is copied, or too many
+unsent bytes would be in memory, the streamer must begin again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Shipment:
             raise ConflictError(self.lost)
 
     def read_image(self, at: int) -> Shipped:
-        """Return the next piece of the image; after the last one, checkpoints are no longer postponed.
+        """Return the next piece of the image; after the last piece, checkpoints are no longer postponed.
 
         Raises:
             ConflictError: the file may have changed since the image was begun.
@@ -151,7 +151,8 @@ class Shipping:
 
     Attributes:
         since: when the streamer was attached.
-        as_of: the streamer has everything committed by this time; None: not even the whole log was sent yet.
+        as_of: the streamer has everything committed by this time; None until the log has been sent completely
+            for the first time.
     """
 
     def __init__(self, database: Path) -> None:

@@ -38,7 +38,8 @@ async def open_sqlite(
     """Open the store in this file while the block runs; make it if there is none.
 
     When a method has returned, its writes are on the disk, fsynced. Only the owner of the file can read the
-    file, its log and its lock. However the block is left, all work that was handed over is finished first.
+    file, its log and its lock. However the block is left, all jobs that the store has accepted are finished
+    first.
 
     If the disk fails in the middle of a commit, the stored data is unknown. The block is then cancelled,
     and StoreCorruptError is raised from the block. To go on, open the store again in a new process.
@@ -55,8 +56,8 @@ async def open_sqlite(
 
     Raises:
         StoreLockedError: another process has the store open. Names the file.
-        StoreVersionError: a newer triobot made the store, or an older one with conversations that this one
-            can't read.
+        StoreVersionError: a newer triobot made the store, or an older triobot made it, with conversations
+            that this triobot can't read.
         StoreCorruptError: the file is damaged, or is no store, and was left alone.
         StoreFullError: there is no room for a new store.
         ConfigError: the store belongs to another platform or bot, or can't be kept at this path.
@@ -81,7 +82,7 @@ async def rebind_sqlite(path: str | PathLike[str], *, stamp: Stamp, clock: WallC
 
     Nothing else in the store changes. No other process may have the store open, as with `open_sqlite`.
 
-    Raises: as `open_sqlite`, except for the stamp.
+    Raises: as `open_sqlite`, but nothing if the stamp differs.
     """
     opening = partial(open_file, Path(path), stamp, migrations=MIGRATIONS, any_filesystem=True)
     file = await trio.to_thread.run_sync(partial(opening, now=clock.now(), visit=True, rebind=True))
@@ -106,7 +107,8 @@ async def restore_sqlite(
     """Turn a backup into the store at `path`, in the next epoch; keep the store that was there.
 
     Args:
-        stamp: the bot's; None: accept a backup of any bot. A bot doesn't start on the store of another.
+        stamp: the bot's stamp; with None, a backup of any bot is accepted. A bot doesn't start on another
+            bot's store.
 
     Returns: the path at which the previous store is kept, or None if there was none.
 
@@ -128,7 +130,8 @@ async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:
 
 
 def _let_others_write() -> None:
-    """Sleep between two steps of a copy, long enough for the writer to take its turn; stop if cancelled."""
+    """Sleep between two steps of a copy, long enough for the writer to lock the connection; stop if
+    cancelled."""
     trio.from_thread.check_cancelled()
     time.sleep(0.002)
 

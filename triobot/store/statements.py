@@ -5,7 +5,7 @@ needs one method here and one line in `apply`. The writes of journals, payments 
 of their own.
 
 The cost of an event must not grow with the number of resting conversations. So every statement for an event
-finds its rows by a primary key, or by an index of the rows that aren't at rest.
+finds its rows by a primary key, or by an index without the resting conversations.
 """
 
 from __future__ import annotations
@@ -255,15 +255,16 @@ class Tables:
     def sweep(self, now: int) -> None:
         """Delete old rows, a limited number at once to keep the batch short."""
         self._sweep_deliveries(now, _SWEPT)
-        # A process that restarts before the sweep has passed all rows would begin at the first key each time.
+        # Store the last key: a process that always restarts before its sweep has passed all rows would check
+        # only the first rows.
         self._sql.execute(PUT_META, (_SWEPT_TO, self._swept_to or ""))
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE at < ? RETURNING length(body)", (now - self.retention.raw,)
         ).fetchall()
         self._lost_raw(raw)
         kept, most = self.retention, _SWEPT // 50
-        # Crashed conversations are kept at least as long as others, so that no sweep reads through the rows
-        # of one kind to find the other.
+        # Crashed conversations are kept at least as long as others, so that no sweep reads through rows that
+        # it keeps to find rows of the other kind.
         self.journals.drop_ended(now - max(kept.crashed, kept.ended), most=most)
         if kept.ended < kept.crashed:
             self.journals.drop_ended(now - kept.ended, most=most, crashed=False)
@@ -371,7 +372,8 @@ class Tables:
             )
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
-        """Return whether an arrival is not in the store yet; with `noting`, store the key of a new one."""
+        """Return whether an arrival is not in the store yet; with `noting`, store the key of a new
+        arrival."""
         if arrival.key is None:
             return True
         delivery = (arrival.key, arrival.at, int(arrival.once))
@@ -407,7 +409,7 @@ class Tables:
             self._remember(chat_id, sender_id)
         return False
 
-    # A separate method for callers that ignore the result, which a subclass need not query.
+    # A name for callers that ignore the result: a subclass can replace it by a method without a query.
     _note_sender = _is_group
 
     def _remember(self, chat_id: ChatId, alone: SenderId) -> None:

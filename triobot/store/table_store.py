@@ -121,8 +121,9 @@ class ReadAlarms:
         """List alarms that are not acknowledged, oldest first.
 
         Args:
-            told_before: leave out alarms that the hook got since then. Also leave out alarms of a kind in
-                `triobot.base.alarm_kinds.EVENTS` that were not raised again since then.
+            told_before: leave out alarms that the bot's alarm hook has got since this time. Also leave out
+                alarms of a kind in `triobot.base.alarm_kinds.EVENTS` that were not raised again after the
+                hook got them.
             kinds: only these kinds; empty for all.
         """
         check_integer("limit", limit, least=0)
@@ -210,7 +211,7 @@ async def serve(
             opened.notes.close()
     try:
         with trio.CancelScope(shield=True):  # as in the writer: handed-over jobs are finished first
-            # If some code still ran at the end, it has ended the process: that is no clean stop.
+            # Code that still ran at the end has ended the process: that is no clean stop.
             clean = writer.unharmed and not opened.notes.at_work_left()
             await trio.to_thread.run_sync(partial(opened.close, clean=clean, now=clock.now()))
     finally:
@@ -224,14 +225,14 @@ async def serve(
 class Store:
     """State that outlives the process.
 
-    Writing methods return once the write is durable, noting methods at once.
+    Methods that write return once the write is durable. The `note_` methods return at once.
 
     Raises, from every method:
         StoreFullError: nothing of this call was stored; repeat the call once there is room.
         StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or may
             not be stored. Every later call raises this error too; the program should stop.
         LocalProtocolError: a value that no engine can store; nothing of this call was stored.
-        StaleRowError: a payment has moved since it was read; nothing of this call was stored.
+        StaleRowError: a payment has changed since it was read; nothing of this call was stored.
         LeaseLostError: a write under a lease that this process no longer has; nothing of this call was
             stored.
         JournalConflictError: a conversation has changed or ended since it was read; nothing of this call was
@@ -252,13 +253,13 @@ class Store:
         payments: queries of payments.
         alarms: queries of alarms.
         lease: lease for the writes of this process.
-        held: returns for how many seconds more the store certainly belongs to this process; while it returns
-            0, the process must begin nothing that others see. None: the store belongs to this process until
-            the process ends.
-        news: reports events that other processes have put into the inbox; None: no other process does. With
-            `news`, every event is stored before it is handled, and reaches its chat from the inbox, in the
-            order of the rows.
-        stream: sends the store to a replica as it is committed; None: this engine can't.
+        held: returns the number of seconds for which the store will certainly still belong to this process.
+            While the number is 0, the process must begin nothing that other programs notice. None: the store
+            belongs to this process until the process ends.
+        news: reports events that other processes have put into the inbox; None: no other process can put
+            events there. With `news`, every event is stored before it is handled, and reaches its chat from
+            the inbox, in the order of the rows.
+        stream: sends the store's commits to a replica; None: this engine has no replicas.
         note_answered, note_consumed, statistics: methods of the writer; see `triobot.store.writer.Writer`.
         at_work: the work slots: numbers of the conversations or events whose code is running. Setting a slot
             never waits. The slots survive a kill of the process, but no restart of the machine; the next run
@@ -433,7 +434,7 @@ class Store:
         return await self._read(lambda tables: tables.journals.every(after, limit))
 
     async def code(self) -> StoredCode:
-        """Read all that is stored of the code that wrote the journals, except the texts."""
+        """Read the stored data about the code that wrote the journals, except the sources' texts."""
         return await self._read(lambda tables: tables.journals.code.code())
 
     async def source(self, digest: str) -> str | None:
@@ -462,7 +463,7 @@ class Store:
     # --- small things
 
     async def unknown_effects(self) -> int:
-        """Count the effects with an intent and no result, those in flight included."""
+        """Count the effects with an intent and no result, including effects in flight."""
         return await self._read(lambda tables: tables.journals.unknown_effects())
 
     async def setting(self, name: str) -> str | None:
@@ -501,7 +502,8 @@ class Store:
     async def check(self) -> None:
         """Write and fsync the current time.
 
-        A success proves that the store is writable; the time bounds when the machine crashed, if it does.
+        A success proves that the store is writable. If the machine crashes, the crash is known to be later
+        than this time.
         """
         now = self._clock.now()
         await self._writer.do(AskedJob(lambda tables: tables.note_alive(now), writes=True))

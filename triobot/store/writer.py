@@ -1,15 +1,16 @@
 """Group commit: jobs are gathered, and committed together in the thread that has the database connection.
 
-Callers hand jobs over. At most 512 jobs wait; the jobs of further callers wait outside. All waiting jobs run
+Callers hand jobs over. At most 512 jobs wait for a batch; further callers wait for room. All waiting jobs run
 in one hop to a worker thread: one transaction, one fsync. The next batch gathers during that hop, so no
 caller waits for a timer. While nothing runs, a lone caller begins a batch in its own task. If several callers
-shared the last batch, the next one begins a pass of the event loop later, so that others can join. The
-writer's task waits for the thread, and then wakes the callers' tasks.
+shared the last batch, the next batch begins one pass of the event loop later, so that other callers can join.
+The writer's task waits for the thread, and then wakes the callers' tasks.
 
 The writer's task is shielded. A job that was handed over is finished even while the program is being
-cancelled, because its caller may have promised something on the strength of it, or another transaction may
-build on it. The task ends when the writer is closed and no job waits. After `GRACE` seconds of real time it
-gives up the remaining jobs: the threads of a dying disk follow neither Trio's clock nor a virtual one.
+cancelled, because its caller may have made a promise that depends on the job, or another transaction may
+build on the job. The task ends when the writer is closed and no job waits. After `GRACE` seconds, the task
+gives up the remaining jobs. These seconds are real time, because a thread that waits for a dying disk doesn't
+follow a virtual clock.
 
 Two kinds of facts have no waiting caller: deliveries that were answered, and inbox rows that were consumed.
 They are noted where a kill of the process doesn't lose them (`notes`), and are written with the next batch,
@@ -74,7 +75,8 @@ GRACE: Final = 30.0
 _PAUSE_SECONDS: Final = 0.02
 _REPEAT_SECONDS: Final = 1.0
 
-# Proves that the machine was up a second after an answer, so that a later crash doesn't revoke the answer.
+# The time stored after this pause proves that the machine was up a second after an answer, so that a later
+# crash doesn't revoke the answer.
 _BEAT_SECONDS: Final = 1.5
 
 _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -92,7 +94,7 @@ class Job(Generic[R]):
         writes: whether the job changes rows.
         answer: result of `run`.
         error: why the job failed.
-        task: the waiting caller's task; None if it waits no more.
+        task: the waiting caller's task; None if the caller waits no more.
     """
 
     __slots__ = ("answer", "error", "task")
@@ -263,7 +265,7 @@ class Transactions:
         self._tables = tables
         self._path = path
         self._broken: str | None = None
-        # The word that the next transaction, the first of its log, must write.
+        # The word that the next transaction must write, if that is the first transaction of a log.
         self._mark: str | None = None
 
     @property
@@ -277,7 +279,7 @@ class Transactions:
         Reads see the writes before them in the batch, and never keep a transaction open on their own. Reads
         don't see rows that are noted as consumed, even if these can't be deleted.
         """
-        if self._broken is not None:  # a batch that waited behind this one broke the store
+        if self._broken is not None:  # the store broke while this batch waited
             return [self.broken for _ in batch]
         # A Noted job that failed is in the next batch again, so the batch names all consumed rows.
         if noted := [job for job in batch if type(job) is Noted]:
@@ -588,7 +590,7 @@ class Writer:
     # A Ctrl-C between handing over and waiting would leave a job whose task waits for something else.
     @trio.lowlevel.enable_ki_protection
     async def do(self, job: Job[R]) -> R:
-        """Run a job in the next batch, and return its answer once that is durable.
+        """Run a job in the next batch, and return its answer once the answer is durable.
 
         Cancellation: *atomic* until the job is handed over. From then on, the job is run and announced,
         whether or not its caller waits.
@@ -623,8 +625,8 @@ class Writer:
     def note_answered(self, key: str) -> None:
         """Note that the 200 of the last accepted delivery with this key was fully written.
 
-        Never waits, never raises. `accept` sees the note from now on. The note survives the process
-        immediately, and a crash of the machine soon: it is written with the next batch, ahead of that batch's
+        Never waits, never raises. `accept` sees the note from now on. The note survives a kill of the process
+        at once. It survives a crash of the machine once the next batch has written it, ahead of that batch's
         jobs.
         """
         self._notes.note_answered(key)
@@ -684,7 +686,7 @@ class Writer:
         self.stop_if_broken()
 
     def close(self) -> None:
-        """Take no more jobs; `run` returns when all accepted jobs are done."""
+        """Refuse further jobs; `run` returns when all accepted jobs are done."""
         self._give_up_at = time.monotonic() + GRACE
         self._closed = True
         for job in self._outside:
@@ -786,7 +788,7 @@ class Writer:
         for job in jobs:
             if job.error is not None:
                 continue
-            # A key that was noted again may belong to a delivery accepted since.
+            # Keep the note of a key that was noted again: the new note may belong to a later delivery.
             for later in left:
                 for key in job.answered.keys() & later.answered.keys():
                     del job.answered[key]
