@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, TypeVar, final
 from .sources import CALLS_ANOTHER, Address, Function, Point, Source, has_letters, is_within
 
 CLEARLY: Final = 0.25
-"""A match of reworded lines is refused if another pairing is more alike by this much."""
+"""A match of reworded lines is refused if the similarity of another pairing is greater by this much."""
 
 Accepted: TypeAlias = tuple[str, str, str]
 """An accepted change: the function's name, the old call, the current call."""
@@ -158,7 +158,7 @@ class Alignment:
     def _match(
         self, olds: Sequence[Point], news: Sequence[Point], key: _Key, *, ordered: bool = False
     ) -> None:
-        """Match points with equal keys: one on each side or, if `ordered`, equally many."""
+        """Match points with equal keys, if each side has one point or, with `ordered`, equally many."""
         one = _groups(key, (p for p in olds if p not in self._to))
         other = _groups(key, (q for q in news if q not in self._back))
         for alike, found in one.items():
@@ -185,7 +185,7 @@ class Alignment:
         return self._now(point, point.op), point.target
 
     def _words(self, points: Sequence[Point], matched: Mapping[Point, Point]) -> set[Hashable]:
-        """Return operation and texts of all points, except those matched with a point of the same texts."""
+        """Return operation and texts of all points, except points matched with a point of the same texts."""
         return {
             (self._now(p, p.op), p.words) for p in points if p not in matched or matched[p].words != p.words
         }

@@ -208,7 +208,7 @@ class Reading:
         return any(one in self._calls or getattr(one, "id", "") in self._own for one in ast.walk(node))
 
     def _own_call(self, call: ast.Call, scope: _Scope) -> ast.AST:
-        """Describe the line's own call: a helper's call with its arguments, an operation's call without."""
+        """Describe the line's own call: with its arguments for a helper, without them for an operation."""
         if self._is_inner:
             return ast.Name("_")
         match call.func:
@@ -255,7 +255,7 @@ class Reading:
         return None
 
     def _named(self, name: str, scope: _Scope) -> ast.AST | None:
-        """Return the description of a module's name; None if unknown, or in a cycle."""
+        """Return the description of a name that a module defines; None if unknown, or in a cycle."""
         source = scope.source
         if (source.name, name) in scope.names:
             return None
@@ -288,7 +288,7 @@ class Reading:
                 one = next((value for at, value in pairs if callee_of(at) == name), bound.value)
                 return self._bound(name, scope, ast.Assign([ast.Name(name)], one))
             case ast.AsyncFunctionDef() if any(isinstance(one, ast.Await) for one in ast.walk(bound)):
-                return ast.Name("_")  # the operations in it are compared instead
+                return ast.Name("_")  # the operations in the function are compared instead
             case ast.FunctionDef(name=name, body=body) | ast.AsyncFunctionDef(name=name, body=body):
                 many = len(self._lists)
                 inside = [self._text(one, scope) for one in body]
@@ -318,7 +318,7 @@ def _is_like(mine: _Entry, its: _Entry) -> bool:
 def _connected(
     point: Point, within: Sequence[Function], *, is_first: bool
 ) -> tuple[Sequence[Statement], Statement, bool]:
-    """Return the statements that decide a line's value, its own one, and whether a loop collects values."""
+    """Return a line's deciding statements, its own statement, and whether a loop collects its values."""
     function = point.function
     outwards = [one for one in above(point) if isinstance(one, ast.stmt)]
     repeats = [one for one in outwards if isinstance(one, (*_LOOPS, ast.While))]

@@ -41,7 +41,7 @@ class SiteLink(NamedTuple):
         digest: digest of the source. Code without a fitting source has `CODE`, followed by a digest of the
             code. A border between a child task and the line that started the task has `CHILD`.
         function: the ``__qualname__``.
-        place: range in the source; for code without a source, the line counts from the function's first.
+        place: range in the source; for code without a source, the line counts from the function's first line.
     """
 
     digest: str
@@ -107,7 +107,7 @@ class Sites:
         """Return the site at which the caller's operation begins.
 
         Args:
-            root: for a child task, the site that started it.
+            root: for a child task, the site that started the task.
             inner: number of innermost frames to skip, which are never an author's. Each inspected frame
                 becomes an object that lives as long as the frame runs.
             entry: coroutine of the outermost frame to inspect, so that fewer frames become objects.
@@ -238,7 +238,7 @@ def _numbered(before: int, link: SiteLink) -> int:
 
 
 def read_file(file: str) -> tuple[str, str]:
-    """Return the digest and text of a file's current content; "" for both if there is none."""
+    """Return the digest and text of a file's current content; "" for both if the file can't be read."""
     try:
         found = Path(file).stat()
     except OSError:  # the text is in no file, such as a notebook's

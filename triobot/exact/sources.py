@@ -21,7 +21,7 @@ SAYS: Final = frozenset({"ask", "choose", "fill", "send", "edit"})
 """Operations with a fingerprint of their texts in the record, wherever the texts come from."""
 
 QUIET: Final = SAYS | {"sleep"}
-"""Operations with arguments that decide no value."""
+"""Operations with a value that doesn't depend on their arguments."""
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _AWAITS: Final = (ast.Await, ast.YieldFrom)
@@ -40,7 +40,7 @@ Range: TypeAlias = "tuple[int | None, int | None, int | None, int | None]"
 """Line, column, last line, column after the end: the values of `code.co_positions`, in another order."""
 
 Address: TypeAlias = tuple[str, str, int, int]
-"""Position of a literal text: module, names set by the statement, index in the statement, total there."""
+"""Position of a literal text: module, names set by the statement, index and number of its texts."""
 
 
 def digest_of(text: str) -> str:
@@ -115,7 +115,8 @@ class Source:
 
     @cached_property
     def mentions(self) -> Counter[Hashable]:
-        """Number of mentions of each name. All but calls count twice, as they may lead to several calls."""
+        """Number of mentions of each name. A mention other than a call counts twice: it may mean many
+        calls."""
         nodes = [*ast.walk(self.tree)]
         called = {one.func for one in nodes if isinstance(one, ast.Call)}
         names = [one for one in nodes if isinstance(one, ast.Name | ast.Attribute)]
@@ -128,7 +129,7 @@ class Source:
 
     @cached_property
     def bound(self) -> Mapping[str, Sequence[_Bound]]:
-        """Bindings of the module's names: statements, or for an import the other module and its name."""
+        """Bindings of the module's names: statements, or the module and name of an import."""
         found: defaultdict[str, list[_Bound]] = defaultdict(list)
         for node in ast.walk(self.tree):
             match node:
@@ -356,7 +357,7 @@ class Point:
         return ast.unparse(rewritten(told, _nameless)), [one.id for one in names_in(told)]
 
     def hands_other(self, other: Point, *, is_told: bool) -> bool:
-        """Whether two steps get different variables. A variable that was renamed is no difference.
+        """Whether two steps get different variables. A renamed variable is no difference.
 
         Args:
             is_told: the records contain the plain values, so their notation doesn't matter.
@@ -450,7 +451,7 @@ def words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
 
 
 def _names_set_by(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement assigns; for an expression, all names, as it may change any value."""
+    """Return the names that a statement assigns; for an expression, all its names, which may be changed."""
     if name := getattr(statement, "name", ""):
         return {name}
     target = statement if isinstance(statement, ast.Expr) else getattr(statement, "target", None)

@@ -316,8 +316,7 @@ class Comparison:
     ) -> str | None:
         """Return the text of an operation by its fingerprint; None if no source has the text.
 
-        The operation may have sent more than the returned text: a template's text that contains the returned
-        text.
+        The operation may have sent a longer text, which a template made around the returned text.
         """
         if print_of is None:
             return None
@@ -391,7 +390,7 @@ class Judge:
         self._comparison.alignment(self._comparison.build_of(site, at))
 
     def compare(self, at: int, recorded: Told, now: Told, print_of: PrintOf | None = None) -> Parting | None:
-        """Compare a record with the operation that takes it now; return their difference, or None.
+        """Compare a record with the operation that takes the record now; return the difference, or None.
 
         Args:
             at: the record's time.
@@ -437,7 +436,7 @@ class Judge:
 
     def _difference(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> str | None:
         difference, olds, news = self._comparison.difference, recorded.sites, now.sites
-        # Compare the own site first: it says more than the sites of numbers taken before.
+        # Compare the operation's own site first: this site proves more than the sites of earlier numbers.
         why = difference(olds[-1], news[-1], build)
         if why is None or why == UNKNOWN:
             if len(olds) != len(news):
@@ -554,8 +553,8 @@ def _text_with(print: str, texts: Iterable[str], chain: Sequence[Point], print_o
 def differs(recorded: str, now: str) -> bool:
     """Whether two fingerprints prove that an operation has other arguments than before.
 
-    A fingerprint consists of a name and a digest, or of one of them. A part that one fingerprint lacks is not
-    compared.
+    A fingerprint consists of a name and a digest, or only of a name, or only of a digest. A part that one
+    fingerprint lacks is not compared.
     """
     if recorded == now:
         return False

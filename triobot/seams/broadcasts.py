@@ -1,4 +1,4 @@
-"""Broadcasts as rows: one row a broadcast, and one a receiver.
+"""Broadcasts as rows: one row for each broadcast, and one for each receiver.
 
 A receiver at a position above the job's `meant` has not been tried. For a receiver at or before `meant`
 without an outcome, a request may have left; after a crash, this is unknown. A receiver with an outcome is
@@ -118,9 +118,10 @@ class Receiver:
 @final
 @frozen
 class OpenBroadcast:
-    """Begin to capture a new broadcast, without receivers.
+    """Begin a new broadcast in the state ``capturing``, without receivers.
 
-    An unfinished capture with this key is deleted first. No effect if a broadcast with this key was captured.
+    A broadcast with this key that is still ``capturing`` is deleted first. No effect if a broadcast with this
+    key is past this state.
     """
 
     key: str
@@ -131,7 +132,7 @@ class OpenBroadcast:
 @final
 @frozen
 class AddReceivers:
-    """Add the receivers `chats` to a capture in this order, except receivers that the capture already has."""
+    """Add the chats that a ``capturing`` broadcast doesn't have yet to its receivers, in order."""
 
     key: str
     chats: tuple[ChatId, ...] = attrs.field(repr=False)
@@ -165,7 +166,7 @@ class TurnBroadcast:
 @final
 @frozen
 class DropBroadcast:
-    """Delete a capture that was never finished. No effect on other broadcasts."""
+    """Delete a broadcast that is still ``capturing``. No effect on other broadcasts."""
 
     key: str
 

@@ -27,9 +27,10 @@ class Arrival:
             key may be the same event; None: every delivery is new. A key begins with a word and the chat, as
             in ``press:7:...``, so that the chat's keys can be found and deleted.
         once: whether the key is unique in itself. The store then drops every second arrival, acknowledged or
-            not, for seven days, or for `Retention.keys` if code has given the key. Without `once`, an equal
-            key is a redelivery only within a minute of a delivery that wasn't acknowledged.
-        came: steady-clock time at which the request was read. Only an admission with a time limit needs it.
+            not, for seven days, or for `Retention.keys` if the author's code gave the key. Without `once`, an
+            equal key is a redelivery only within a minute of a delivery that wasn't acknowledged.
+        came: steady-clock time at which the request was read. Needed only where accepting an event has a time
+            limit.
     """
 
     chat_id: ChatId
@@ -50,8 +51,9 @@ class InboxRow:
     Attributes:
         group: whether two different senders have been seen in this chat.
         parked: whether the chat had conversations, in memory or not, when the row was read.
-        begun: record of what began with the event, written by the code that began it. If the row is still
-            there at the next start, the start begins the same again.
+        begun: record of the conversation that began with the event, written by the code that began the
+            conversation. If the row is still stored at the bot's next start, the same conversation is begun
+            again.
     """
 
     seq: int
@@ -95,7 +97,7 @@ conversation has handled the event and everything is stored."""
 @final
 @frozen
 class Quota:
-    """Limits of the inbox; events beyond them are refused."""
+    """Limits of the inbox; events beyond these limits are refused."""
 
     events_per_chat: int = 1_000
     bytes_in_all: int = 256 * 1024 * 1024

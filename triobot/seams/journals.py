@@ -2,8 +2,8 @@
 
 A conversation is a row and a journal. The *row* describes a conversation that isn't in memory: its chat, its
 route, whether work is left, when to wake it. The *journal* is the ordered list of the conversation's records;
-the store counts the records and doesn't interpret them. The *effects* are beside the journal: an intent
-before an operation leaves, and the operation's result once it is known.
+the store counts the records and doesn't interpret them. The *effects* are stored beside the journal: an
+operation's intent before the operation is sent, and the operation's result once the result is known.
 
 Every write to a conversation carries the lease of the run that opened the store. So a process that has lost
 the store can't write any more, even if it hasn't noticed the loss.
@@ -42,12 +42,13 @@ class Opening:
         at: when this run opened the store, in wall milliseconds.
         unclean: how many runs in a row, just before this one, ended without closing the store.
         previous_at: when the previous run opened the store, or None.
-        epoch: number of restored backups. Work from an earlier epoch may have been done already, or not.
-        epoch_at: when the last backup was restored, in wall milliseconds; 0 if none was.
+        epoch: how often the store was restored from a backup. Operations of an earlier epoch may have been
+            done already, or not.
+        epoch_at: when the last backup was restored, in wall milliseconds; 0 if no backup was.
         restored: whether this is the first run since the last restore.
         at_work: content of `Store.at_work`, by slot, when the previous run was killed. Empty after a clean
             stop, and after a restart of the machine.
-        risk: why the store may lose acknowledged data, if its address accepts that.
+        risk: why the store may lose acknowledged data, if the store's address accepts this risk.
         node: name of this process for people, if several processes can own the store in turn.
     """
 
@@ -71,15 +72,16 @@ class ConversationRow:
     Attributes:
         lease: lease under which the row was read; writes to the conversation carry the same lease.
         route: name of the conversation's route.
-        kind: the route's kind, needed when its name is no longer known.
+        kind: the route's kind, needed when the code has no route with this name any more.
         version: version of the code that wrote the journal; opaque to the store.
         sender_id: the sender whose conversation this is, with ``per="sender"``.
         key: key of the start, if code started the conversation.
         run: number of the run, from 1; `ContinueConversation` adds one.
-        unfinished: whether work was under way at the last write; a start must revive the conversation then.
+        unfinished: whether work was under way at the last write; if so, the next start must revive the
+            conversation.
         wake_at: when the conversation must be revived in any case, in wall milliseconds.
         parked_because: why this code must not revive the conversation, or None.
-        error: reference to the error in the log, if the conversation failed; never its content.
+        error: reference to the error in the log, if the conversation failed; never the error's text.
         in_hand: crash count: how often the process was killed while the conversation's code ran, since the
             conversation last came to rest.
         position: position of the next record.
@@ -146,11 +148,11 @@ class AcceptedChange:
 @final
 @frozen
 class StoredCode:
-    """All that a store knows of the code that wrote its journals, except the texts of the sources.
+    """All stored data about the code that wrote the journals, except the texts of the sources.
 
     Attributes:
         deployed: builds, oldest first.
-        sources: names of the modules by digest.
+        sources: module names, by the digest of the module's source.
     """
 
     deployed: tuple[Deployed, ...]
@@ -178,11 +180,11 @@ class Effect:
 @final
 @frozen
 class Journal:
-    """All that is stored of a conversation.
+    """All stored data of a conversation.
 
     Attributes:
         first: position of the first record: 0, or the beginning of the current run.
-        records: all records from there on, in order.
+        records: all records from `first` on, in order.
         effects: effects of the current run, by operation id.
     """
 
@@ -204,7 +206,8 @@ class BeginConversation:
     """Begin a conversation: unfinished, with an empty journal.
 
     Attributes:
-        id: number of the inbox row that starts the conversation. JournalConflictError if it is in use.
+        id: number of the inbox row that starts the conversation. JournalConflictError if the number is in
+            use.
     """
 
     lease: Lease
@@ -225,8 +228,8 @@ class AppendRecords:
     """Append records to a journal.
 
     Attributes:
-        position: position of the first record. JournalConflictError unless it is the journal's end: another
-            writer has appended records, or an earlier write was lost.
+        position: position of the first record. JournalConflictError unless this position is the journal's
+            end. If not, another writer has appended records, or an earlier write was lost.
         records: one line of text each.
     """
 
@@ -256,7 +259,7 @@ class PutStanding:
 class PutRested:
     """Store the operations in which a conversation waits, and the build that fits its journal.
 
-    Needed where the last record doesn't determine them.
+    Needed if these operations don't follow from the last record.
 
     Attributes:
         rests, build: as in `ConversationRow`.
@@ -271,7 +274,7 @@ class PutRested:
 @final
 @frozen
 class KeepIntent:
-    """Store that an operation is about to leave; a second intent for the same operation replaces the first.
+    """Store that an operation is about to be sent; a second intent for the same operation replaces the first.
 
     Attributes:
         run: the conversation's run; JournalConflictError if that run is over.
@@ -289,7 +292,7 @@ class KeepIntent:
 @final
 @frozen
 class KeepResult:
-    """Store an operation's result; the first result stays.
+    """Store an operation's result, unless a result is stored already.
 
     No effect if the run or the conversation is over.
     """
@@ -305,7 +308,7 @@ class KeepResult:
 @final
 @frozen
 class DropEffects:
-    """Delete intents and results that the journal has made superfluous. No effect if they are gone."""
+    """Delete intents and results that the journal has made superfluous. No effect on rows that are gone."""
 
     lease: Lease
     conversation: ConversationId
@@ -316,7 +319,7 @@ class DropEffects:
 @final
 @frozen
 class ContinueConversation:
-    """Replace a conversation's journal by the beginning of another run; unfinished, with no wake time.
+    """Begin a conversation's next run: unfinished, with a new journal and without a wake time.
 
     Positions continue, so a record of the old run can't be mistaken for one of the new run.
 
@@ -342,7 +345,7 @@ class ParkConversation:
 
     Attributes:
         because: the reason; None frees the conversation and resets its crash count.
-        error: a reference to the log.
+        error: reference to the error in the log.
     """
 
     lease: Lease
@@ -378,7 +381,7 @@ class WakeEarlier:
 @final
 @frozen
 class EndConversation:
-    """End a conversation and delete its rows. No effect if they are gone.
+    """End a conversation and delete its rows. No effect if the rows are gone.
 
     Attributes:
         error: reference to the error if the conversation failed; all rows are then kept for a while.
@@ -397,8 +400,8 @@ class EndConversation:
 class KeepCode:
     """Store sources and sites that records refer to, and the build that runs from now on.
 
-    The store may have some of them already. When another build begins to run, the store deletes the code that
-    no conversation can refer to any more.
+    The store may have some of the sources and sites already. When another build begins to run, the store
+    deletes the code that no conversation can refer to any more.
 
     Attributes:
         sources: digest, module name and text of each source.

@@ -1,8 +1,8 @@
 """Payments and alarms in a store: the rows, the writes that change them, and the results of queries.
 
-Part of the protocols through which the packages meet (`triobot.seams`). A store doesn't interpret a payment's
-states: it stores the columns that queries need, a record that only the ledger reads, and each row's history.
-A write changes a row only from the revision that the writer has read.
+A store doesn't interpret a payment's states: it stores the columns that queries need, a record that only the
+ledger reads, and each row's history. A write changes a row only if the row still has the revision that the
+writer has read.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class PaymentRow:
 
     Attributes:
         id: a button's ``ref_id``, or triobot's own number of an invoice.
-        revision: 1 in the first write, one more with each move.
+        revision: 1 in the first write, and one more in each later write.
         state: the ledger's state.
         group: label for totals, such as ``button IRR``; a total never mixes groups.
         made_at: time of the first write.
         due_at: time of the next check; None for never.
         urgent: priority in the list of due payments: smaller goes first, None last.
-        captured, captured_at: amount that the platform captured, and when; both are set or neither.
+        captured, captured_at: amount that the platform captured, and when; either both are set, or neither.
         record: all other data, for the ledger alone.
     """
 
@@ -54,10 +54,10 @@ class PaymentRow:
 @final
 @guarded
 class PutPayment:
-    """Store a payment's next revision, or its first.
+    """Store the first or the next revision of a payment.
 
     The store refuses the whole commit with StaleRowError in three cases: the stored revision isn't
-    `row.revision` minus one; a new row's id exists; another row has the same `invoice_id`.
+    `row.revision` minus one; the id of a new row exists already; another row has the same `invoice_id`.
 
     Attributes:
         fact: what happened, for the history.
@@ -147,8 +147,8 @@ class AlarmRow:
 
     Attributes:
         first, last: when the alarm was first and last raised, counted anew after an acknowledgement.
-        count: how often it was raised between these two.
-        told: when the hook last accepted the alarm; None for not yet.
+        count: how often the alarm was raised from `first` to `last`.
+        told: when the operator's hook last accepted the alarm; None if it has not accepted the alarm yet.
         acknowledged: when an operator acknowledged the alarm, or its cause ended; None while it is open.
     """
 
@@ -165,23 +165,23 @@ class AlarmRow:
 MoneyWrite: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms | AlarmTold
 
 Decided: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms
-"""Writes that a move may return: the payment's new row, and alarms."""
+"""Writes that `MovePayment.move` may return: the payment's new row, and alarms."""
 
 
 @final
 @guarded(eq=False)
 class MovePayment:
-    """Move a payment from the row that the transaction finds.
+    """Change a payment's state, starting from the row that the transaction finds.
 
-    For code that stores a move together with other writes, and can't repeat after StaleRowError. The same
-    transaction reads the row and stores its next revision, so the row is never stale.
+    For code that stores the change together with other writes, and can't try again after StaleRowError. The
+    same transaction reads the row and stores its next revision, so the row is never stale.
 
     Attributes:
         move: returns the writes to store, given the current row; None if there is no row. Called inside the
             transaction, maybe in another thread, maybe several times; the last call counts. Must be pure and
             fast. A StaleRowError from it refuses the whole commit.
-        committed: called once the commit is durable and before it returns, even if the caller waits no more.
-            Must be fast and must not raise.
+        committed: called once the commit is durable, before `Store.commit` returns, even if its caller waits
+            no more. Must be fast and must not raise.
     """
 
     id: RefId
@@ -226,13 +226,13 @@ PaymentOutcome: TypeAlias = Literal[
 @final
 @guarded
 class PaymentNotice:
-    """News of a payment for the conversation that waits for it.
+    """News of a payment, for the conversation that waits for the payment.
 
     Attributes:
         code: the code in the platform's callback.
         charge_url: where the user can top up, according to the callback; never sent on without a check.
         captured: the amount that the platform captured.
-        revision: the payment's revision at the time, so that a notice is handled only once.
+        revision: the payment's revision when the notice was made, so that a notice is handled only once.
     """
 
     outcome: PaymentOutcome
@@ -272,7 +272,7 @@ PaymentEnd: TypeAlias = Literal["settled", "failed", "given_up", "never_left", "
 
 ``settled``: the aside has given the goods. ``failed``: the aside has failed; it gets the payment again, after
 a growing delay. ``given_up``: no conversation waits for the payment any more. ``never_left``: the payment was
-given up before its message was sent. ``replaced``: another button took the place of its button.
+given up before its message was sent. ``replaced``: another button took the place of the payment's button.
 """
 
 
@@ -283,6 +283,6 @@ PaymentGoods: TypeAlias = Literal["given", "handed_over"]
 Deliver: TypeAlias = "Callable[[Captured, MovePayment], Awaitable[bool]]"
 """Starts the aside for the bought item; returns False if there is none.
 
-The same transaction stores the aside's start and the payment's delivery. If another writer has moved the
+The same transaction stores the aside's start and the payment's delivery. If another writer has changed the
 payment first, the commit is refused.
 """

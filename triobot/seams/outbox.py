@@ -25,7 +25,7 @@ class Platform(Protocol):
         """Send one operation, once, and return its result.
 
         Raises:
-            LocalProtocolError: the operation can't be sent; nothing was.
+            LocalProtocolError: the operation can't be sent; nothing was sent.
             RefusedError: the platform answered with a refusal.
             NotDeliveredError: the request never left this machine.
             DeliveryUnknownError: the operation may have taken effect.
@@ -72,7 +72,7 @@ class Begun(Protocol[R_co]):
 
 @runtime_checkable
 class BeginsRequests(Protocol):
-    """A platform client that can send a request without a task or a scope for it."""
+    """A platform client that can send a request without a task or a cancel scope for that request."""
 
     def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> Begun[R] | None:
         """Serialise a request; nothing is sent before `Begun.result`.
@@ -93,7 +93,8 @@ class BeginsRequests(Protocol):
 class Urgency(IntEnum):
     """Priority of a request while the queue is longer than the platform allows; smaller values go first.
 
-    `BESIDE` is for an edit that no code awaits: it has no place in the order of the chat's messages.
+    `BESIDE` is for an edit that no code awaits: such an edit has no place in the order of the chat's
+    messages.
     """
 
     MONEY = 0
@@ -111,7 +112,7 @@ class OnUnknown(Enum):
 
 
 class Outbox(Protocol):
-    """The queue of outgoing requests: per recipient in order, one in flight."""
+    """The queue of outgoing requests: each recipient's requests are sent in order, one at a time."""
 
     async def perform(
         self,
@@ -144,7 +145,7 @@ class Outbox(Protocol):
         ...
 
     def press_taken(self, press: Press[object]) -> None:
-        """Register a taken press: the outbox answers it a second later, unless the author answers first."""
+        """Register a press that a wait took: answer it a second later, unless the author answers first."""
         ...
 
     def press_due(self, press: Press[object]) -> None:
@@ -152,7 +153,7 @@ class Outbox(Protocol):
         ...
 
     async def answer(self, press: Press[object], text: str, *, alert: bool) -> bool:
-        """Answer a press with the author's text; return False if it had been answered."""
+        """Answer a press with the author's text; return False if the press had been answered."""
         ...
 
     def refuse_press(self, press: Press[object], text: str) -> None:

@@ -21,7 +21,7 @@ def is_here() -> bool:
 
 
 def new_connections(most: int) -> Connections | None:
-    """Return a pool of `most` connections of `triobot.http`; None where that is missing."""
+    """Return a pool of `most` connections of `triobot.http`; None without this package."""
     if not is_here():
         return None
     from ..http.connections import Connections
@@ -46,7 +46,7 @@ def new_transport(
 
 
 def connections_of(transport: httpx.AsyncBaseTransport) -> Connections | None:
-    """Return the connections of a `triobot.http` transport; None for any other."""
+    """Return the connections of a `triobot.http` transport; None for any other transport."""
     if not is_here():
         return None
     from ..http.transport import TrioTransport

@@ -1,4 +1,4 @@
-"""Reads that wait while the store is away: for conversations, the ledger and the bot's own tasks.
+"""Reads that wait while the store can't be reached: for conversations, the ledger and the bot's own tasks.
 
 Requests from outside, of an operator or the webhook, don't wait: they get StoreAwayError at once.
 """
@@ -19,13 +19,13 @@ _CUT_WITHIN: Final = 1.0
 
 
 async def await_store(read: Callable[[], Awaitable[R]]) -> R:
-    """Call `read` until the store is there, and return the result.
+    """Call `read` until the store can be reached, and return the result.
 
-    Otherwise a conversation would fail because of a short outage. Repeating is safe: nothing that `read` did
-    during the outage is stored.
+    Without the wait, a short outage
+    would make a conversation fail. Repeating is safe: nothing that `read` did during the outage is stored.
 
-    If the store is lost permanently, the error is raised only after a second. All work on the store is
-    cancelled first, so no conversation fails here that goes on in another process.
+    If the process has lost the store for good, the error is raised only after a second. By then, all work on
+    the store has been cancelled, so a conversation that goes on in another process doesn't fail here.
     """
     while True:
         try:

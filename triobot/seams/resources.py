@@ -138,7 +138,7 @@ async def _open(resource: Resource[T], stack: AsyncExitStack) -> T:
 
 
 def about_opening(error: BaseException) -> str:
-    """Return a prefix for an error text, ``can't open the resource NAME: ``; empty for every other error."""
+    """Return ``can't open the resource NAME: `` as a prefix for this error; empty for other errors."""
     notes = [one for one in getattr(error, "__notes__", ()) if one.startswith(_UNOPENED)]
     return f"{notes[-1]}: " if notes else ""
 

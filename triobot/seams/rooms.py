@@ -1,8 +1,8 @@
-"""Numbers for rooms that are not chats: stores, leases and queues know a place only by its number.
+"""Numbers for rooms that are not chats: stores, leases and queues identify a place only by its number.
 
 The platform gives chats numbers of at most 18 digits. Larger numbers are for places that only the bot knows:
 the data of a person, the bot's own room, and named rooms. So these places need no tables of their own: the
-same code handles them as chats, except where a chat's users matter.
+code for chats handles these places too, except where a chat's users matter.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def person_place(sender_id: SenderId) -> ChatId:
 def room_place(name: str, key: str) -> ChatId:
     """Return the number of a named room: a hash of `name` and `key`, so that no table of rooms is needed.
 
-    Among a million rooms, two share a number in one of ten million bots.
+    In a bot with a million rooms, the chance that two rooms share a number is one in ten million.
 
     Args:
         name: the kind of room; must never change.

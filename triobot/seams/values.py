@@ -3,15 +3,16 @@
 The value that is read back equals the recorded one and has the same types: a tuple stays a tuple, and a date
 doesn't become a text. A class is stored under a registered name and found by this name; no module is imported
 because of stored data. A class is registered when a value of it is first encoded, when a filter or a `Key`
-names it (`expect`), or by `recorded`; the latter also keeps a class readable that was renamed or moved. A new
-process finds unregistered classes at the top level of the modules that it has loaded. A class inside a
-function is not found.
+names it (`expect`), or by `recorded`. The decorator `recorded` also keeps the values of a renamed or moved
+class readable. A new process finds unregistered classes at the top level of the modules that it has loaded. A
+class inside a function is not found.
 
 Stored data is never dropped silently. A stored field that its class no longer has makes the value unreadable,
 unless the class declares the field's new name (`formerly`), or that the field is gone (`recorded`).
 
-The text is ASCII and JSON: ``[version, node]``. JSON's own types stand for themselves, and a list is a list.
-Everything else is an object with one entry: the tag of the type, and the parts.
+The text is ASCII and JSON: ``[version, node]``. Values of JSON's own types are written as they are, and a
+list as an array. Every other value is written as an object with one entry: the tag of the type, and the
+parts.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ T = TypeVar("T")
 _VERSION: Final = 1
 # Deeper than any value that a person would inspect, and far from Python's recursion limit.
 _DEPTH: Final = 64
-# Every JSON reader represents integers up to this exactly.
+# Every JSON reader represents integers up to this one exactly.
 _PLAIN_INTEGER: Final = 2**53
 
 _names: Final[dict[type, str]] = {}
 _classes: Final[dict[str, type]] = {}
 _expected: Final = deque[object]()
 _explored: Final[set[type]] = set()
-# Cache of field names: attrs.fields would search them again each time. Encoding fills it, with classes that
-# are known to be frozen.
+# Cache of field names: attrs.fields would search them again each time. Encoding fills this cache with classes
+# that are known to be frozen.
 _fields: Final[dict[type, tuple[str, ...]]] = {}
 # The same cache for classes that were only read, and may not be frozen.
 _field_names: Final[dict[type, tuple[str, ...]]] = {}
@@ -65,7 +66,7 @@ _FORMERLY: Final = "triobot.formerly"
 
 
 def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ()) -> C:
-    """Register the name under which a class's values are stored; return the class, so that it is a decorator.
+    """Register the name under which a class's values are stored; return the class. Usable as a decorator.
 
     Args:
         cls: a frozen attrs class or dataclass, or an Enum.
@@ -612,7 +613,7 @@ def _load_attrs(parts: Any) -> object:
 
 
 def _as_it_was(made: Any, stored: Mapping[str, Node]) -> object:
-    # Set the fields without running converters: a converter may not return the same value again.
+    # Set the fields without running converters: a converter might change the recorded value.
     put = object.__setattr__
     for field, node in stored.items():
         put(made, field, _load(node) if type(node) in _NESTED else node)

@@ -27,8 +27,8 @@ WORK_SLOTS: Final = 64
 Held: TypeAlias = Callable[[], float]
 """Returns for how many seconds more the store certainly belongs to this process; 0 if that isn't certain.
 
-After that, another process may own the store, unless the database has answered since this call. Never blocks;
-callable in any thread.
+After these seconds, another process may own the store, unless the database has answered since this call.
+Never blocks; callable in any thread.
 """
 
 
@@ -104,10 +104,10 @@ class StoreStatistics:
 
     Attributes:
         inbox: number of waiting events.
-        inbox_bytes: their size.
+        inbox_bytes: size of the waiting events, in bytes.
         raw: number of unreadable requests.
         conversations: number of conversations that have not ended, in memory or not.
-        parked: how many of these this code can't revive.
+        parked: number of unfinished conversations that this code can't revive.
     """
 
     inbox: int
@@ -124,8 +124,8 @@ class Latencies:
 
     Attributes:
         bounds: in seconds, ascending.
-        counts: number of batches up to each bound and above the previous one; the last entry counts those
-            above all bounds.
+        counts: number of batches up to each bound and above the previous one; the last entry counts the
+            batches above all bounds.
         seconds: sum over all batches.
     """
 
@@ -148,7 +148,7 @@ class Forgotten:
 
 @final
 class StaleRowError(StoreError):
-    """The payment has moved since it was read; nothing of this commit is stored. Read again, and decide.
+    """The payment has changed since it was read; nothing of this commit is stored. Read it again.
 
     Attributes:
         id: the payment's number.
@@ -214,7 +214,7 @@ class Shipped:
         at: position of the first byte in the image or the log.
         ends: whether the piece is the last of the image or of this log.
         size: size of the whole image.
-        as_of: wall time at which everything committed had been sent; None: there is more to send.
+        as_of: wall time up to which all commits have been sent; None: there is more to send.
     """
 
     of: Literal["image", "log"]
@@ -227,4 +227,4 @@ class Shipped:
 
 News: TypeAlias = Callable[[Callable[[], None], CarryOut], Awaitable[None]]
 """Runs until cancelled. Calls the first argument whenever another process may have put events into the inbox,
-and answers orders that reach the store with the second."""
+and passes orders that reach the store to the second argument, which answers them."""

@@ -198,8 +198,7 @@ class BroadcastTables:
             self._sql.execute("UPDATE broadcasts SET content = '' WHERE n = ?", (n,))
 
     def forget(self, chat_id: ChatId) -> int:
-        """Delete a chat's rows; each deleted receiver without an outcome also reduces its broadcast's
-        total."""
+        """Delete a chat's rows; subtract receivers without an outcome from their broadcast's total."""
         rows: list[tuple[int, int]] = self._sql.execute(
             "DELETE FROM receivers WHERE chat_id = ? RETURNING n, gone", (chat_id,)
         ).fetchall()
@@ -230,8 +229,7 @@ class BroadcastTables:
         ]
 
     def receivers(self, key: str, after: int, limit: int, *, gone: bool) -> list[Receiver]:
-        """Return the receivers without an outcome at positions above `after`; with `gone`, those who left the
-        bot."""
+        """Return receivers at positions above `after`: the `gone` ones, or those without an outcome."""
         rows: list[tuple[int, int]] = self._sql.execute(
             "SELECT position, chat_id FROM receivers WHERE n = (SELECT n FROM broadcasts WHERE key = ?)"
             " AND position > ? AND gone = ? ORDER BY position LIMIT ?",

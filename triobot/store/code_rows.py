@@ -60,8 +60,7 @@ class CodeTables:
         self._sql = connection
 
     def keep(self, write: KeepCode, seq: int) -> None:
-        """Insert the rows that the tables don't have; if another build now runs, delete code that isn't
-        needed.
+        """Insert the rows that the tables don't have; for a new build, delete superfluous code.
 
         Args:
             seq: number of the newest event.

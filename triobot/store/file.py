@@ -243,8 +243,7 @@ class FileStream:
 
     @property
     def attached(self) -> tuple[int, int | None] | None:
-        """When a streamer was attached, and up to when the streamer has all commits; None if no streamer
-        is."""
+        """When a streamer was attached, and until when it has all commits; None without a streamer."""
         shipping = self._file.shipping
         return (shipping.since, shipping.as_of) if shipping.attached else None
 

@@ -347,8 +347,7 @@ class JournalTables:
         return records
 
     def drop_ended(self, before: int, *, most: int, crashed: bool = True) -> None:
-        """Delete at most `most` conversations that ended before `before`; not those with an error, unless
-        `crashed`."""
+        """Delete up to `most` conversations that ended before `before`; with an error, only if `crashed`."""
         self._delete([id_ for (id_,) in self._sql.execute(_OVER, (before, int(crashed), most)).fetchall()])
 
     def keep_newest(self, many: int, *, most: int) -> None:
@@ -408,8 +407,7 @@ class JournalTables:
         return self._rows(_UNFINISHED, (after, limit))
 
     def due(self, now: int, after: tuple[int, int], limit: int) -> list[ConversationRow]:
-        """Return at most `limit` conversations to be woken by `now`, earliest first; `after` as in
-        `Store.due`."""
+        """Return up to `limit` conversations to be woken by `now`, earliest first; see `Store.due`."""
         return self._rows(_DUE, (now, *after, limit))
 
     def next_wake(self, after: int) -> int | None:

@@ -1,5 +1,4 @@
-"""Copies of a store that no process has open, made without writing to the store, for commands that only
-inspect it.
+"""Copies of a store that no process has open, made without writing to the store, for inspection.
 
 To read a store that has a log, SQLite must write files beside the store. And opening a store counts as a
 visit. So the files are copied unchanged, including the log and the notes of the last process, under a lock

@@ -195,8 +195,7 @@ class Tally:
         return self._chats.get(chat_id, 0)
 
     def begun(self, chat_id: ChatId) -> Sequence[int]:
-        """Return the numbers of this chat's inbox rows with a `begun`; there is rarely more than one such
-        row."""
+        """Return the numbers of this chat's inbox rows with a `begun`; rarely more than one number."""
         return self._begun.get(chat_id, ())
 
     def count_event(self, chat_id: ChatId, size: int, begun: int = 0) -> None:

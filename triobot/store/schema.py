@@ -283,8 +283,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     # The most frequent records have a short form. Older code can't read them, and would park all
     # conversations.
     Migration(number=11, release="0.1.0", min_reader=11, statements=()),
-    # Two smaller indexes save two pages in the transaction of each event: the tally knows the rows with
-    # `begun`, and old deliveries are searched by key. Older code finds the same rows, more slowly.
+    # One index less and a smaller index save two pages in the transaction of each event: the tally knows the
+    # rows with `begun`, and old deliveries are searched by key. Older code finds the same rows, more slowly.
     Migration(
         number=12,
         release="0.1.0",
@@ -412,7 +412,7 @@ def drop_meta(connection: Sql, name: str) -> None:
 
 
 def note_that_log_began(connection: sqlite3.Connection) -> None:
-    """Add the ``+`` to the LOG fact, as the first commit of a log."""
+    """Add ``+`` to the LOG fact before any other write; the last close moves the fact into the file."""
     if (mark := get_meta(connection, LOG)) is not None:
         put_meta(connection, LOG, f"{mark}+")
 

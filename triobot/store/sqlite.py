@@ -130,8 +130,7 @@ async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:
 
 
 def _let_others_write() -> None:
-    """Sleep between two steps of a copy, long enough for the writer to lock the connection; stop if
-    cancelled."""
+    """Sleep between two steps of a copy, so that the writer can lock the connection; stop if cancelled."""
     trio.from_thread.check_cancelled()
     time.sleep(0.002)
 

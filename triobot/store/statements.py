@@ -372,8 +372,7 @@ class Tables:
             )
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
-        """Return whether an arrival is not in the store yet; with `noting`, store the key of a new
-        arrival."""
+        """Return whether an arrival is not in the store yet; with `noting`, store its key if so."""
         if arrival.key is None:
             return True
         delivery = (arrival.key, arrival.at, int(arrival.once))

@@ -490,7 +490,7 @@ class Store:
         return await self._read(lambda tables: tables.broadcasts.job(key))
 
     async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
-        """Read undecided receivers at positions above `after`; with `gone`, the gone receivers instead."""
+        """Read receivers at positions above `after`: the `gone` ones, or those without an outcome."""
         admit_receivers(key, after, limit)
         return await self._read(lambda tables: tables.broadcasts.receivers(key, after, limit, gone=gone))
 
