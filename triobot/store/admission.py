@@ -388,7 +388,7 @@ def decided(write: MovePayment, row: PaymentRow | None) -> Sequence[Decided]:
     """Return the writes by which `write.move` changes a payment, given the payment's current row.
 
     Raises:
-        StaleRowError: the payment can't be changed so: nothing of the commit may be stored.
+        StaleRowError: the payment can't be changed in this way: nothing of the commit may be stored.
         LocalProtocolError: one of these writes can't be stored.
     """
     comes = write.move(row)

@@ -98,7 +98,7 @@ class CodeTables:
         stale = [(digest,) for (digest,) in known if digest not in kept]
         self._sql.executemany("DELETE FROM sources WHERE digest = ?", stale)
         while self._sql.execute(_STALE_SITES).rowcount > 0:
-            pass  # a site is deleted too after the site before it
+            pass  # deleting a site makes the sites behind it stale
 
     def accept(self, write: AcceptChange, seq: int) -> None:
         """Store that two calls are the same operation."""

@@ -2,9 +2,9 @@
 
     store.db        the image: an SQLite database
     store.db-wal    commits after the image, as SQLite's own log
-    stream.json the manifest: the store's name, and the time up to which the replica has all commits
-    stream.lock     locked while a streamer runs next.db         the next image while it is copied; it
-    replaces store.db afterwards
+    stream.json     the manifest: the store's name, and the time up to which the replica has all commits
+    stream.lock     locked while a streamer runs
+    next.db         the next image while it is copied; the copy replaces store.db afterwards
 
 Wherever a streamer is interrupted, image and log are a store that SQLite can recover. SQLite takes each
 complete transaction of the log with matching checksums, and nothing after the first incomplete transaction. A

@@ -73,7 +73,7 @@ class ReadPayments:
         return await self._ask(lambda money: money.due(now, limit))
 
     async def next_due(self) -> int | None:
-        """Return when the next payment is due; None if none is."""
+        """Return when the next payment is due; None if no payment is due later."""
         return await self._ask(lambda money: money.next_due())
 
     async def find(
