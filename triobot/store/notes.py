@@ -23,7 +23,7 @@ from ..seams.writes import WORK_SLOTS, WorkSlots
 SLOT: Final = 128
 """Size in bytes of a line in a lock file: the first line names the process, each other line is one note."""
 
-# More lines than answers in a second; an answer is in the database much sooner.
+# More lines than a bot has answers in a second; the database gets an answer much sooner.
 _LINES: Final = 4_096
 _LINE: Final = struct.Struct(f"{SLOT}s")
 

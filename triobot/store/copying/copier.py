@@ -1,17 +1,18 @@
-"""The copier: copies a store into a new one of another engine or place, which replaces it.
+"""The copier: copies a store into a new store of another engine or place, which replaces the first store.
 
 No other process has either store open during the copying. Rows are copied in pages, each durable before the
 next one begins. If the copy is interrupted, the same command continues after the last stored page. Rows keep
-their numbers, because journals, payments, keys of signals and data of chats refer to them: a conversation's
-number is its event's. New numbers are larger. The last steps keep a bot from running on both stores:
+their numbers, because journals, payments, keys of signals and data of chats refer to them: a conversation has
+the number of its event. Numbers that are given after the copying are larger. The last steps keep a bot from
+running on both stores:
 
 1. The transaction that makes the copy marks it as *half copied*. Only a run of the copier opens such a copy.
 2. All rows are copied, and counted table by table.
 3. The source gets a note of the copy's address: no bot starts on the source any more.
 4. The mark *half copied* is removed from the copy.
 
-No data is lost by these steps, so no epoch begins: the bot goes on as after a stop. The notes of the source's
-last run about its own end are not copied: a kill while code ran is not counted.
+No data is lost by these steps, so no epoch begins: the bot goes on as after a stop. The notes that the
+source's last run left for the next run are not copied, so a kill while code ran is not counted.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _UP_TO: Final = "copied_up_to"
 """Fact of a copy: the table and the key up to which rows are copied."""
 _TOLD_EVERY: Final = 100_000
 _PUT_SETTING: Final = "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
-# Replicas belong to the store that was copied; the copy begins without.
+# Replicas belong to the store that was copied; the copy begins without replicas.
 _SETTINGS: Final = f"SELECT name, value FROM settings WHERE name <> '{STREAM_ID}'"
 
 
@@ -62,20 +63,20 @@ class TableCount:
 def copy_elsewhere(
     origin: str, target: str, *, stamp: Stamp, clock: WallClock, tell: Callable[[str], None]
 ) -> Sequence[TableCount]:
-    """Copy a store into a new one at another address, and mark the first as moved there.
+    """Copy a store into a new store at another address, and mark the old store as moved there.
 
     After an interruption at any point, the same call finishes the copy.
 
     Args:
-        stamp: the bot's, for both stores.
+        stamp: the bot's stamp, for both stores.
         tell: called with reports of progress, as text.
 
     Returns:
-        The counted tables; empty, if the copy was complete before.
+        The counted tables; empty, if the copy was complete before this call.
 
     Raises:
         ConfigError: there is no source, or the target exists; names the remedy.
-        StoreError: one of the stores can't be used, or there is no room; nothing was marked.
+        StoreError: one of the stores can't be used, or there is no room; neither store was marked.
     """
     _check_address(origin)
     _check_address(target)
@@ -164,7 +165,7 @@ class Copier:
         return counts
 
     def _begin(self) -> str:
-        """Delete the rows of an older attempt from the copy, and name this one."""
+        """Delete the rows of an older attempt from the copy, and name this attempt."""
         sql = self._target.sql
         if get_meta(sql, COPY_OF):
             self._tell("the store was opened since its copy was begun, so the copy begins anew")
@@ -187,7 +188,8 @@ class Copier:
         if at < reached:
             return
         copied = told = 0
-        # The inner context is the source's: an error of the target keeps its own type.
+        # Only errors of the source are converted by this inner context: an error of the target keeps its own
+        # type.
         with self._source.reading():
             for page in table.pages(self._source.sql, after if at == reached else None):
                 self._write(table.insert, page, json.dumps([at, page[-1][: len(table.key)]]))
@@ -247,7 +249,7 @@ class Copier:
         return counts
 
     def _finish(self, name: str) -> None:
-        """Mark the source as moved, then the copy as complete; see the module."""
+        """Mark the source as moved, then the copy as complete; see the module's docstring."""
         source, sql = self._source.sql, self._target.sql
 
         def move() -> None:
@@ -282,7 +284,7 @@ def _lost(source: CopyEnd, where: str) -> ConfigError:
 
 
 def _note_visit(source: CopyEnd) -> None:
-    """Note at once that a copy makes this opening: the next steps, such as opening the target, may fail."""
+    """Note at once that a copy has opened the store: the next steps, such as opening the target, may fail."""
     name, _, boot = (get_meta(source.sql, _COPYING) or "").partition(" ")
     if name and boot == str(source.boot - 1):
         source.put(partial(put_meta, source.sql, _COPYING, f"{name} {source.boot}"))

@@ -31,16 +31,16 @@ class CopyEnd(Protocol):
 
     @property
     def boot(self) -> int:
-        """Number of this opening of the store; the previous opening has one less."""
+        """Number of this opening of the store; each opening adds 1."""
         ...
 
     @property
     def sql(self) -> Sql:
-        """Runs statements; writing ones only inside `put`."""
+        """Runs statements; statements that write run only inside `put`."""
         ...
 
     def put(self, work: Callable[[], object]) -> None:
-        """Run `work` in a transaction of its own, which is durable when this returns.
+        """Run `work` in a transaction of its own, which is durable when `put` returns.
 
         Raises:
             TriobotError: nothing of `work` is stored, or the outcome is unknown.
@@ -52,11 +52,11 @@ class CopyEnd(Protocol):
         ...
 
     def number_from(self, last: int) -> None:
-        """Make all future numbers of events larger than `last`; inside `put`, once all rows are there."""
+        """Make all future numbers of events larger than `last`; called in `put`, after the last row."""
         ...
 
     def problems(self) -> Sequence[str]:
-        """Return the problems in the store, a line each, as far as the engine can find them."""
+        """Return the problems that the engine can find in the store, one line each."""
         ...
 
     def close(self) -> None:

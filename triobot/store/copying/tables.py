@@ -1,4 +1,4 @@
-"""The tables that a copy contains, and how each is read."""
+"""The tables that a copy contains, and the queries that read the tables."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class CopiedTable:
 
 
 def _within(found: Sequence[Row]) -> Row:
-    """Return the key of the last row that fits on a page."""
+    """Return the key of the last row that fits into one page of the copy."""
     size = 0
     for at, row in enumerate(found):
         size += int(row[-1])

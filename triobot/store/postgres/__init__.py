@@ -77,7 +77,7 @@ async def open_postgres(
         StoreVersionError: a newer triobot made the store.
         StoreCorruptError: the schema is another program's, and was left alone.
 
-    Cancellation: *forceful*: leaving the block always closes the store, after the work that was handed over.
+    Cancellation: *forceful*: leaving the block always closes the store, after the jobs that were handed over.
     """
     address = read_address(place)
     opened = await ask(partial(open_here, address, stamp, now=clock.now(), retention=retention, visit=visit))
@@ -96,8 +96,8 @@ async def open_postgres(
 async def wait_free_postgres(place: str, *, taken: Callable[[], None]) -> None:
     """Wait until no process owns the store at this address, or there is no store.
 
-    Another process may take the store before the caller does. While the server is away, the wait goes on, and
-    the log mentions the outage once.
+    Another process may take the store before the caller does. While the server can't be reached, the wait
+    goes on, and the log mentions the outage once.
 
     Args:
         taken: called once, if a process owns the store.
@@ -169,7 +169,7 @@ async def is_made_postgres(place: str) -> bool:
 async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock) -> None:
     """Bind a store to another platform address or token: after a token was replaced, or a platform moved.
 
-    Raises: as `open_postgres`, except for the stamp; ConfigError: there is no store.
+    Raises: as `open_postgres`, but nothing if the stamp differs; ConfigError: there is no store.
     """
     opened = await trio.to_thread.run_sync(
         partial(

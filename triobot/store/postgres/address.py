@@ -44,11 +44,12 @@ class PostgresAddress:
 def read_address(place: str) -> PostgresAddress:
     """Parse the part of an address after ``postgresql:``.
 
-    The part after ``?`` may contain ``schema=NAME`` and ``accept-loss``; in an address with ``//`` also
-    libpq's parameters.
+    The part after ``?`` may contain ``schema=NAME`` and ``accept-loss``; an address with ``//`` may also
+    contain libpq's parameters there.
 
     Raises:
-        ConfigError: the address can't be parsed, or contains a password. Repeats nothing of the address.
+        ConfigError: the address can't be parsed, or contains a password. The error repeats nothing of the
+            address.
     """
     body, _, query = place.partition("?")
     schema, accept_loss = SCHEMA, False

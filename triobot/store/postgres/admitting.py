@@ -3,17 +3,18 @@
 An event is in the inbox before its 200, and the owner of the store reads the event there. So a standby
 process refuses no event, and an owner that dies leaves no event unread.
 
-One transaction inserts all events that have arrived. After any error, the same batch is sent again and finds
-its own keys, so the repetition needs neither a count nor a lock. An event is inserted within
-`ADMITTED_WITHIN` seconds of its arrival by the server's clock, or never. Without this limit, a delayed or
-repeated batch might insert an event too late: the platform may have repeated the event to another process,
-which answered and forgot it. Within the limit, the time of arrival distinguishes two equal events: a user's
-second message comes after the 200 of the first one, and so after its arrival. The note that a 200 was written
-is sent again too, and applies to deliveries that had arrived by then.
+One transaction inserts all events that have arrived. After any error, the same batch is sent again. The
+repetition finds the keys that the first attempt has stored, so it needs neither a count of commits nor the
+owner's lock. An event is inserted within `ADMITTED_WITHIN` seconds of its arrival by the server's clock, or
+never. Without this limit, a delayed or repeated batch might insert an event too late: the platform may have
+repeated the event to another process, which has answered the event and forgotten it. Within the limit, the
+time of arrival distinguishes two equal events: a user's second message comes after the 200 of the first one,
+and so after its arrival. The note that a 200 was written is sent again too, and applies only to deliveries
+that arrived before that note.
 
-Numbers are taken under one lock, which a transaction holds to its end. So rows become visible in the order of
-their numbers, and the owner never reads a row before an earlier one. No transaction waits longer for the lock
-than a commit takes.
+Event numbers are taken under one lock, which a transaction holds until it ends. So rows become visible in the
+order of their numbers, and the owner never reads a row before an earlier one. No transaction waits longer for
+the lock than a commit takes.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _LOOK_EVERY: Final = 0.5
 _ASK_CLOCK_EVERY: Final = 5_000
 _LAST_SECONDS: Final = 0.5
 _NOTED_WITHIN: Final = 0.02
-"""Delay in seconds until a fully written 200 is stored, if no event takes the note along."""
+"""Delay in seconds until a fully written 200 is stored, unless an event is inserted sooner."""
 _NOTHING: Final = StoreStatistics(0, 0, 0)
 
 _NAME: Final = b"SET application_name = 'node admission'"
@@ -157,7 +158,7 @@ class Admission:
         self._ahead: int | None = None
         self._ask_clock_at = 0
         self._waiting: list[_ToAdmit] = []
-        # Arrival times by key: of events whose 200 is not written yet, and of those whose 200 is written.
+        # Arrival times by key: of events whose 200 is not written yet, and of events whose 200 is written.
         self._came: dict[str, int] = {}
         self._answered: dict[str, int] = {}
         self._some = trio.Event()
@@ -247,7 +248,7 @@ class Admission:
         return _NOTHING if self.store is None else self.store.statistics()
 
     async def settings(self, stamp: Stamp) -> Mapping[str, str]:
-        """Read the settings of the store, whichever process owns it, and the server's time of day.
+        """Read the store's settings and the server's time of day, whichever process owns the store.
 
         Raises:
             ConfigError, StoreError: the store is another bot's, or this triobot or this role can't use it.
@@ -328,7 +329,7 @@ class Admission:
                 if self._connection is not None:
                     self._connection.close()
                 self._connection = self._ahead = None
-                if not isinstance(error, psycopg.errors.DivisionByZero):  # which only means "too late"
+                if not isinstance(error, psycopg.errors.DivisionByZero):  # "too late"
                     why = self._away(error)
                 late = [one for one in batch if steady_time() >= one.until]
                 for one in late:
@@ -423,7 +424,7 @@ def _answer(arrival: Arrival, refused: bool, seq: int | None) -> Acceptance:
 
 
 def admission_at(place: str) -> Admission:
-    """Return the admission of events to the store at this address.
+    """Return the object that accepts events into the store at this address.
 
     Raises:
         ConfigError: the address can't be parsed.
@@ -437,7 +438,7 @@ def admission_at(place: str) -> Admission:
 async def hear_news(address: PostgresAddress, node: int, tell: Callable[[], None], answer: CarryOut) -> None:
     """Call `tell` when another process may have inserted events, and answer orders, until cancelled.
 
-    A lost notification costs half a second.
+    After a lost notification, `tell` is called half a second late.
 
     Args:
         node: the number of this process, to which the orders are addressed.

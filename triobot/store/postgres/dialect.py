@@ -16,7 +16,7 @@ from ..journal_rows import APPEND, BEGIN_ONE, FITS, LIVE, REST, STAND
 from ..rules import NAMING
 from ..statements import ANSWERED, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN
 
-# An array, because a joined table would be scanned: the plan may date from when it was small.
+# An array, because a join might scan the whole table: its plan may date from a time when the table was small.
 _LISTED: Final = "ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(?::jsonb) AS listed (value))"
 _LIVE_HERE: Final = "SELECT count(*) FROM conversations WHERE chat_id = inbox.chat_id AND ended_at IS NULL"
 _OTHERWISE: Final = (
@@ -87,7 +87,7 @@ class RowsTogether:
     sure: bool = True
 
     def counted(self, columns: int) -> bytes:
-        """Return the statement as bytes; a `sure` one fails unless it changes the expected number of rows.
+        """Return the statement as bytes; if `sure`, it fails unless it changes the expected number of rows.
 
         This number is an additional last placeholder; a statement that isn't `sure` has none.
         """
@@ -157,7 +157,7 @@ TOGETHER: Final = {
         sure=False,
     ),
 }
-"""Statements of each turn and event, in an order in which the rows that a statement needs are written before.
+"""Statements of each turn and event, ordered so that the rows a statement needs are written before it.
 """
 
 
@@ -168,7 +168,7 @@ def surely(statement: str) -> bytes:
 
 
 def _counted(statement: str, rows: str) -> str:
-    # PostgreSQL skips the rest of a stream after an error. So a wrong number of rows must cause one, here by
-    # a division by zero: the COMMIT after it is skipped too. There is no other way to make a COMMIT in the
-    # same stream conditional.
+    # PostgreSQL skips the rest of a stream after an error. So a wrong number of rows must cause an error,
+    # here a division by zero: the COMMIT after it is skipped too. There is no other way to make a COMMIT in
+    # the same stream conditional.
     return f"WITH done AS ({statement} RETURNING 1) SELECT 1 / (count(*) = {rows})::int FROM done"

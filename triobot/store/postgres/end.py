@@ -110,7 +110,7 @@ class PostgresEnd:
             )
 
     def problems(self) -> Sequence[str]:
-        """Return nothing: the server checks its own files."""
+        """Return no problems: the server checks its own files."""
         return ()
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ _HOW: Final = (
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text; the following ones may contain stored values."""
+    """Return the first line of an error's text; the following lines may contain stored values."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -116,7 +116,7 @@ def for_the_connector(error: psycopg.Error, name: str) -> TriobotError:
 
 
 def for_the_opener(error: psycopg.Error, name: str, role: str) -> TriobotError:
-    """Convert PostgreSQL's error into the one that explains why a store could not be opened."""
+    """Convert PostgreSQL's error into the error that explains why a store could not be opened."""
     if isinstance(error, errors.InsufficientPrivilege):
         return ConfigError(
             f"the store {name} can't be opened: {first_line(error)}; let an owner of the database run: CREATE"

@@ -1,12 +1,12 @@
 """A server's history: the identity of its files, and their timeline.
 
 Promoting a standby to primary begins another timeline, and so does a recovery to a point in time. The last
-acknowledged commits may be missing there. Only a process that had the store open at that time can tell,
-because it knows the number of its commits.
+acknowledged commits may be missing there. Only a process that had the store open at that time can detect a
+missing commit, because the process knows the number of its commits.
 
 A server in an earlier timeline than another is a primary that was failed over and hasn't been stopped. For
 each address, a process remembers the latest timeline that it has seen, and doesn't use a server in an earlier
-one. A copy that was restored for another purpose also has a later timeline, but another address.
+timeline. A copy that was restored for another purpose also has a later timeline, but another address.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _log: Final = logging.getLogger("triobot.store")
 _SHORT: Final = 2
 """Timeout of the additional connection that looks for a later primary, in seconds; libpq's minimum."""
 _REST: Final = 10.0
-"""How long an address with a silent server isn't checked in this way again, in seconds."""
+"""How long the additional connection isn't tried again after a host was silent, in seconds."""
 
-# Identifies the server's files, the timeline, and the table, which is another one after loading a dump.
+# Identifies the server's files, the timeline, and the table, which is another table after loading a dump.
 _HISTORY: Final = (
     b"SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()),"
     b" substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 'owner'::regclass::oid)"
@@ -58,7 +58,7 @@ def store_of(connection: psycopg.Connection[TupleRow]) -> str:
 
 
 def go_on(connection: psycopg.Connection[TupleRow], name: str) -> None:
-    """Store the server's current history as one without missing commits; log a warning for a new history.
+    """Store that the server's current history lacks no commit; log a warning for a new history.
 
     Call this only in a process that has verified its number of commits, under its fence.
     """
@@ -99,7 +99,7 @@ def check_timeline(connection: psycopg.Connection[TupleRow], address: PostgresAd
     """Check that no other server of the address has become the primary after this one.
 
     libpq connects to the first primary in the address. A second connection, with the hosts in reverse order,
-    finds the last one.
+    finds the last primary.
 
     Args:
         name: name of the store, for the error.
@@ -153,7 +153,7 @@ def _last_of(address: PostgresAddress) -> _Found | None:
 
 @final
 class Timelines:
-    """What this process has seen of servers; usable in any thread.
+    """This process's observations of servers; usable in any thread.
 
     For each address and cluster: the latest timeline, and when it was first seen. For each address: when one
     of its hosts last failed to answer.

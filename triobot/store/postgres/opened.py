@@ -89,7 +89,7 @@ class OpenedStore:
         opening: facts about this run and the previous run.
         node: the number of this process.
         sql: runs statements; only for this class, or for a tool that has the store alone and doesn't serve
-            it.
+            the store.
         address: the store's address.
     """
 
@@ -121,7 +121,7 @@ class OpenedStore:
         return 0.0 if self._lease is None else self._lease.held()
 
     def on_loss(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when another process has taken the store, in any thread; at once if it has already."""
+        """Call `tell` when another process has taken the store, in any thread; at once if one already has."""
         self._tell_lost = tell
         if self.transactions.broken is not None:
             tell()
@@ -263,12 +263,12 @@ class OpenedStore:
     def acquit(self, *, late: bool = False) -> None:
         """Note that this run did not crash, although another process owns the store, or no process does.
 
-        The process that took the store has counted this run as crashed, for lack of information; or the
-        bot's next run will do so. This is the only write without the fence. Only starts read the note, under
-        the same lock as this write.
+        Without this note, the process that took the store, or the bot's next run, counts this run as crashed.
+        This is the only write without the fence. Only starts read the note, under the same lock as this
+        write.
 
         Args:
-            late: whether the run ended a while ago, and may still be the stored owner.
+            late: whether the run ended a while ago; the run may then still be the stored owner.
 
         Raises:
             TriobotError, psycopg.Error: the note can't be written now.
@@ -291,8 +291,8 @@ class OpenedStore:
     def _note_history(self, now: int) -> None:
         """Begin an epoch if the server's history isn't the one in which the store was last open.
 
-        It is unknown here whether an acknowledged commit is missing, so the worst is assumed. A process that
-        had the store open, and found all its commits, has stored the new history; see
+        It is unknown here whether an acknowledged commit is missing, so a missing commit is assumed. A
+        process that had the store open, and found all its commits, has stored the new history; see
         `triobot.store.postgres.history.go_on`.
         """
         history = history_of(self.sql.connection)
@@ -313,7 +313,7 @@ class OpenedStore:
         give_up(lambda: not self.held(), self.transactions.give_up, self._closed)
 
     def erase_log(self) -> None:
-        """Do nothing: the server's vacuum and the end of its log remove deleted data from its files."""
+        """Do nothing: the server itself removes deleted data by vacuum, and with old parts of its log."""
 
     def close(self, *, clean: bool, now: int) -> None:
         """Release the store, so that the next process can open it, and close the session.
@@ -409,8 +409,8 @@ def open_here(
 def acquit_late(address: PostgresAddress) -> None:
     """Note that earlier runs of this process did not crash: the server was away when they ended.
 
-    To be called in a worker thread. Without this, the bot's next start would warn of a program that crashes,
-    after a few restarts of the server.
+    To be called in a worker thread. Without this note, a few restarts of the server would make the bot's next
+    start warn of a program that crashes.
     """
     for opened in [one for one in _unacquitted if one.address == address]:
         try:
@@ -421,7 +421,7 @@ def acquit_late(address: PostgresAddress) -> None:
 
 
 def is_had(connection: Connection) -> bool:
-    """Return whether a process owns the store; end its session if it is frozen."""
+    """Return whether a process owns the store; end the session of a frozen owner."""
     if connection.execute(THERE).fetchone() != (True,):
         return False
     end_silent(connection)

@@ -1,13 +1,13 @@
-"""Orders of operators to the process that owns a store, and its answers, as rows beside the store.
+"""Orders of operators to the process that owns a store, and the owner's answers, as rows beside the store.
 
 A command may run on any machine that reaches the store, so the store carries the order. The command inserts a
 row and notifies the owner. The owner takes the order and inserts the answer in pieces; then the command
 deletes all rows. The tables are unlogged: their content reaches neither the server's log, nor a standby, nor
 an archive.
 
-Advisory locks show who is alive: a command holds the lock on its order's number, and an owner its own
-(`ownership`). So no process has to renew a row. When the owner next takes orders, it deletes the rows of
-killed commands.
+Advisory locks show who is alive: a command holds a lock on its order's number, and an owner holds a lock on
+its own number (`ownership`). So no process has to renew a row. When the owner next takes orders, it deletes
+the rows of killed commands.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ def _answered_channel(address: PostgresAddress) -> str:
 
 
 async def ask_owner(place: str, order: OperatorOrder, *, patience: float = PATIENCE) -> Answered | None:
-    """Send an order to the process that owns the store at this address; None if no process owns it.
+    """Send an order to the store's owner; return the answer, or None if no process owns the store.
 
     Args:
-        patience: within how many seconds the owner must take the order.
+        patience: number of seconds within which the owner must take the order.
 
     Raises: as `triobot.store.ask_owner`.
 

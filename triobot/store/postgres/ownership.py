@@ -8,15 +8,15 @@ A process that dies loses the lock with its session. A living process that loses
 within a moment; so a lock counts as free only after `GRACE`. A process that is frozen or cut off keeps its
 session on the server. So a process that waits for the store ends a session which has sent nothing for three
 seconds, measured by the server. A session that waits for a row lock or the disk counts as alive, and is left
-alone. PostgreSQL's own `idle_session_timeout` can't do that: a Flush after the answer disables it, and
-psycopg sends one with each pipeline.
+alone. PostgreSQL's own `idle_session_timeout` can't end such sessions: a Flush after the answer disables it,
+and psycopg sends a Flush with each pipeline.
 
-A process sends something every `SPEAKS_EVERY` seconds from a thread, when no commit is running. So a frozen
-interpreter is silent, and a busy event loop isn't. The same thread checks every `LOOK_EVERY` seconds whether
-the session has ended. In two cases the process must not begin any work that others can see
-(`SpokenLease.held`). First, if the session was not seen alive for `GRACE`: another process may own the store
-by then. Second, if the server has answered nothing for three seconds: the session may have been ended, and a
-cut network doesn't report that.
+A process sends something every `SPEAKS_EVERY` seconds from a thread, when no commit is running. So a process
+with a frozen interpreter is silent, and a process with a busy event loop is not. The same thread checks every
+`LOOK_EVERY` seconds whether the session has ended. In two cases the process must not begin any work that
+others can see (`SpokenLease.held`). First, if the session was not seen alive for `GRACE`: another process may
+own the store by then. Second, if the server has answered nothing for three seconds: the session may have been
+ended, and after a network failure the process isn't notified.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ SPEAKS_EVERY: Final = 0.75
 LOOK_EVERY: Final = 0.25
 
 TAKE: Final = b"UPDATE owner SET id = $1, name = $2"
-"""Stores who owns the store; only the lock shows whether that is still true."""
+"""Stores which process owns the store; only the lock shows whether this process still does."""
 
 COUNT: Final = b"INSERT INTO commits VALUES ($1, 0)"
 """Begins the count of a process's commits."""
 
-# By the number, because the dead rows of all its commits may still be there.
+# The condition on `n` avoids a scan of the dead rows of all the process's commits.
 CUT: Final = b"DELETE FROM commits WHERE node = $1 AND n = (SELECT max(n) FROM commits WHERE node = $1)"
 """Deletes a process's count: its own, or that of a process whose lock `free_for` found free in this
 transaction."""
@@ -52,8 +52,8 @@ SETTLE: Final = b"SELECT max(n) FROM commits WHERE node = $1"
 """Returns the number of a process's commits; NULL: another process has taken its store."""
 
 SETTLE_SURELY: Final = b"SELECT n FROM commits WHERE node = $1 ORDER BY n DESC LIMIT 1 FOR UPDATE"
-"""The same, after a COMMIT whose answer was lost. FOR UPDATE makes the query a commit that waits for
-synchronous standbys, so that they have what it finds."""
+"""Returns the same number, after a COMMIT whose answer was lost. FOR UPDATE makes the query a commit that
+waits for synchronous standbys, so that these standbys have the row that the query finds."""
 
 LIVES: Final = b"NOT pg_try_advisory_xact_lock_shared(owner.id)"
 """Condition: the owner lives."""
@@ -64,7 +64,7 @@ SESSION: Final = b"pg_stat_activity ON starts_with(application_name || ' ', 'nod
 SILENT: Final = f"""coalesce(CASE
     WHEN wait_event_type = 'Client' AND state_change < clock_timestamp() - interval '{SECONDS} s'
     THEN extract(epoch FROM clock_timestamp() - state_change) END, 0)::float8""".encode()
-"""For how many seconds the server has waited for the session, if that is long; else 0."""
+"""Number of seconds for which the server has waited for the session, if more than `SECONDS`; else 0."""
 
 THERE: Final = b"SELECT to_regclass('owner') IS NOT NULL"
 """Returns whether there is a store."""
@@ -112,7 +112,7 @@ def end_silent(connection: Connection) -> None:
 def free_for(connection: Connection, node: int) -> float | None:
     """Return for how many seconds this process has seen a lock free; None: the lock is not free.
 
-    In a transaction, a free lock stays free until the end: its process can't take it back before.
+    In a transaction, a free lock stays free until the end: its process can't take the lock back before.
     """
     (free,) = connection.execute(_IS_FREE, (node,)).fetchone() or (False,)
     now = time.monotonic()
@@ -153,7 +153,7 @@ class SpokenLease:
         threading.Thread(target=self._keep, args=(look,), name="triobot owner", daemon=True).start()
 
     def hear(self, asked: int) -> None:
-        """Record that the server has answered a question of this time."""
+        """Record that the server has answered a question that was sent at the time `asked`."""
         self._heard_at = asked
 
     def held(self) -> float:

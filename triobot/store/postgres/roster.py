@@ -1,7 +1,7 @@
 """The list of a bot's processes that share a store, from the server's sessions.
 
-The active process has the row of the owner, and its lock. Each standby process has a session with a name that
-describes it. Nothing is written for the list: a process at rest writes nothing.
+The active process has the row of the owner, and the owner's lock. Each standby process has a session with a
+name that describes it. Nothing is written for the list: a process at rest writes nothing.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class NodeRow:
     Attributes:
         name: the process's name for people.
         version: version of triobot; empty if unknown.
-        address: address from which the process is connected; empty: the server's own machine.
+        address: address from which the process is connected; empty for a process on the server's own machine.
         seconds: age of its session.
         works: whether the process owns the store. If not, it stands by, and accepts events.
         waits_for: what the session waits for on the server, in PostgreSQL's words; empty for nothing.
-        silent: for how many seconds the process has sent nothing, if that is long; else 0.
+        silent: number of seconds for which the process has sent nothing, if that is long; else 0.
     """
 
     name: str
@@ -73,7 +73,7 @@ def name_as_standby(connection: Connection, address: PostgresAddress) -> None:
 
 
 async def read_postgres_nodes(place: str) -> Sequence[NodeRow]:
-    """Return the processes that share the store at this address: the owner first, then the oldest first.
+    """Return the processes that share the store at this address: the owner, then the others by age.
 
     Raises: as `triobot.store.read_nodes`.
     """

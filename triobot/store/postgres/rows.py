@@ -1,9 +1,9 @@
 """The tables of a store in PostgreSQL, which read rows for a whole batch ahead.
 
-On SQLite a query is cheap; here each is a round trip to the server. So a batch that accepts events or moves
-payments first reads in one trip all rows that its jobs will query: the keys, the senders of the chats,
-whether a chat has conversations, and the data of chats. Changes of the batch itself update these copies. Rows
-that were not read ahead are queried as on SQLite.
+On SQLite a query is cheap; here each query is a round trip to the server. So a batch that accepts events or
+changes payments first reads in one trip all rows that its jobs will query: the keys, the senders of the
+chats, whether a chat has conversations, and the data of chats. Changes of the batch itself update these
+copies. Rows that were not read ahead are queried as on SQLite.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class PostgresTables(Tables):
         self._payments = PostgresMoney(session)
         self.money = self._payments
         self._delivered: dict[str, Delivery | None] = {}
-        # For some chats: the first sender, and whether there were several; None: no sender yet.
+        # For some chats: the first sender, and whether there were several senders; None: no sender yet.
         self._seen: dict[ChatId, tuple[SenderId, bool] | None] = {}
         self._kept: dict[ChatId, dict[str, str]] = {}
 

@@ -91,7 +91,7 @@ def check_store(session: Session, address: PostgresAddress, stamp: Stamp | None)
     """Check that the schema is a readable store; return the names of its tables, empty if there are none.
 
     Args:
-        stamp: platform and bot that the store must belong to; None: any.
+        stamp: platform and bot that the store must belong to; None: any platform and bot.
 
     Raises: as `make_store`.
     """
@@ -110,7 +110,7 @@ def check_store(session: Session, address: PostgresAddress, stamp: Stamp | None)
 
 
 def is_there(connection: Connection, address: PostgresAddress) -> bool:
-    """Return whether there are tables in the schema of this address, also of another program."""
+    """Return whether the schema of this address has any tables, even those of another program."""
     return bool(_tables_of(Session(connection), address.schema))
 
 

@@ -47,7 +47,8 @@ _SETTINGS: Final = (
     "SET idle_in_transaction_session_timeout = 2000",
     "SET lock_timeout = 3000",
     "SET statement_timeout = 0",
-    # A plan from when a table was small is kept, and would scan the whole table after it has grown.
+    # A plan that was made for a small table is kept, and would scan the whole table after the table has
+    # grown.
     "SET enable_seqscan = off",
     "SET jit = off",  # otherwise a query that must scan a table is compiled because of its cost
     "SET standard_conforming_strings = on",
@@ -80,7 +81,7 @@ class Session:
     def streaming(self) -> Generator[Stream]:
         """Send statements without waiting for their answers; see `stream`.
 
-        The end of the block waits for all.
+        The end of the block waits for all answers.
 
         Raises:
             psycopg.Error: a statement has failed, or has changed an unexpected number of rows; the statements
@@ -125,7 +126,7 @@ class Session:
         return self.lost
 
     def lost_with(self, error: Exception) -> bool:
-        """Close the session if this error has ended it; return whether it is closed."""
+        """Close the session if this error has ended the session; return whether the session is closed."""
         if ends_the_session(error):
             self.close()
         return self.lost
@@ -156,7 +157,7 @@ class Session:
 
         The server has not read the statements after an error, but psycopg has marked them as prepared.
         psycopg's rollback method clears these marks. A plain ROLLBACK statement that psycopg has run before
-        would not.
+        would not clear these marks.
         """
         self.connection.rollback()
 
@@ -167,7 +168,7 @@ class Session:
         self.run(f"ROLLBACK TO SAVEPOINT {savepoint} -- {self._rolled_back}".encode())
 
     def run(self, statement: bytes, values: Sequence[Any] | None = None) -> psycopg.Cursor[TupleRow]:
-        """Run a PostgreSQL statement; one without values is not prepared."""
+        """Run a PostgreSQL statement; a statement without values is not prepared."""
         if self._stream is not None:
             self._stream.send_all()
         return self.connection.cursor().execute(statement, values, prepare=None if values else False)
@@ -233,7 +234,7 @@ def _closed_on_error(connection: Connection, address: PostgresAddress) -> Genera
 
 
 def risk_of(connection: Connection) -> str | None:
-    """Return why acknowledged commits may be lost on this server; None if they can't."""
+    """Return why acknowledged commits may be lost on this server; None if no such commit can be lost."""
     return risk(_facts_of(connection))
 
 

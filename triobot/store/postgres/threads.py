@@ -1,8 +1,9 @@
 """Calls to a server in worker threads, which a stopping bot abandons when the server doesn't answer.
 
 Such a server keeps its connections open and sends nothing, so that a thread would wait in libpq for ever, and
-the process with it. Shutting down the socket ends the wait: libpq finds the connection lost. All waits here
-are in real time and in threads: the loop's clock may be a virtual one, which runs on while threads work.
+the process would never end. Shutting down the socket ends the wait: libpq finds the connection lost. All
+waits here are in real time and in threads: the loop's clock may be a virtual one, which runs on while threads
+work.
 """
 
 from __future__ import annotations

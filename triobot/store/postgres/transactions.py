@@ -7,9 +7,10 @@ no row. The transaction ends there, nothing is stored, and this process never st
 take-over waits while a transaction is open.
 
 If the connection is lost, all uncommitted work is lost. A new session checks fence and count, and the batch
-is run again. Without a server, the callers get an error: nothing was stored. If the connection was lost at
-COMMIT, only the count shows whether the COMMIT succeeded. So the count is read, for up to `SETTLE_SECONDS`,
-before any caller gets an answer. If that fails, the store is broken: the commit may or may not be stored.
+is run again. If no server can be reached, the callers get an error, and nothing was stored. If the connection
+was lost at COMMIT, only the count shows whether the COMMIT succeeded. So the count is read, for up to
+`SETTLE_SECONDS`, before any caller gets an answer. If that fails, the store is broken: the commit may or may
+not be stored.
 
 A batch goes to the server as one stream of statements with the COMMIT at the end. The stream waits for
 answers only where a job needs a row; see `stream` and `rows`. As on SQLite, a failing job rolls the whole
@@ -44,7 +45,7 @@ SETTLE_SECONDS: Final = 30.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
-# Only upwards: before the first row, the process may know a smaller number than the sequence, or 0.
+# Only upwards: before the first row, the process may know a smaller number than the sequence's, or 0.
 _NUMBER: Final = b"SELECT setval('numbers', $1) FROM numbers WHERE last_value < $1"
 # Given the process's number and its known count, increment the count, and return it or fail. Each count is a
 # new row: updates of one row would leave a dead version for each commit, and beside a long transaction, every
@@ -73,8 +74,8 @@ class PostgresTransactions:
     Args:
         session: the session; its connection is replaced when it is lost.
         tables: the rows, over the same session.
-        renew: makes a new connection, and returns it with the count of commits; None: another process has the
-            store.
+        renew: makes a new connection, and returns it with the count of commits. The count is None if another
+            process has the store.
         lease: the lease that each answer of the server extends.
         name: name of the store, for errors.
     """
@@ -225,7 +226,7 @@ class PostgresTransactions:
         """Run and commit the jobs without savepoints, waiting for as few answers as possible.
 
         Returns:
-            Whether all jobs are stored. If not, one of them failed, and none is stored.
+            Whether all jobs are stored. If not, a job failed, and no job is stored.
         """
         done, committing = self._commits + 1, False
         try:
@@ -255,7 +256,7 @@ class PostgresTransactions:
         return True
 
     def _run_all(self, batch: Sequence[Job[Any]], stream: Stream) -> None:
-        """Run the jobs in order; before the first one that reads rows, read the rows of all in one trip."""
+        """Run the jobs in order; before the first that reads rows, read the rows of all jobs."""
         looking = [job for job in batch if looks(job)]
         for job in batch:
             if looking and job is looking[0]:
@@ -308,7 +309,7 @@ class PostgresTransactions:
             self._roll_back()
             raise _LostError(first_line(error)) from verdict
         if row is None:
-            # A new session finds out whether another process owns the store, or the count is another one.
+            # A new session finds out whether another process owns the store, or the count is another number.
             self._session.close()
             raise _LostError("its commits are counted no more")
 
@@ -391,11 +392,11 @@ class PostgresTransactions:
             return count
 
     def _go_on(self, connection: Connection) -> None:
-        """Store that no commit is missing, in case the server is another one or has another history."""
+        """Store that no commit is missing, in case this is another server, or has another history."""
         try:
             go_on(connection, self._name)
         except psycopg.Error as error:
-            connection.close()  # otherwise the next batch would go on without this
+            connection.close()  # otherwise the next batch would run although this wasn't stored
             raise _LostError(first_line(error)) from None
 
     def _taken_over(self) -> NoReturn:

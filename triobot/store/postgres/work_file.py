@@ -3,8 +3,9 @@
 A conversation that kills its process must be parked after the third kill, and such a kill often comes too
 fast for a message to the server. So each process has a file on its machine for each store that it opens; a
 new process takes the first file that no process has locked. A process on another machine that takes the store
-over doesn't see this file. But the next process on the same machine adds its content to the crash counts in
-the store. So a conversation that kills processes on several machines is parked after a few more kills.
+over can't read this file. But the next process on the same machine adds the file's content to the crash
+counts in the store. So a conversation that kills processes on several machines is parked after a few more
+kills.
 
 The notes from before a restart of the machine count for nothing, because the restart ended the process.
 """
