@@ -45,7 +45,7 @@ def identity_of_postgres(place: str) -> str | None:
         try:
             return store_of(connection) if is_there(connection, address) else None
         except psycopg.errors.UndefinedTable:
-            return named(address)  # another program's tables; opening the store reports that
+            return named(address)  # another program's tables: the caller reports them when it opens the store
         except psycopg.Error as error:
             raise for_the_opener(error, named(address), connection.info.user) from error
 

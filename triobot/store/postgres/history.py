@@ -75,7 +75,7 @@ class _Found:
 
     Attributes:
         place: host and port.
-        cluster: identity of its files.
+        cluster: identity of the server's files.
         timeline: the timeline in which the server writes; None: the server is a standby.
         began: start time of the server, to a microsecond: identifies a server with several names or
             proxies.

@@ -306,7 +306,7 @@ class OpenedStore:
             self.sql.run(_LEAP)
 
     def hurry(self) -> None:
-        """Give up a server that doesn't answer, once the lease has expired: the store is being closed.
+        """Give up a server that doesn't answer, once the lease has expired; called to close the store.
 
         Work without an answer is not stored, or the outcome is unknown; all acknowledged work is stored.
         """

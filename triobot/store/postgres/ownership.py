@@ -129,8 +129,9 @@ def free_for(connection: Connection, node: int) -> float | None:
 class SpokenLease:
     """Estimate of how long this process certainly owns the store, and the thread that checks its session.
 
-    Time counts from *before* a question was sent, by a clock that is never set and goes on while the machine
-    sleeps. So the estimate ends before other processes may take the store. Usable in any thread.
+    The time counts from a moment *before* the question was sent, by a clock that is never set and goes on
+    while the machine sleeps. So the estimate ends before other processes may take the store. Usable in any
+    thread.
 
     Args:
         node: the process's number.

@@ -194,7 +194,7 @@ class PostgresTables(Tables):
         return rows
 
     def count_seen(self) -> None:
-        """Count rows of other processes that a successful batch has read."""
+        """Count the rows that other processes inserted and that a successful batch has read."""
         rows, self._seen_rows = self._seen_rows, []
         for row in rows:
             if row.seq > self._counted_to:

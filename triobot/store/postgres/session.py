@@ -261,9 +261,9 @@ def _look_at(connection: Connection, address: PostgresAddress) -> None:
 def _set(connection: Connection, address: PostgresAddress) -> None:
     connection.prepared_max = 512
     # By default psycopg chooses among three types by the number's size, and would prepare a statement for
-    # each.
+    # each type.
     connection.adapters.register_dumper(int, Int8Dumper)
-    # The type of sums of integers.
+    # PostgreSQL's type for sums of integers.
     connection.adapters.register_loader("numeric", IntLoader)
     since = connection.info.server_version // 10_000
     settings = [*_SETTINGS, *(_SINCE_17 if since >= 17 else ()), f'SET search_path TO "{address.schema}"']
