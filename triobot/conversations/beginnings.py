@@ -24,7 +24,7 @@ class Fresh:
 @final
 @frozen
 class InRow:
-    """A new conversation with a first record that is already durable, in the row of its event."""
+    """A new conversation whose first record is already stored, in the row of the conversation's event."""
 
     first: Record = attrs.field(repr=False)
 
@@ -32,7 +32,7 @@ class InRow:
 @final
 @frozen
 class Carried:
-    """The successor of another conversation after `continue_as`, which has stored the first record.
+    """The successor of a conversation that called `continue_as`; the call has written the first record.
 
     Attributes:
         run: number of the run within the conversation.
@@ -49,7 +49,7 @@ class Carried:
 @final
 @frozen
 class Successor:
-    """The start of the conversation that replaces another one at its end.
+    """The data of a conversation that starts when the conversation before it has called `continue_as`.
 
     Attributes:
         first: the first record.
@@ -66,7 +66,7 @@ class Revived:
     """A conversation that is revived from the store.
 
     Attributes:
-        changed: comparison of the journal with the current code; None if both are of one build.
+        changed: comparison of the journal with the current code; None if the same build made the journal.
     """
 
     stored: Stored

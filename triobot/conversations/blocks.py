@@ -130,13 +130,13 @@ class Scope(Generic[E_co]):
             self._close_watch()
 
     def _close_watch(self) -> None:
-        """Give back an event that was to end the block, but came too late."""
+        """Return the event that was to end the block to the chat, if the block ended before the event."""
         conversation, watch = self._conversation, self._watch
         if watch is None:
             return
         conversation.watches = [other for other in conversation.watches if other is not watch]
         if conversation.operations.dead:
-            return  # evicted: the event is in the inbox
+            return  # the conversation was evicted: the event is still in the inbox
         if self._scope.event is None:
             taken, watch.taken = watch.taken, None
             if taken is not None and conversation.operations.run.withdraw(taken.delivery.seq):
@@ -196,7 +196,7 @@ async def _try(
             live.append(contained(error))
             raise
         except ConversationError:
-            # A misuse of the chat by the author, not a failure of the step.
+            # The author misused the chat: the step itself didn't fail.
             raise
         except BaseException as raised:
             if (rest := split(raised)[1]) is None:
@@ -217,7 +217,7 @@ async def _try(
     try:
         done: T = await conversation.operations.run.effect("step", work, print=print, raises=own)
     except Exception as failed:
-        # The raised error was made from its record, as on replay. Only a report uses the original error.
+        # `failed` was made from the step's record, as on replay. Only reports use the original error.
         if live:
             happened(failed, live.pop())
         raise
@@ -277,7 +277,7 @@ async def run_step(
     raises: type[Exception] | tuple[type[Exception], ...],
     retry: Retry | None = None,
 ) -> T:
-    """Run a side effect; chat operations inside are refused. Each try and each pause is an operation."""
+    """Run a side effect, which may use no chat operation. Each try and each pause is an operation."""
     giving = conversation.operations.giving
     # `first` is awaited before the step's function. If `first` fails, so does the step, with the same error.
     first = None if giving is None else giving.step(args)
@@ -298,7 +298,7 @@ async def run_step(
 
 
 def check_raises(raises: object, who: str = "step(raises=)") -> tuple[type[Exception], ...]:
-    """Return the errors that a step may come back with, as a tuple.
+    """Return the classes of errors that a step may raise as they are, as a tuple.
 
     Raises:
         ConfigError: `raises` contains something other than classes of errors.

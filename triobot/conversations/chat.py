@@ -63,7 +63,7 @@ E_co = TypeVar("E_co", covariant=True, default=object)
 E = TypeVar("E")
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
-# Types of what a call returns if its arguments don't determine one.
+# The defaults are for calls whose arguments don't determine the type of the result.
 A = TypeVar("A", default=str)
 N = TypeVar("N", bound=Hashable, default=Never)
 R = TypeVar("R", default=Never)
@@ -129,13 +129,13 @@ class Room(Generic[E_co]):
     def data(self) -> ChatData:
         """The chat's data, which outlives this conversation: ``chat.data[KEY]``, one value for each `Key`.
 
-        Reading and writing don't wait. All conversations of the chat see a written value at once. The value
-        and the consumption of the event that caused it become durable together.
+        Reading and writing don't wait. All conversations of the chat see a written value at once. One commit
+        stores the value and consumes the event that caused the change.
         """
         return ChatData(self._operations)
 
     def use(self, resource: Resource[T]) -> T:
-        """Return what a resource of the bot has opened, such as a connection pool; pass it to steps.
+        """Return a resource's opened object, such as a connection pool; pass the object to steps.
 
         Raises:
             ConfigError: the bot doesn't declare the resource.
@@ -173,7 +173,7 @@ class Room(Generic[E_co]):
 
         Raises:
             ConfigError: in an aside for a payment: there is a `retry`, but no argument holds the payment's
-                key. The other side could not distinguish the second try from a second sale.
+                key. The service that `fn` calls could not distinguish the second try from a second sale.
             PaymentHandedOverError: in an aside for a payment: an operator or another aside has the payment by
                 now; `fn` was not called.
 
@@ -201,7 +201,7 @@ class Room(Generic[E_co]):
 
         Raises:
             LocalProtocolError: `place` is no chat's id, phone number or group name.
-            ConfigError: the function is no room's, or `key` is no key.
+            ConfigError: the function isn't declared as a room, or `key` isn't valid.
         """
         conversation = self._conversation
         if isinstance(place, int | str):
@@ -226,7 +226,7 @@ class Room(Generic[E_co]):
         return person_ref(RecordedDoor(self._conversation), sender_id)
 
     def place(self, name: str, key: str | int = "") -> RoomRef:
-        """Return a reference to data under a name of your choice, such as a day's; for `key` see `to`.
+        """Return a reference to data under a name of your choice; `key` is the same as in `to`.
 
         No code runs in such a place. Each use of the reference is an operation of this conversation. `triobot
         forget --room` deletes the data, by name and key.
@@ -270,7 +270,7 @@ class Room(Generic[E_co]):
         cancellation.
 
         Raises:
-            ConfigError: `fn` is declared as no room, or in a chat as no route; or a nursery is open.
+            ConfigError: `fn` isn't declared as a room (in a chat: as a route), or a nursery is open.
             UnrecordableError: `event` can't be recorded.
         """
         await continue_as(self._conversation, fn, ())
@@ -278,7 +278,7 @@ class Room(Generic[E_co]):
     # --- time, random numbers and versions: these calls don't wait
 
     def now(self, tz: tzinfo = UTC) -> datetime:
-        """Return the current turn's time, which is when the last operation ended.
+        """Return the current turn's time: the time at which the last operation ended.
 
         The time stays the same until the next operation.
         """
@@ -299,7 +299,7 @@ class Room(Generic[E_co]):
         """Return whether to run the new version of code that was changed here.
 
         False for a conversation that has passed this point with the old version; such a conversation uses the
-        old version everywhere. True for all others, from here on.
+        old version everywhere. True for all other conversations.
 
         Args:
             patch: a name for the change, unique in the program.
@@ -329,12 +329,12 @@ class Room(Generic[E_co]):
 
         The block gets such an event before interrupts and questions do, whatever the conversation is doing.
         If several open blocks take the event, the innermost of them ends. An event that is already queued may
-        end the block at once. A block that is ending takes no further event. A block's event is not given
-        back, even if the block's code ends before the cancellation reaches it.
+        end the block at once. A block that is ending takes no further event. An event that ends the block
+        isn't passed to anything else, even if the block's code ends before its cancellation.
 
         The block is cancelled at its next chat operation: a question ends and its buttons are removed, a
         queued message is withdrawn. If a payment is being verified, the cancellation waits some seconds for
-        that.
+        the verification.
         """
         return Scope(self._conversation, inf, until=taken)
 
@@ -508,7 +508,7 @@ class Chat(Room[E_co]):
         Of the edits, only the last can raise an error here, and only if the block wasn't cancelled.
 
         Args:
-            buttons: buttons under the message until the block ends, as to stop the work; see
+            buttons: buttons under the message until the block ends, for example to stop the work; see
                 `Buttons.pressed`.
 
         Raises: as `send`, for the message itself; as `edit`, at the block's end, for the last text.
@@ -560,8 +560,9 @@ class Chat(Room[E_co]):
             kind: `str`; a content class such as `Location`; or a parser of text. The question is asked again
                 if the answer doesn't fit, or the parser raises a `ValueError`, `ArithmeticError`,
                 `LookupError`, `StopIteration` (of `next`), `SyntaxError`, `RecursionError` or `re.error`. If
-                a ``raise`` in your own code gave the error a text, the user is sent that text; else one of
-                the bot's `Texts`. `int`, `float` and `Decimal` understand Persian digits and separators.
+                a ``raise`` in your own code gave the error a text, the user is sent that text; else the user
+                is sent one of the bot's `Texts`. `int`, `float` and `Decimal` understand Persian digits and
+                separators.
             keyboard: a reply keyboard.
             by: id of a person: only that person's answer counts.
             otherwise: what to do with an answer that doesn't fit: a text to send, or an `Otherwise`. By
@@ -612,7 +613,7 @@ class Chat(Room[E_co]):
 
         Between a tap and the edit that follows, users see the old buttons. With `choose`, a tap on an old
         button comes too late. On a board, such a tap counts for the button that the user saw. So a key should
-        say all that its button means. The buttons are removed when the block ends.
+        contain the button's whole meaning. The buttons are removed when the block ends.
 
         Args:
             into, by, otherwise: as for `choose`.
@@ -680,7 +681,8 @@ class Chat(Room[E_co]):
             amount: at least 1; in `currency`.
             text: the message above the button, and the description in the user's list.
             item: the goods; must be recordable.
-            expires: seconds until the charge ends by itself, from 1 up; None for the button's own day.
+            expires: seconds until the charge ends by itself, from 1 up; None for the button's own limit of 24
+                hours.
             late: what to do with money that is paid after the charge has ended. "deliver": the aside still
                 gives the goods. "refund": the payment is never verified, and the platform gives the money
                 back within the hour.
@@ -690,8 +692,8 @@ class Chat(Room[E_co]):
         Raises:
             PaymentDeclinedError: the platform finally declined the payment.
             AmountMismatchError: another amount was captured; nothing may be given, and an operator is told.
-            PaymentHandedOverError: the payment was made, but its aside failed and gets it again later, or an
-                operator handles it.
+            PaymentHandedOverError: the payment was made, but its aside failed and will run again, or an
+                operator handles the payment.
             LocalProtocolError: the amount is no whole number from 1 up, or above the bot's `max_amount`; or
                 the text, or the item, is too large to be stored.
             ConfigError: there is no aside for such an item.
@@ -717,11 +719,11 @@ class Chat(Room[E_co]):
         """Send an invoice for the wallet page; return when it is paid, as `charge`. The amount is in rials.
 
         Args:
-            expires: seconds from 300 to 604,800; None for the platform's own day.
+            expires: seconds from 300 to 604,800; None for the platform's own limit of one day.
 
         Raises:
-            DeliveryUnknownError: it is unknown whether the invoice exists; it is never sent twice. If it is
-                paid, the aside gets the money.
+            DeliveryUnknownError: it is unknown whether the invoice exists; an invoice is never sent twice. If
+                the invoice is paid, the aside gets the money.
             PaymentError: as from `charge`.
 
         Platform: interface section 4.1.
@@ -775,7 +777,7 @@ class ChatRef(RoomRef):
 
     @property
     def id(self) -> Recipient:
-        """The chat's id, or the phone number or group name that is used in place of it."""
+        """The chat's id, or a phone number or group name instead of the id."""
         return self._whose
 
     @property
@@ -814,8 +816,8 @@ class ChatRef(RoomRef):
         """Start a route in the chat, according to its kind; the start is durable when this returns.
 
         An aside starts at once. An interrupt first ends the live conversation. A conversation waits until the
-        chat has no live one. In the started run, `Chat.event` is the calling conversation's event, or None if
-        there is none.
+        chat has no live conversation. In the started run, `Chat.event` is the calling conversation's event,
+        or None if there is none.
 
         Args:
             fn: a function that a decorator of the bot has declared, and that doesn't require an event.
@@ -845,14 +847,15 @@ class ChatRef(RoomRef):
     async def stop(self, fn: Callable[..., Awaitable[None]], *, key: str | None = None) -> bool:
         """End a route's runs in the chat as an interrupt would; durable when this returns.
 
-        Runs that are still waiting for their place are removed, too. Messages that came in the meantime are
-        routed again.
+        Runs that are still waiting for their place are removed, too. Messages that waited for an ended run
+        are routed again.
 
         Args:
             fn: as for `start`.
             key: end only the run that was started with this key.
 
-        Returns: False if there was nothing to end. True may also mean that this isn't known yet.
+        Returns: False if there was nothing to end. True may also mean that it isn't known yet whether a run
+        ends.
 
         Raises: as `start`.
         """

@@ -2,8 +2,9 @@
 
 An idle chat has no `ChatActor`, and takes no memory. A chat's waiting events are in its `Mailbox`, its
 running conversations in its `RunningSet`. `ChatRouting` reads both to decide about an event, and `ChatActor`
-carries the decision out. While the chat is behind, urgent events (ignored events, leaves, interrupts, starts
-of asides, payments) are handled ahead of the others.
+carries the decision out. A chat is *behind* while its mailbox is full and further events wait in the inbox.
+Then urgent events (ignored events, leaves, interrupts, starts of asides, payments) are handled ahead of the
+others.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class DispatcherCalls:
         park: park a conversation, for the given reason.
         room: read more of the inbox for a chat that was behind, and has room again.
         over: drop an idle chat from memory.
-        take_back: reload a chat from the store: events that it took early, from the given unit on, aren't
-            stored.
+        take_back: reload a chat from the store, because the chat took events early and these weren't stored;
+            also gets the number of units before these events.
     """
 
     start: Callable[[Conversation], None]
@@ -87,7 +88,7 @@ class ChatActor:
     Attributes:
         mailbox: the chat's waiting events, and its position in the inbox.
         running: the chat's running conversations.
-        loading: whether the conversations are being loaded from the store; nothing is routed meanwhile.
+        loading: whether the conversations are being loaded from the store; until then nothing is routed.
         loads_at: start of the loading, in wall milliseconds.
         born: time when the chat came into memory, in wall milliseconds.
         routing: decides about the chat's events.
@@ -155,7 +156,7 @@ class ChatActor:
             return True
         if isinstance(delivery.event, Join):
             self.work.commits.consumed((), [joined(self.chat_id)])
-        jumped = self.mailbox.behind and not self.loading  # `jump` left the event in its turn
+        jumped = self.mailbox.behind and not self.loading  # `jump` didn't find it urgent
         if isinstance(delivery.event, Leave) and not (jumped and self.routing.group) and self._left(delivery):
             return True
         decision = self.routing.decide(delivery, jumped=jumped)
@@ -255,14 +256,15 @@ class ChatActor:
                 self._drop_earlier(delivery, conversation.owner, "typed_while_parked")
         for queued in [*self.mailbox.take_out(partial(ends, halt)), *self.running.halt(halt)]:
             self._drop(queued, "stopped")
-        self.work.commits.consumed([delivery.seq])  # stored after those ends
+        self.work.commits.consumed([delivery.seq])  # stored after the ends of these runs
 
     # --- while a conversation is parked
 
     def _meets_parked(self, delivery: Delivery) -> bool:
-        """Tell the user if an event must wait for a parked conversation. Return False if it must be queued.
+        """Tell the user if an event must wait for a parked conversation. Return False to queue the event.
 
-        A message that is answered with an offer, or takes an offer up, isn't queued.
+        A command is answered with an offer to leave the parked conversation. Neither this command, nor its
+        repetition that accepts the offer, is queued.
         """
         conversation = self.running.live.get(self.running.owner_of(delivery.event))
         if conversation is not None and conversation.parked and isinstance(delivery.event, Message):
@@ -284,10 +286,10 @@ class ChatActor:
         self.refusals.over(conversation.seq, last=not others)
 
     def heals(self, conversation: Conversation, waiting: Sequence[Delivery]) -> None:
-        """Drop the messages that came too early for a conversation that was parked, and goes on now.
+        """Drop the messages that came too early for a conversation that was parked, and can go on again.
 
         Args:
-            waiting: the events that came meanwhile, in order.
+            waiting: the events that came while the conversation was parked, in order.
         """
         for delivery in self.routing.typed_while_parked(conversation, waiting):
             self.mailbox.passed |= {delivery.seq}
@@ -351,7 +353,7 @@ class ChatActor:
         if not resting:
             self.running.opens(conversation, wait)
         if conversation.operations.replaying:
-            return  # the journal decides
+            return  # the journal has the answer
         if self.mailbox.shown is not None:
             self._show(conversation)
         if self.mailbox.waiting and not _cancelled():
@@ -379,7 +381,7 @@ class ChatActor:
             self._made_room()
 
     def bring_queued(self, conversation: Conversation) -> set[int]:
-        """Deliver a conversation's queued events to its run, for a drain. Return the rows of these events."""
+        """Deliver a conversation's queued events to its run, for `Chat.drain`. Return these events' rows."""
         if _cancelled():
             return set()
         self._show(conversation)
@@ -390,10 +392,10 @@ class ChatActor:
         return {queued.seq for queued in brought}
 
     def give_back(self, conversation: Conversation, delivery: Delivery, *, jumps: bool = False) -> None:
-        """Route an event again that was given to a wait or block, which ended before it took the event.
+        """Route an event again: it was given to a wait or block that ended before taking the event.
 
         Args:
-            jumps: the event was to end a block. An urgent event is then handled at once.
+            jumps: whether the event was to end a block. If so, an urgent event is handled at once.
         """
         if self.work.cut:
             return
@@ -416,7 +418,7 @@ class ChatActor:
     # --- queued events of a revived conversation
 
     def _show(self, conversation: Conversation) -> None:
-        """Queue the shown events that were queued before the restart, when the repeated turn first ran."""
+        """Queue the waiting events that the repeated turn found in the queue before the restart."""
         for delivery in self.mailbox.unseen(
             conversation, conversation.seq, conversation.operations.run.now()
         ):
@@ -429,7 +431,7 @@ class ChatActor:
             finally:
                 self.shared.crashes.at_work[LOOKED_AT] = 0
             if isinstance(decision, Queue | Give | Tell | Break | End):
-                # A block that was open before this turn gets the event, whatever this turn opens.
+                # A block that was open before this turn gets the event, even if this turn opens another wait.
                 self._act(decision if isinstance(decision, End) else Queue(), delivery)
                 self.mailbox.found(delivery)
 
@@ -518,5 +520,5 @@ class ChatActor:
 
 
 def _cancelled() -> bool:
-    """Return whether the current task is cancelled: then queued events are left for others."""
+    """Return whether the current task is cancelled, so that queued events must be left for other tasks."""
     return trio.current_effective_deadline() == -inf

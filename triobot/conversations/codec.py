@@ -35,9 +35,9 @@ class ChatCodec(Codec):
     def node_of(self, value: object) -> Node:
         """Return the node to record for a value; see `Codec.node_of`.
 
-        Nearly every turn records the result of a send, or a short text that a wait took, as text or as the
-        whole message. Such values have a short form, which is what the store gets. For the text, the short
-        form saves 57,000 of a turn's 983,000 instructions.
+        Nearly every turn records a send's result or a short text that a wait took (as a `str` or as the whole
+        message). Such values are stored in a short form. For a text, the short form saves 57,000 of a turn's
+        983,000 instructions.
         """
         if type(value) is Sent:
             chat_id, id = value.chat_id, value.id
@@ -120,7 +120,7 @@ _ERRORS: Final = {
 }
 
 _ROOM: Final = LARGEST_RECORD - 64 * 1024
-"""Characters that a record has for a value, beside the record's other places."""
+"""Number of characters that a record has for a value, besides the record's other fields."""
 
 CODEC: Final = ChatCodec(_ERRORS, largest=_ROOM)
 

@@ -54,7 +54,7 @@ class Conversation:
         waits: the branches' open waits.
         watches: open blocks that an event may end.
         ending: how the conversation ended; None while it runs, and after a stop of the program.
-        owner: the sender that the conversation belongs to; None for the chat's own.
+        owner: the sender that the conversation belongs to; None if it belongs to the whole chat.
         evicted: whether the conversation has left memory or is about to; an evicted conversation hasn't
             ended.
         key: the key with which code started the route; for a room, the room's key; None without one.
@@ -65,8 +65,8 @@ class Conversation:
         successor: the conversation that takes this one's place after `continue_as`.
         beside: whether the conversation runs as an aside, beside the live conversation.
         at: arrival time of the conversation's event, in wall milliseconds.
-        settled: set when a revived conversation has replayed its journal, or has ended; None in a new
-            conversation, and after the replay.
+        settled: event that is set when a revived conversation has replayed its journal, or has ended; None in
+            a new conversation, and after the replay.
         stored: the row and journal of a revived conversation; None for a new one.
         begin: how the conversation begins (`beginnings`); reset once the run is made.
         writer: writer of the journal; None before the run is made, and after the end.
@@ -272,7 +272,7 @@ class Conversation:
             self.end(ending)
 
     def concluded(self, error: BaseException | None) -> None:
-        """Record with the end how the payment is settled, and the user's message after a failure."""
+        """Record, with the end, the payment's settlement and the user's message after a failure."""
         operations = self.operations
         if (giving := operations.giving) is not None:
             if not self.route.hooks:
@@ -342,8 +342,8 @@ class Conversation:
         """Remove the conversation from memory without ending it."""
         self.evicted = True
         if self.writer is not None:
-            # After a restart the event's row stands for the conversation. To revive it in this process, its
-            # own row and journal must be stored.
+            # A restart could revive the conversation from its event's row. This process can revive the
+            # conversation only from a row and journal of its own.
             self.writer.flush(begin=self.writer.in_row and not self.work.cut)
         if (run := self.operations.made_run) is not None:
             run.evict()
@@ -465,9 +465,9 @@ class Conversation:
 
     @property
     def ahead(self) -> EarlyEvent | None:
-        """An event that was taken before it was stored, and may still be taken back; None without one.
+        """An event that was taken before it was stored, and may still be refused by the store; or None.
 
-        Until that is decided, no effect may store anything in a transaction of its own.
+        While there is such an event, no effect may store anything in a transaction of its own.
         """
         return None if self.writer is None else self.writer.ahead
 

@@ -59,7 +59,7 @@ PAGE: Final = 256
 OURS: Final = "triobot."
 """Prefix of the names under which the runtime stores its own values."""
 JOINED: Final = f"{OURS}joined"
-"""Key of the value that says that a chat was joined; deleted when the chat is left."""
+"""Key of the value that records that a chat was joined; the value is deleted when the user leaves."""
 _declared: Final[set[str]] = set()
 _keys: Final[dict[str, Key[Any]]] = {}
 # Elements of these classes are checked. Of other generic classes, only the class itself is checked.
@@ -96,7 +96,7 @@ def declared_keys() -> Sequence[Key[Any]]:
 
 
 class ReadKey(Protocol[T_co]):
-    """A `Key` for reading: its type may be more special than the reader needs, as ``dict`` for ``Mapping``.
+    """A `Key` for reading; its type may be a subtype of the type that is read, as ``dict`` for ``Mapping``.
 
     For writing, a `Key` must have exactly the value's type.
     """
@@ -253,8 +253,8 @@ def _anything(value: object) -> bool:
 def _check_of(wanted: object) -> Check:
     """Build the check of a type, once. The check visits each element at most once for each part of the type.
 
-    Parts that values don't show accept any value: type variables, protocols, aliases made by a `type`
-    statement.
+    Some parts of a type can't be checked, and accept any value: type variables, protocols, and aliases made
+    by a `type` statement.
     """
     origin, parts = get_origin(wanted), get_args(wanted)
     if origin is Annotated:
@@ -468,7 +468,7 @@ class Keeping:
         self._others = WeakValueDictionary[ChatId, Kept]()
 
     def begin_chat(self, place: ChatId) -> Kept:
-        """Return a place's values for its new `ChatActor`; call `drop` when that ends."""
+        """Return a place's values for its new `ChatActor`; call `drop` when the actor ends."""
         if (kept := self._others.get(place)) is not None:
             del self._others[place]
         else:
@@ -508,7 +508,7 @@ class Keeping:
     async def read(self, place: ChatId) -> Mapping[str, str]:
         """Return a place's values. No other task changes them until the caller's next checkpoint.
 
-        Before that checkpoint, the caller must write any value that it computes from these.
+        Before that checkpoint, the caller must write any value that it computes from these values.
         """
         await trio.lowlevel.checkpoint()
         while True:
@@ -539,7 +539,7 @@ class Keeping:
         return text
 
     async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
-        """Read a page of the chats that have a value under this key."""
+        """Read some of the chats that have a value under this key: the next chats after `after`."""
         await self._commits.wait_written()
         after = ChatId(-MOST_CHATS) if after is None else after
         page = await self._store.keyed(key, after=after, limit=PAGE)

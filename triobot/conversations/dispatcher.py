@@ -2,7 +2,8 @@
 
 The inbox reader returns the events, the registry has the chats, and the conversations' tasks run what the
 events start. The dispatcher routes the events, and starts and stops all of these. A chat with a full mailbox
-is *behind* by itself, up to the cursor of the inbox reader, and delays no other chat.
+is *behind*: its further events, up to the inbox reader's cursor, are read from the inbox again later. Such a
+chat delays no other chat.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class Dispatcher:
     def hurry(self, row: InboxRow) -> None:
         """Route a call by a chat's own code at once if it ends a conversation there, perhaps the caller.
 
-        Otherwise a caller that ends itself would continue until the row is routed. If the program stops
-        before that, the caller would continue to its next wait.
+        Otherwise a caller that ends itself would continue until the row is routed or, if the program stops
+        first, until the caller's next wait.
         """
         actor, event = self.chats.actors.get(row.chat_id), known(self.table, stored_event(row))
         if row.seq <= self.inbox.cursor or actor is None or actor.loading or event is None:
@@ -130,7 +131,7 @@ class Dispatcher:
             self.commits.add([new])
 
     async def _cut_when_cancelled(self) -> None:
-        """Evict all conversations before any coroutine is cancelled: a stop must not look like their end."""
+        """Evict all conversations before any coroutine is cancelled: a stop must not end conversations."""
         try:
             await trio.sleep_forever()
         finally:

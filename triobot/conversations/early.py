@@ -61,7 +61,7 @@ LATELY: Final = 4096
 _CONVERSATION: Final = RouteKind.CONVERSATION.value
 _BEGINNERS: Final = frozenset({Message, Join})
 _HAS_NO_NUMBER: Final = -1
-# Faster than a generator; used for each answer.
+# Called for each answer; `map` with this function is faster than a generator.
 _AT_REST: Final = attrgetter("at_rest")
 
 
@@ -104,7 +104,7 @@ class Coming:
             door.beginnings[event.chat_id] = begins
 
     def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
-        """Return the text of the conversation that begins with the event; see `triobot.store.Store.accept`.
+        """Return the first record's text of a conversation that begins with the event; see `Store.accept`.
 
         Runs in the store's thread, perhaps more than once; the last run counts.
         """
@@ -129,7 +129,7 @@ class Coming:
     def over(self, *, known: bool) -> None:
         """Finish the event, which was stored or refused.
 
-        If not `known`, the store may still store it later.
+        With ``known=False``, the store may still store the event later.
         """
         if known:
             self._come()
@@ -147,7 +147,7 @@ class EarlyDoor:
     """Handles events of chats before they are stored.
 
     Attributes:
-        coming: chats with events that are being stored, with the events' number.
+        coming: number of events that are being stored, by chat.
         beginnings: conversations that are about to begin, by chat.
     """
 
@@ -179,7 +179,8 @@ class EarlyDoor:
                 raise coming.error
             # The conversation was reloaded without the event, which is now stored like any other.
             coming = Coming(self, event, asked)
-        # A join that begins nothing is recorded when it is routed, as a leave may come before it.
+        # A join that begins nothing is recorded when the join is routed, as a leave may be routed before the
+        # join.
         joins = [joined(event.chat_id)] if type(event) is Join and coming.begins is not None else ()
         commit = partial(hand_on, coming.accepted)
         try:
@@ -235,7 +236,7 @@ class EarlyDoor:
         return taken
 
     def _decide(self, event: Event, at: int, actor: ChatActor | None, asked: Verdicts) -> Decision | None:
-        """Return the decision about an event that isn't stored; None if a filter failed."""
+        """Return the decision about an event that isn't stored yet; None if a filter failed."""
         shared = self._shared
         failures: list[str] = []
         waits: list[Wait] = []
@@ -280,13 +281,13 @@ class EarlyDoor:
         return Begins(start, first, words, owner)
 
     def begin(self, event: Event, begins: Begins, row: InboxRow) -> bool:
-        """Start a conversation with a durable beginning.
+        """Start a conversation whose first record is stored.
 
         Return False if the chat came into memory while the event was being stored.
         """
         work = self._shared.work
         if work.stopping:
-            return False  # the next start revives it
+            return False  # the program's next start revives the conversation
         if work.nursery is None or row.chat_id in self._actors:
             self._declined.add(row.seq)
             return False
@@ -312,19 +313,19 @@ class EarlyDoor:
         return newer and row.begun is not None and row.seq not in self._declined
 
     def _changes(self, chat_id: ChatId) -> None:
-        """Handle a coming change of a chat's data: a conversation that begins there reads the data again."""
+        """Handle a coming change of a chat's data: the chat's beginning conversation reads the data again."""
         if (begins := self.beginnings.get(chat_id)) is not None:
             begins.reads, begins.values = False, None
 
     # --- events that are being stored
 
     def number(self, asked: Verdicts, row: InboxRow) -> None:
-        """Keep the filters' verdicts on an event under its row number: no filter is asked again."""
+        """Keep the filters' verdicts on an event under its row number, so that no filter runs again."""
         if (said := asked.said.get(_HAS_NO_NUMBER)) is not None:
             self._shared.commits.asked.said[row.seq] = said
 
     def came(self, coming: Coming) -> None:
-        """Handle that an event was stored or refused: its chat may take other events early again."""
+        """Finish an event that was stored or refused: the event's chat may take other events early again."""
         chat_id = coming.event.chat_id
         if (left := self.coming[chat_id] - 1) == 0:
             del self.coming[chat_id]
@@ -334,11 +335,11 @@ class EarlyDoor:
             del self.beginnings[chat_id]
 
     def find_out(self, chat_id: ChatId, then: Callable[[], None]) -> None:
-        """Call `then`, from another task, once the store has decided about an event that it got."""
+        """Call `then`, from another task, once the store has stored or refused the event that it got."""
 
         async def wait_out() -> None:
-            # The store answers in order: when this read returns, the event is decided. An error of the read
-            # matters to no caller.
+            # The store works in order: when this read returns, the event is stored or refused. No caller
+            # needs the read's error.
             with suppress(StoreError):
                 await self._services.store.pending(chat_id, after=0, limit=1)
             then()
@@ -349,9 +350,9 @@ class EarlyDoor:
 def _can_deliver(actor: ChatActor, sender: SenderId | None) -> bool:
     """Return whether a chat may take an event of this sender before the event is stored.
 
-    Nothing may be waiting in the chat, the event must not make it a group, and all its conversations must be
-    at rest. A chat with many live conversations is excluded: all of them are hardly ever at rest together,
-    and each event would have to check every conversation.
+    Nothing may be waiting in the chat, the event must not make the chat a group, and all the chat's
+    conversations must be at rest. A chat with many live conversations is excluded: all of them are hardly
+    ever at rest together, and each event would have to check every conversation.
     """
     if not (actor.routing.group or sender is None or sender == actor.sender):
         return False

@@ -34,8 +34,9 @@ class InboxReader:
     Attributes:
         cursor: newest row that was read to be routed.
         behind: whether the next events are read from the inbox.
-        from_before: newest row of earlier processes; -1 until their conversations are stored.
-        has_begun: returns whether a row has begun a conversation in this process, so that it isn't routed.
+        from_before: newest row of earlier processes; -1 until the conversations of these processes are
+            stored.
+        has_begun: returns whether a row has begun a conversation in this process; such rows aren't routed.
     """
 
     def __init__(self, shared: Shared) -> None:
@@ -47,10 +48,10 @@ class InboxReader:
         # How often other processes have announced events.
         self._news = 0
         self._page: Iterator[tuple[InboxRow, Event | None]] = iter(())
-        # Rows beyond the cursor that have been routed: calls of a chat's own code.
+        # Rows beyond the cursor that have been routed: calls that a chat's own code has made.
         self._hurried: set[int] = set()
-        # The newest row that was read, the newest row that is outdated; the number of evictions, and of the
-        # units up to the last eviction.
+        # In order: the newest row that was read, the newest row that is outdated, the number of evictions,
+        # and the number of units up to the last eviction.
         self._read = self._outdated = self._evictions = self._evicted_at = 0
         self.from_before = -1
         self.has_begun: Callable[[InboxRow], bool] = lambda row: False
@@ -79,17 +80,17 @@ class InboxReader:
         self._newest = max(self._newest, row.seq)
 
     def look_in_inbox(self) -> None:
-        """Have the inbox read soon, as another process may have added events; never waits."""
+        """Make `receive` read the inbox soon, as another process may have added events; never waits."""
         self._news += 1
         if not self.behind:
             self.behind = True
-            with suppress(trio.WouldBlock):  # if full, the receiver is awake
+            with suppress(trio.WouldBlock):  # if the channel is full, the receiver is awake
                 self._sender.send_nowait(None)
 
     async def receive(self) -> tuple[InboxRow, Event | None]:
-        """Wait for the next event that has to be routed, and while too many conversations are busy.
+        """Wait for the next event that has to be routed. Also wait while too many conversations are busy.
 
-        Return the event's row, and the event; None for an unreadable event.
+        Return the event's row and the event, or the row and None if the event is unreadable.
 
         Cancellation: *atomic*: the event stays in the inbox for the next process.
         """
@@ -112,7 +113,7 @@ class InboxReader:
                         return row, event
 
     async def _read_page(self) -> None:
-        """Read rows from the inbox. If there are no newer ones, the reader is no longer behind."""
+        """Read rows from the inbox. If there are no newer rows, the reader is no longer behind."""
         newest, news, evictions = self._newest, self._news, self._evictions
         rows = await await_store(partial(self._store.backlog, after=self.cursor, limit=reviving.PAGE))
         self.was_read(rows[-1].seq if rows else 0)
@@ -135,7 +136,7 @@ class InboxReader:
         return self.cursor >= self._sent
 
     def skip(self, seq: int) -> None:
-        """Leave out a row beyond the cursor: the row is routed at once."""
+        """Leave out a row beyond the cursor, because the caller routes the row at once."""
         self._hurried = {hurried for hurried in self._hurried if hurried > self.cursor} | {seq}
 
     # --- outdated rows
@@ -143,7 +144,7 @@ class InboxReader:
     def was_read(self, seq: int) -> None:
         """Record that rows up to `seq` were read.
 
-        The rows are outdated while an eviction is being written.
+        While an eviction is being written, these rows are outdated.
         """
         if seq > self._read:
             self._read = seq
@@ -151,7 +152,7 @@ class InboxReader:
             self._outdated = self._read
 
     def outdate(self) -> None:
-        """Mark rows as outdated that are read before the last writes of an evicted chat are stored."""
+        """Mark as outdated all rows that are read before the last writes of an evicted chat are stored."""
         self._evictions += 1
         self._evicted_at, self._outdated = self._commits.added, self._read
 

@@ -1,10 +1,10 @@
-"""Jobs: when each is due next, and the one task that begins their runs.
+"""Jobs: the next due time of each job, and the one task that begins the runs of all jobs.
 
-A run is a conversation in the bot's own room. The run is started through the inbox, in the same way as by
-code. The start's row and the job's next due time are stored in one transaction. So a due time begins at most
-one run, even after a crash. While a run lives, its job begins no other run. Due times that pass in the
-meantime are treated like due times that pass while the bot doesn't run. One setting of the store has the
-state of all jobs.
+A run is a conversation in the bot's own room. The run is started through the inbox, as with `Chat.start`. The
+start's row and the job's next due time are stored in one transaction. So a due time begins at most one run,
+even after a crash. While a run lives, its job begins no other run. Due times that pass during the run are
+treated like due times that pass while the bot doesn't run. One setting of the store has the state of all
+jobs.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class JobClock:
         self._commits = shared.commits
         self._known: dict[str, KnownJob] = {}
         self._stirred = trio.Event()
-        # Held from the check for a living run to the start, so that an operator's start and a due one can't
-        # both pass the check.
+        # Held from the check for a living run until the start, so that an operator's start and a start at a
+        # due time can't both pass the check.
         self._beginning = trio.Lock()
         self._reckoned = trio.Event()
 
@@ -118,7 +118,8 @@ class JobClock:
     async def keep_time(self) -> None:
         """Begin runs at their due times, until cancelled.
 
-        Cancellation: *atomic*: a due time has begun its run and stored the job's state, or neither.
+        Cancellation: *atomic*: either the run has begun and the job's state is stored, or neither has
+        happened.
         """
         await self._reckon()
         self._reckoned.set()
@@ -158,8 +159,7 @@ class JobClock:
             return known.next
         await self._commits.wait_written()
         if await lives(self._store, (*route.names, route.function)):
-            # The run's end calls `look_again`. If an operator ends the run, this is noticed at the next due
-            # time.
+            # The run's end calls `look_again`. A run that an operator ended is noticed at the next due time.
             return next(job.schedule.after(now))
         dues: list[int] = []
         for one in passed(job.schedule, known.next, now):

@@ -1,9 +1,9 @@
 """The host of a conversation's run: it decides when the run's records become units of the commit queue.
 
 All that a run appends in one step of its task is one unit. The unit has the records, the consumption of the
-events that they take, changes of the chat's data, and the conversation's state: `units` gathers these. A unit
-is stored completely or not at all, and never before an earlier unit. If a conversation ends normally before
-anything of it is durable, the store gets only the consumption of its event.
+events that the records take, changes of the chat's data, and the conversation's state; `units` gathers all
+these. A unit is stored completely or not at all, and never before an earlier unit. If a conversation ends
+normally before anything of it is durable, the store gets only the consumption of its event.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class JournalWriter(Host):
     Attributes:
         over: whether the writer has stopped: it writes nothing more.
         lost: whether the store refused one of the writer's units.
-        repeated_ids: effects of this incarnation that may have happened before a crash, too.
+        repeated_ids: effects that this process runs, and that may also have happened before a crash.
         in_row: whether the first record was stored in the row of the conversation's event.
         here, compares: see `Host`.
-        ahead: an event that was taken before it was stored; None without. Until the store has accepted it,
-            the event and everything since may be taken back, and must not be visible outside.
+        ahead: an event that was taken before it was stored, or None. Until the store has accepted the event,
+            the event and all later work may be undone, and must not be visible outside.
 
     Args:
         first: the first record of a new conversation; None for a revived one.
@@ -115,7 +115,7 @@ class JournalWriter(Host):
         if isinstance(begin, Carried):
             self._unit.carry_on(begin.position)
         self._written = 0
-        # Whether the unit may hold the chat's list of pending cleanup and messages (`cleanup`).
+        # Whether the unit may write the chat's list of pending cleanup and messages (`cleanup`).
         self._owes = False
         self._scheduled = False
         self.ahead: EarlyEvent | None = None
@@ -217,7 +217,7 @@ class JournalWriter(Host):
         elif why is None:
             conversation.operations.changed, self._unit.build = None, code.build
         if stored.row.updated_at < conversation.services.store.opening().epoch_at:
-            for wait in conversation.waits:  # presses since the backup are lost
+            for wait in conversation.waits:  # presses after the backup are lost
                 wait.shown = wait.keys and "?"
         return why
 
@@ -245,7 +245,8 @@ class JournalWriter(Host):
     @property
     def can_deliver_early(self) -> bool:
         """Whether an event can be stored in one transaction with its consequences."""
-        # A deadline that has passed goes first: it may end the wait that would take the event.
+        # A deadline that has passed is handled before the event: it may end the wait that would take the
+        # event.
         unit = self._unit
         due = unit.wake is not None and unit.wake <= self.now()
         return unit.durable and unit.first is None and not (self.over or self.lost or self.ahead or due)
@@ -259,7 +260,7 @@ class JournalWriter(Host):
         return self.ahead
 
     def take_back(self, units: int) -> None:
-        """Stop writing if the conversation began after `units` units: what started it is taken back."""
+        """Stop writing if the conversation began after `units` units: its starting event isn't stored."""
         if self._began_at >= units:
             self.over = self.lost = True
 
@@ -297,7 +298,7 @@ class JournalWriter(Host):
         return self._written
 
     def _rested(self) -> str | None:
-        """Return the row's text on the code lines of the open operations; None if the row needs none."""
+        """Return the row's text about the code lines of the open operations, or None if no text is needed."""
         conversation, unit = self._conversation, self._unit
         complete = conversation.settled is None and conversation.operations.changed is None
         if (stored := conversation.stored) is None or complete:
@@ -305,7 +306,7 @@ class JournalWriter(Host):
         return moved_rests(unit.position, stored)  # the replay isn't complete
 
     def _appended(self, now: int | None = None) -> Sequence[Write]:
-        """Return the unit's writes; with `now`, the run's rest and next wake-up time are among them."""
+        """Return the unit's writes; with `now`, these include the run's rest and next wake-up time."""
         unit, length = self._unit, self._unit.length
         writes: Sequence[Write] = unit.take() if now is None else unit.take_standing(now)
         if length <= LONG < unit.length:
@@ -323,12 +324,12 @@ class JournalWriter(Host):
         return writes
 
     def _begin(self) -> Sequence[Write]:
-        """Return the writes that store the row and the first record, unless a unit has these."""
+        """Return the writes that store the row and the first record, unless an earlier unit has both."""
         conversation, unit = self._conversation, self._unit
         if (first := unit.first) is None:
             return ()
         if self.in_row:
-            # The event and its time were left to the event's row.
+            # The event's row has the event and its time; the first record doesn't have them yet.
             tell(first, conversation.event, conversation.at)
         return unit.begin(
             BeginConversation(
@@ -355,7 +356,7 @@ class JournalWriter(Host):
         self._written = self._conversation.actor.write_end(self._conversation, writes, self)
 
     def _ended(self, error: str | None = None) -> list[Write]:
-        """Return the writes of the end. After a normal end no journal is left, unless these are kept."""
+        """Return the writes of the end. A normal end deletes the journal, unless ended journals are kept."""
         unit, kept = self._unit, self._keeps()
         if error is None and not kept:
             unit.drop_journal()
@@ -369,7 +370,7 @@ class JournalWriter(Host):
 
     @property
     def carries(self) -> tuple[int, int, int]:
-        """The successor's run number, the position of its next record, and the unit that stores its first."""
+        """The successor's run number, the position of its next record, and the unit with its first record."""
         return self._unit.run_number + 1, self._unit.position + 1, self._written
 
     def _continued(self) -> Write:
@@ -442,7 +443,7 @@ class JournalWriter(Host):
             )
 
     def park(self, because: str, error: str | None) -> bool:
-        """Write that the conversation is parked, and if necessary that it began.
+        """Write that the conversation is parked and, if necessary, the conversation's beginning.
 
         Returns:
             False if the writer has stopped, or the conversation isn't durable.

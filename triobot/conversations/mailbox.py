@@ -22,7 +22,7 @@ from ..wire.ids import SenderId
 from .calls.signals import Call, Halt, asked_of, is_signal
 from .routes.routing import Delivery
 
-# A person types a handful of messages ahead. Any more wait in the inbox.
+# A person types only a few messages ahead. All further messages wait in the inbox.
 MAILBOX: Final = 16
 _BY_ROW: Final = attrgetter("seq")
 
@@ -45,7 +45,7 @@ class Mailbox:
         passed: rows beyond `cursor` that were handled ahead of their turn.
         waiting: events that wait here for a conversation, in the inbox's order.
         shown: the revived conversation that repeats its last turn, and the chat's waiting events in order.
-            The turn may find these events before they are routed.
+            The repeated turn may take these events before they are routed.
     """
 
     cursor: int
@@ -98,9 +98,9 @@ class Mailbox:
     # --- events for a repeated turn
 
     def unseen(self, whose: object, since: int, turn: int) -> Sequence[Delivery]:
-        """Return the shown events that the repeated turn of a conversation may find.
+        """Return the events in `shown` that the repeated turn of a conversation may find.
 
-        The events came before that turn, and aren't handled yet.
+        These events came before the turn, and aren't handled yet.
 
         Args:
             whose: the conversation that repeats its turn.
@@ -140,11 +140,11 @@ class Mailbox:
         ended_by[owner] = max(ended_by.get(owner, 0), seq)
 
     def left(self, seq: int) -> None:
-        """Mark all events before row `seq` as too late: the chat was left."""
+        """Mark all events before row `seq` as too late, because the user has left."""
         self._left_by = max(self._left_by, seq)
 
     def halted(self, seq: int, halt: Halt) -> None:
-        """Record a stop: it cancels starts asked for before row `seq`, also those still in the inbox."""
+        """Record a stop: it cancels the starts before row `seq`, also those that are still in the inbox."""
         self._halts = [*self._halts, (seq, halt)]
 
     def overtaken(self, delivery: Delivery, owner: SenderId | None) -> bool:

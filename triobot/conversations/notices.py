@@ -1,4 +1,4 @@
-"""Notices for developers: facts about conversations, which `triobot.studio.advice` puts into words."""
+"""Notices for developers: facts about conversations; `triobot.studio.advice` has the words."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def copied(key: str, value: object) -> Copy | None:
 
 
 def added(before: object, after: object) -> Sequence[object]:
-    """Return what an assignment adds to the old value, such as a list's new items; empty if unclear."""
+    """Return the items that an assignment adds to the old value, as to a list; empty if that is unclear."""
     match before, after:
         case int() | float(), int() | float():
             return (after - before,)
@@ -69,7 +69,8 @@ class Untaken:
     Attributes:
         routes: the routes that were tried.
         username: the bot's own username.
-        begun: the route that the event would start, and the live conversation's route, which prevents that.
+        begun: the route that the event would start, and the route of the live conversation, which prevents
+            the start.
     """
 
     event: Event
@@ -96,7 +97,7 @@ class Unheard:
 @final
 @guarded
 class KnownKey:
-    """A start did nothing, as an earlier run with the same key was started and has ended."""
+    """A start did nothing: a run with the same key was started before, and has ended."""
 
     route: str
     key: str | None
@@ -137,7 +138,7 @@ class Keyless:
 @final
 @guarded
 class Declined:
-    """A hook neither ran the code that it wraps nor did anything else."""
+    """A hook did not run the wrapped code, and did nothing else."""
 
     line: str
     hook: str

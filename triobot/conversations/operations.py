@@ -48,18 +48,17 @@ Body: TypeAlias = Callable[[Id], Awaitable[T]]
 
 @final
 class Operations:
-    """The operations of one conversation, by which its author's code acts.
+    """The operations that the author's code of one conversation can perform.
 
     Attributes:
         made_run: the conversation's run; None until the run is made, and after the conversation's end.
         kept: the chat's data.
         dry: parameters of a dry run; None in a normal run.
-        changed: comparison of the journal with changed code; None if the code is the same, and after the
-            replay.
+        changed: comparison of the journal with changed code; None if the code is the same, or the replay is
+            over.
         giving: delivery of a payment's goods; None unless the conversation is the aside for a payment and has
             begun.
-        behind: what the asides for this conversation's payments did, by action; used to detect a second
-            delivery.
+        behind: the actions of the asides for this conversation's payments; used to detect a second delivery.
         refused: whether the platform refused an operation in the conversation's own chat, as when the user
             has left.
         copies: mutable values that the code has read from the chat's data.
@@ -116,7 +115,7 @@ class Operations:
 
     @property
     def replaying(self) -> bool:
-        """Whether the code that runs now ran before: effects beside its operations must not be repeated."""
+        """Whether the code that runs now has run before, so that side effects must not be repeated."""
         run = self.made_run
         return run is not None and (run.dry or run.cursor < run.many)
 
@@ -179,7 +178,7 @@ class Operations:
     # --- beside operations
 
     def also(self, key: str, writes: Sequence[Write]) -> bool:
-        """Store `writes` with a record, once for each `key` of a turn.
+        """Store `writes` together with a record, only once for each `key` in a turn.
 
         Returns:
             False if the writes are stored already, as on replay.
@@ -187,10 +186,11 @@ class Operations:
         return bool(writes) and self.run.also(key, writes)
 
     def gives(self, what: str, args: Sequence[object] = ()) -> None:
-        """Record an action that may deliver what was paid for; used to detect missing and double deliveries.
+        """Record an action that may deliver paid goods; used to detect missing and double deliveries.
 
         Args:
-            what: a description that is the same each time; "" if the action can't be told from others.
+            what: a description that is the same each time; "" if the action can't be distinguished from other
+                actions.
             args: the action's arguments.
         """
         if self.giving is not None:
@@ -207,7 +207,7 @@ class Operations:
         return self.kept.texts if run is None or run.task is None else words_for(texts, run.read)
 
     def report_copies(self) -> None:
-        """Report values that the code has read from the chat's data and changed without assigning them."""
+        """Report values from the chat's data that the code has changed, but not assigned again."""
         copies, self.copies = self.copies, ()
         for copy in copies:
             if self.services.notice is not None and is_changed(copy):
@@ -216,7 +216,7 @@ class Operations:
     # --- operations
 
     def touch(self, message_id: MessageId) -> None:
-        """Cancel pending cleanup of a message: the next operation shows something else in it."""
+        """Cancel pending cleanup of a message, because the next operation replaces the message."""
         self.shared.cleanup.touch(self.chat_id, message_id, lambda: self.run.is_recorded(self.check_task()))
 
     async def perform(
@@ -269,7 +269,7 @@ class Operations:
     def typing(self) -> AbstractContextManager[None]:
         """Show the typing indicator while the block runs.
 
-        The block has no checkpoint, since a replay shows nothing and has none.
+        The block has no checkpoint, since a replay of the block has no checkpoint.
         """
         self.enter(OperationKind.TYPING)
         return nullcontext() if self.replaying else self.services.outbox.typing(self.chat_id)
@@ -285,7 +285,7 @@ class Operations:
         own = self.enter(OperationKind.ANSWER)
         press, self._press = self._press, None
         if self.dry is not None and press is not None:
-            with suppress(LocalProtocolError):  # recording the answer raises, too
+            with suppress(LocalProtocolError):  # `effect` raises the recorded error
                 self.dry.look.sends(own, AnswerCallback(press.chat_id, press.callback_id, text, alert))
 
         async def body() -> bool:
@@ -299,7 +299,7 @@ class Operations:
     def effect(
         self, kind: OperationKind, body: Body[T], *, holds: int = 0, inside: bool = False
     ) -> Awaitable[T]:
-        """Run `body` at least once, and not again once its outcome is recorded. Await the result at once.
+        """Run `body` at least once, but never after its outcome is recorded. Await the result at once.
 
         Args:
             body: gets the operation's id.

@@ -21,7 +21,7 @@ from .shared import Shared
 from .texts import Texts
 
 AGAIN: Final = 60_000
-"""Milliseconds: a chat is told at most once in this time that its conversation can't go on."""
+"""Milliseconds during which a chat is told at most once that its conversation can't go on."""
 TOLD: Final = f"{OURS}parked"
 """Key under which a chat stores what its users were told about parked conversations."""
 # Milliseconds: if the command is repeated sooner, the user can't have read the offer before.
@@ -129,7 +129,7 @@ class Refusals:
         """Forget the offer to leave a parked conversation, because the conversation continues or has ended.
 
         Args:
-            last: no other conversation is parked, so everything is forgotten.
+            last: whether no other conversation is parked, so that everything is forgotten.
         """
         had = self._offers.pop(conversation, None) is not None
         if last and self._told_at is not None:
@@ -144,7 +144,7 @@ class Refusals:
         return PutData(self._chat_id, TOLD, None if self._told_at is None else encode_value(told))
 
     def _say(self, words: Callable[[Texts], str], conversation: int, answered: Sequence[int] = ()) -> None:
-        """Send a text about a conversation, now or at the next start; store in one unit that it was sent."""
+        """Send a text about a conversation, now or at the next start; the text and `_record` are one unit."""
 
         def say(said: str) -> None:
             told = self._shared.cleanup.tell(self._chat_id, conversation, said) if said else ()
@@ -160,7 +160,7 @@ class Refusals:
         if not isinstance(delivery.event, Press):
             self._regret(delivery, conversation)
         if delivery.at < self._services.store.opening().at:
-            return  # an earlier process answered it
+            return  # an earlier process answered the event
         self._work.count("kept_while_parked")
         if isinstance(delivery.event, Press):
             self._choose(lambda texts: texts.parked, partial(self._tell, delivery.event))
@@ -187,8 +187,8 @@ class Refusals:
 
     async def _choose_later(self, words: Callable[[Texts], str], say: Callable[[str], None]) -> None:
         stored: Mapping[str, str] = {}
-        # Other code reports a store that can't be read. An answer in the default language is better than
-        # none.
+        # Other code reports a store that can't be read. An answer in the default language is better than no
+        # answer.
         with suppress(StoreError):
             stored = await self._shared.keeping.stored(self._chat_id)
         say(words(words_for(self._services.texts, stored.get)))

@@ -1,7 +1,7 @@
 """The chats in memory: one `ChatActor` for each chat in which something goes on.
 
-A chat comes into memory with an event, or is loaded from the store. It leaves memory when nothing goes on
-in it any more, or is evicted: if there are too many chats, those go in which nothing happened for longest.
+A chat comes into memory with an event, or is loaded from the store. A chat leaves memory when nothing goes on
+in the chat any more. If there are too many chats, the chats with the oldest events are evicted.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ChatRegistry:
 
     Attributes:
         actors: the chats by number; the chat with the newest event is the last.
-        catching_up: loads chats, and reads on for chats that are behind.
-        waking: has chats loaded at their conversations' deadlines.
+        catching_up: loads chats, and reads further events of chats that are behind.
+        waking: loads chats at their conversations' deadlines.
     """
 
     def __init__(self, shared: Shared, inbox: InboxReader, tasks: ConversationTasks) -> None:
@@ -61,7 +61,7 @@ class ChatRegistry:
         return actor
 
     def create(self, chat_id: ChatId, cursor: int, now: int | None = None) -> ChatActor:
-        """Add a chat that isn't in memory, in place of a chat that can be evicted if there are too many."""
+        """Add a chat that isn't in memory. If too many chats are in memory, evict one that can be evicted."""
         actor = self.actors[chat_id] = ChatActor(self._shared, self._calls, chat_id, cursor)
         actor.born = self._shared.services.clock.now() if now is None else now
         if len(self.actors) > KEPT:
@@ -103,11 +103,11 @@ class ChatRegistry:
         while actor is not None and not actor.can_reload:
             await self._work.less_busy.park()
             if self.actors.get(chat_id) is not actor:
-                return  # dropped, or reloaded already
+                return  # the chat was dropped, or reloaded already
         self._bring_back(chat_id)
 
     def take_back(self, actor: ChatActor, units: int) -> None:
-        """Reload a chat from the store: events that it took early, from unit `units` on, aren't stored."""
+        """Reload a chat: the events that the chat took early, after `units` units, aren't stored."""
         for conversation in actor.running.all():
             if conversation.writer is not None:
                 conversation.writer.take_back(units)
@@ -146,7 +146,7 @@ class ChatRegistry:
         )
 
     def drop(self, actor: ChatActor) -> None:
-        """Remove a chat from memory in which nothing goes on any more."""
+        """Remove from memory a chat in which nothing goes on any more."""
         if self.actors.get(actor.chat_id) is actor:
             del self.actors[actor.chat_id]
             self._shared.keeping.drop(actor.chat_id)

@@ -50,15 +50,15 @@ def _saw(taker: Wait | Watch, event: Event, at: int | None) -> bool:
 
 @final
 class RunningSet:
-    """The places of one chat, in which its conversations run.
+    """The conversations of one chat that run, or are about to run.
 
     Attributes:
         live: live conversations by owner; the chat's own has the key None.
         asides: running asides, oldest first.
         asides_due: asides that start when fewer are running.
         next: by owner, the interrupt that starts when the interrupted conversation has ended.
-        heirs: by owner, the conversation of such an interrupt if it was stored in the unit that ends the
-            interrupted conversation.
+        heirs: by owner, the conversation of an interrupt in `next`, if that conversation's first record is in
+            the unit that ends the interrupted conversation.
     """
 
     __slots__ = ("_opened", "_table", "asides", "asides_due", "heirs", "live", "next")
@@ -108,8 +108,8 @@ class RunningSet:
             return self.all()
         own = [self.live[owner] for owner in (None, sender.id) if owner in self.live]
         if (token := routing.token_of(event)) is not None:
-            # A member may press the button of another member's question, and is then told that it isn't for
-            # him.
+            # A member may press the button of another member's question, and is then told that the question
+            # isn't for him.
             own += [
                 one
                 for one in self.live.values()
@@ -174,7 +174,7 @@ class RunningSet:
     def waits(
         self, event: Event, at: int | None = None, seq: int | None = None
     ) -> tuple[list[Wait], list[Wait] | None]:
-        """Return the waits that may take an event, and which of them belong to the event's live conversation.
+        """Return all waits that may take an event, and the live conversation's share of these waits.
 
         The second result is None if the event has no live conversation.
 
@@ -204,7 +204,7 @@ class RunningSet:
         return waits, [wait for wait in waits if wait in mine]
 
     def waiting_for(self, aside: Conversation) -> Conversation | None:
-        """Return the conversation with a charge that waits for this aside's delivery; None without one."""
+        """Return the conversation with a charge that waits for this aside's delivery, or None."""
         giving = aside.operations.giving
         if giving is None or not giving.owes:
             return None
@@ -252,7 +252,7 @@ class RunningSet:
         return self._in_order(seen, event) if len(seen) > 1 else seen
 
     def _in_order(self, takers: list[W], event: Event) -> list[W]:
-        """Sort waits or blocks: the event's sender's first, then the newest first."""
+        """Sort waits or blocks: those that belong to the event's sender come first, newer before older."""
         sender = None if event.sender is None else event.sender.id
 
         def place(taker: W) -> tuple[bool, int, tuple[int, int]]:
@@ -276,7 +276,7 @@ class RunningSet:
     def halt(self, halt: Halt) -> Sequence[Delivery]:
         """End the conversations that `halt` stops.
 
-        Remove queued starts that it stops, and return their events.
+        Remove the queued starts that `halt` stops, and return their events.
         """
         dropped = [delivery for _, delivery in self.asides_due if ends(halt, delivery)]
         kept = [due for due in self.asides_due if due[1] not in dropped]
@@ -304,7 +304,7 @@ class RunningSet:
 @final
 @attrs.define(eq=False, repr=False)
 class ChatRouting:
-    """Decisions about the events of one chat, from its mailbox and its places; a decision changes neither.
+    """Decides about the events of one chat; changes neither the chat's mailbox nor its `RunningSet`.
 
     Attributes:
         group: whether two different users were seen in the chat.
@@ -329,7 +329,7 @@ class ChatRouting:
         event, shared = delivery.event, self._shared
         failed = partial(report_filter, shared.services, shared.work.count, self._chat_id)
         setting, table = self._setting(delivery), shared.table
-        if not is_chat(self._chat_id):  # only a room's own route starts in it
+        if not is_chat(self._chat_id):  # in a room, only the room's own route starts
             room = room_of(event)
             table = table.in_room(None if room is None else room[0])
         kept = self._places.kept_for
@@ -341,12 +341,12 @@ class ChatRouting:
         """Decide about an event in its turn.
 
         Args:
-            jumped: the event came while the chat was behind, and `jump` left it in its turn.
+            jumped: whether the event came while the chat was behind, and `jump` returned None for it.
         """
         waits, live = self._places.waits(delivery.event, delivery.at, delivery.seq)
         watches = self._places.watches(delivery.event, delivery.at)
         if live is not None and self._places.is_typed_for_parked(delivery):
-            return Queue()  # typed for the parked aside
+            return Queue()  # the message is for the parked aside
         return routing.decide(self._case(delivery, watches, waits, live), jumped=jumped)
 
     def jump(self, delivery: Delivery) -> Drop | Start | End | Halt | Order | None:
@@ -403,12 +403,12 @@ class ChatRouting:
         return runs_behind(self._places.runs(halt), halt, asked)
 
     def is_overtaken(self, owner: SenderId | None, seq: int, queued: Delivery) -> bool:
-        """Return whether what ends the owner's conversation, in row `seq`, makes a queued event useless.
+        """Return whether a queued event is useless after row `seq` has ended the owner's conversation.
 
-        Signals stay, and so do events that other parked conversations may be waiting for.
+        Signals stay useful, and also events that other parked conversations may be waiting for.
         """
         running, live = self._places, self._places.live.get(owner)
-        # An interrupt that a block gave back may be older than queued events.
+        # An interrupt that was given to a block, and is routed again, may be older than queued events.
         mine = queued.seq < seq and running.owner_of(queued.event) == owner and not is_signal(queued.event)
         return mine and all(conversation is live for conversation in running.kept_for(queued))
 
@@ -445,11 +445,11 @@ class ChatRouting:
     def typed_while_parked(
         self, conversation: Conversation, waiting: Sequence[Delivery]
     ) -> Sequence[Delivery]:
-        """Return the messages that came too early for a conversation that was parked, and goes on now.
+        """Return the messages that came too early for a conversation that was parked, and can go on again.
 
         Each question that the user has seen gets the first event that answers it. Other messages came before
-        their questions were asked, and are returned. If no event was an answer, the last message is left out,
-        unless the conversation is an aside.
+        their questions were asked, and are returned. If no event was an answer, the last message isn't
+        returned, unless the conversation is an aside.
 
         Args:
             waiting: the events, in order.
@@ -463,7 +463,8 @@ class ChatRouting:
             if beside:
                 free = not running.was_live(delivery) and not running.kept_for(delivery)
                 mine = free and delivery.seq not in self._mailbox.passed
-                # The live conversation began later: the message can't answer its questions either.
+                # The live conversation began later: the message can't answer the live conversation's
+                # questions either.
                 waits = waits if live is None else [*waits, *live.waits]
             if not (mine and isinstance(event, Message | Press | Submission)):
                 continue

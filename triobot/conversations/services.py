@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..store import Store
 
 OnFailure: TypeAlias = Callable[[Exception, str, ChatId, str], None]
-"""Called with an unhandled error of an author's code: error, route or filter, chat, conversation's number.
+"""Gets an error of an author's code, the route's or filter's name, the chat, and the conversation's number.
 
 It must be quick and must not raise.
 """
@@ -99,7 +99,7 @@ class StepCall:
 
     Attributes:
         print: fingerprint of the function and its arguments, as recorded.
-        raises: the errors that come back as themselves.
+        raises: the errors that the step raises as they are.
         conversation: number of the calling conversation.
     """
 
@@ -141,7 +141,7 @@ class Services:
         texts: the runtime's own texts, or a function that chooses them; `Kept.texts` are those for one chat.
         charge_hosts: hosts that a link to top up a wallet may lead to.
         payments: the ledger; None if the bot can't ask for money.
-        announcing: sends broadcasts; None if there are none.
+        announcing: sends broadcasts; None if the bot sends no broadcasts.
         max_amount: largest amount that may be charged.
         live_every: seconds between two edits of a live message.
         memory: state of filters, such as rate limits.
@@ -149,7 +149,7 @@ class Services:
         given: what an aside did for a payment, until the payment's charge returns; for notices only.
         replays: begins to check whether a restart would revive a conversation. `replays` is called with the
             records so far, and returns the function that gets each further record. None in production.
-        tracing: makes spans; None if there are none.
+        tracing: makes spans; None if no spans are made.
         tracebacks: whether an author's error is logged with its traceback, texts included.
         keep_ended: whether the journals of conversations that end normally are kept for a while.
         on_failure: called with each error that an author's code leaves unhandled.

@@ -71,7 +71,7 @@ class ConversationTasks:
                 if unread:
                     await await_store(actor.kept.load)
                 if conversation.evicted:
-                    return  # its event was taken back
+                    return  # the conversation's event isn't stored
                 conversation.make_run()
                 if written is not None:
                     # Without this, a chain of `continue_as` that never waits would run ahead of the disk and
@@ -82,7 +82,7 @@ class ConversationTasks:
                     revived, writer = conversation.stored is not None, conversation.writer
                     await crashes.begins(conversation.seq, None if revived or not writer else writer.counted)
                 if self._work.cut or conversation.evicted:
-                    return  # its row is in the inbox
+                    return  # the row of the conversation's event is in the inbox
                 inner = conversation.go_over(handle_of(conversation), scope)
                 if conversation.services.tracing is not None:
                     inner = conversation.services.tracing.drive(conversation, inner)
@@ -98,7 +98,7 @@ class ConversationTasks:
                 # The author's failure handler and filters run here, and count as this conversation's code.
                 crashes.at_work[RUNS] = conversation.seq
                 words = "" if failure is None else _report(conversation, failure)
-                # Before the apology is sent: the chat must not wait for that.
+                # Called before the apology is sent: the chat must not wait for the apology.
                 actor.ended(conversation)
                 crashes.at_work[RUNS] = 0
             if words and conversation.ending is Ending.FAILED:
@@ -114,7 +114,7 @@ class ConversationTasks:
             self.gone(conversation)
 
     def gone(self, conversation: Conversation) -> None:
-        """Drop a conversation from the running ones: its task ends, or was given up."""
+        """Remove a conversation from `running`: its task ends, or nothing waits for the task any more."""
         self.running.discard(conversation)
         if conversation.route.job is not None and self.jobs is not None:
             self.jobs.look_again()
@@ -155,7 +155,7 @@ def _report(conversation: Conversation, failure: Exception) -> str:
 
 
 async def _apologize(conversation: Conversation, words: str) -> None:
-    """Send the failure message that the ended conversation still owes."""
+    """Send the failure message that was stored with the conversation's end."""
     work, chat_id = conversation.work, conversation.actor.chat_id
     work.working(1)
     recorded = trio.Event()

@@ -1,4 +1,4 @@
-"""The runtime's own messages to users, in English and Persian; a bot may have others."""
+"""The runtime's own messages to users, in English and Persian; a bot may use other texts."""
 
 from __future__ import annotations
 

@@ -5,13 +5,12 @@ clock, which can't be set. `Timepiece.wait` sleeps for at most a minute at a tim
 that slept or a clock that was set. After such a jump of the time of day, all sleepers are woken, and set
 their deadlines anew.
 
-For conversations that are not in memory, the store's rows with a deadline that has passed are read, page by
-page. The deadlines of these conversations are moved only when the conversations are revived: a journal
-records by how much the clock had jumped by its last turn (`triobot.engine.records.times_of`). So the
-conversations must be revived early enough. After a jump forward, conversations are revived too early, and set
-their deadlines anew. After a jump back, conversations would be revived too late: the store moves all their
-deadlines to an earlier time. The sum of all jumps is stored before any write that depends on it, as one
-writer stores both in order.
+Conversations that are not in memory are revived from the store when their deadlines have passed. Their
+deadlines are moved only at that time: a journal records by how much the clock had jumped by its last turn
+(`triobot.engine.records.times_of`). So the conversations must be revived early enough. After a jump forward,
+conversations are revived too early, and set their deadlines anew. After a jump back, conversations would be
+revived too late: the store moves all their deadlines to an earlier time. The sum of all jumps is stored
+before any write that depends on it, as one writer stores both in order.
 """
 
 from __future__ import annotations
@@ -167,11 +166,11 @@ class Waking:
     # --- jumps of the time of day
 
     def begin(self) -> None:
-        """Handle a jump of the clock from before conversations ran, which the store doesn't have yet."""
+        """Handle a jump of the clock that happened before conversations ran, and isn't stored yet."""
         self.jumped(self._clock.jumped() - self._clock.before)
 
     def end(self) -> None:
-        """Store the time. By comparison, the next process detects a clock that was set back in between."""
+        """Store the time. The next process compares, and so detects a clock that was set back in between."""
         self._commits.add([self._written()])
 
     def jumped(self, by: int) -> None:

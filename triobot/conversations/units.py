@@ -1,7 +1,7 @@
 """The writes of one conversation that are not in the commit queue yet.
 
-The builder knows the conversation's row and journal in the store. It knows neither the conversation nor the
-queue: the journal's writer decides what goes into a unit, and when the unit is made.
+The builder has data about the conversation's row and journal in the store, but no reference to the
+conversation or the queue. The journal's writer decides what goes into a unit, and when the unit is made.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ T = TypeVar("T")
 @final
 @attrs.define(eq=False, weakref_slot=False)
 class UnitBuilder:
-    """Builder of one conversation's units: gathers records and writes, and makes the store's writes of them.
+    """Builder of one conversation's units: gathers records and writes, and makes writes for the store from
+    both.
 
     Attributes:
         lease, id: the conversation's row in the store.
@@ -59,9 +60,9 @@ class UnitBuilder:
     last: object = None
     rests: bool = False
     wake: int | None = None
-    # Whether the run is unfinished, and its next wake-up time, as the last unit has them.
+    # Whether the run is unfinished, and the run's next wake-up time; both as in the last unit.
     _stood: tuple[bool, int | None] = (True, None)
-    # The build that the last unit has.
+    # The build in the last unit.
     _fits: int = 0
     # Effects with a row beside the journal in the store.
     _effects: frozenset[str] = frozenset()
@@ -86,7 +87,7 @@ class UnitBuilder:
 
     @property
     def moved(self) -> bool:
-        """Whether the run's rest or its next wake-up time differs from the last unit's."""
+        """Whether the run's rest or its next wake-up time differs from the last unit."""
         return (not self.rests, self.wake) != self._stood
 
     @property

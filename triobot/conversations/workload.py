@@ -2,8 +2,8 @@
 
 Conversations don't wait until their writes are stored. If the process crashes first, the next process handles
 the events again; no event is lost. What a conversation writes into its chat's data while it handles an event
-is stored in the same commit as that event's consumption. A consumption without other writes is only noted at
-first, if the store can do that, and stored with the next writes.
+is stored in the same commit as that event's consumption. If the consumption is the only write, and the store
+supports notes, the consumption is kept in a note until the next writes are stored.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BUSY: Final = 10_000
 T = TypeVar("T")
 
 Live: TypeAlias = Callable[[trio.CancelScope], Awaitable[None]]
-"""Runs alone in a task, within the task's own cancel scope, which it gets."""
+"""Runs alone in a task. The argument is the task's own cancel scope."""
 
 Refusal: TypeAlias = JournalConflictError | StaleRowError | LocalProtocolError | RedeliveredError
 _REFUSALS: Final = (JournalConflictError, StaleRowError, LocalProtocolError, RedeliveredError)
@@ -58,7 +58,7 @@ class UnitWriter(Protocol):
 
     Attributes:
         lost: whether one of the units was refused, so that the later ones are useless.
-        ahead: an event taken before it was stored, which may still be taken back; None without one.
+        ahead: an event that was taken before it was stored, and that the store may still refuse; or None.
     """
 
     lost: bool
@@ -91,8 +91,7 @@ class _Unit:
 
     Attributes:
         accepts: whether the unit brings a new event into the store.
-        stands: whether the unit is still valid after its writer is lost, since the refused unit is a later
-            one.
+        stands: whether the unit is still valid after its writer is lost, since a later unit was refused.
         stored: whether the unit is durable.
         error: why the unit will never be stored; None otherwise.
     """
@@ -200,8 +199,8 @@ class CommitQueue:
     def _has_noted(self, writes: Sequence[Write], writer: UnitWriter | None) -> bool:
         """Note consumed rows without a commit, if no other writes come with them or wait before them.
 
-        A function that waits in `before_writing` may have the consequences of a row. A crash must keep the
-        row's consumption and these consequences together.
+        A function that waits in `before_writing` may be about to add the consequences of a row. A crash must
+        keep the row's consumption and these consequences together.
         """
         behind = self._looks or self._written < self.added
         if behind or self._over or (writer is not None and writer.lost):
@@ -215,7 +214,7 @@ class CommitQueue:
     async def wait_written(self, chat_id: ChatId | None = None) -> None:
         """Wait until all added units are durable; with `chat_id`, only if data of that chat is among them.
 
-        Units of the functions in `before_writing` count, too.
+        This includes the units that functions in `before_writing` will add.
 
         Raises:
             trio.ClosedResourceError: the bot stops, and the units could not be stored.
@@ -348,7 +347,8 @@ class CommitQueue:
         except _REFUSALS as error:
             if len(units) == 1:
                 return self._refused(units[0], error)
-            # One of the units is at fault. Each is stored by itself, so that the others are.
+            # The store refused one of the units. Store each unit by itself, so that the other units are
+            # stored.
             for number, unit in enumerate(units, 1):
                 await self._commit([unit])
                 if unit.error is not None:
@@ -375,7 +375,7 @@ class CommitQueue:
             return
         _refuse(unit, error)
         if unit.accepts:
-            # Told at once: what began after this unit must not be stored without it.
+            # Tell the writer at once: work that began after this unit must not be stored without the unit.
             _tell(unit)
             unit.accepts = False
             return
@@ -412,7 +412,8 @@ class Workload:
         busy: number of busy conversations and of tasks beside them.
         less_busy: unparked whenever `busy` falls.
         counts: how often each thing has happened so far, by its name in the metrics.
-        held_up_at: time since which an event waits because too many are busy, in wall milliseconds; or None.
+        held_up_at: start of an event's wait because too many conversations are busy, in wall milliseconds; or
+            None.
         nursery: nursery of all tasks; None until it is open.
         cut_all: evicts every conversation, after a failure of something that all of them need.
     """
@@ -443,11 +444,11 @@ class Workload:
 
     @property
     def is_too_busy(self) -> bool:
-        """Whether more than `BUSY` are busy."""
+        """Whether more than `BUSY` conversations and tasks are busy."""
         return self.busy > BUSY
 
     async def until_not_too_busy(self) -> None:
-        """Wait while more than `BUSY` are busy."""
+        """Wait while more than `BUSY` conversations and tasks are busy."""
         while self.is_too_busy:
             self.held_up_at = self.held_up_at or self._clock.now()
             await self.less_busy.park()
@@ -476,7 +477,7 @@ class Workload:
             return trio.lowlevel.Abort.SUCCEEDED
 
         try:
-            # Runs are shielded, and share one scope, since a new shielded scope takes thirty calls.
+            # Runs are shielded, and share one scope, since a new shielded scope costs thirty function calls.
             with trio.CancelScope(shield=True) as scope:
                 within = innermost(task)
                 while live is not None:
