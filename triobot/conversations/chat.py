@@ -401,7 +401,7 @@ class Chat(Room[E_co]):
 
     @property
     def sender(self) -> Sender | None:
-        """The user who started this conversation; None if the platform names none."""
+        """The user who started this conversation; None if the platform names no user."""
         return self._conversation.event.sender
 
     @property
@@ -425,8 +425,8 @@ class Chat(Room[E_co]):
     ) -> Sent:
         """Send text, media, a contact or a location; return once the platform has accepted it.
 
-        The platform has accepted a message if it answers 200, whatever the answer's body says. If the body
-        has no readable id, the result has no `Sent.id`.
+        The platform has accepted a message if it answers 200, with any body. If the body has no readable id,
+        the result has no `Sent.id`.
 
         Messages arrive in the order in which their sends were awaited. After a restart, unsent messages of
         two conversations may arrive in either order. A send with a lost answer is repeated, unless
@@ -817,7 +817,7 @@ class ChatRef(RoomRef):
 
         An aside starts at once. An interrupt first ends the live conversation. A conversation waits until the
         chat has no live conversation. In the started run, `Chat.event` is the calling conversation's event,
-        or None if there is none.
+        or None if the caller is no conversation.
 
         Args:
             fn: a function that a decorator of the bot has declared, and that doesn't require an event.

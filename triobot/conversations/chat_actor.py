@@ -53,8 +53,8 @@ from .running_set import ChatRouting, RunningSet
 from .shared import Shared
 from .workload import UnitWriter
 
-# Asides that may run in a chat; further ones wait for a free place. Long sleeps, as for reminders, count as
-# well.
+# Number of asides that may run in a chat; further asides wait for a free place. Sleeping asides, as for
+# reminders, count as running.
 ASIDES: Final = 64
 
 
@@ -314,8 +314,8 @@ class ChatActor:
     def _left(self, delivery: Delivery) -> bool:
         """End the conversations that a user's leave ends. Return False if the event still has to be routed.
 
-        In a group, a member's leave ends the member's own conversation and no other. In a private chat, a
-        leave ends every conversation; after that, the leave can only start a route.
+        In a group, a member's leave ends only the member's own conversation. In a private chat, a leave ends
+        every conversation; after that, the leave can only start a route.
         """
         if self.routing.group:
             sender = delivery.event.sender

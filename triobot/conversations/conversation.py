@@ -57,7 +57,7 @@ class Conversation:
         owner: the sender that the conversation belongs to; None if it belongs to the whole chat.
         evicted: whether the conversation has left memory or is about to; an evicted conversation hasn't
             ended.
-        key: the key with which code started the route; for a room, the room's key; None without one.
+        key: the key with which code started the route; for a room, the room's key; None if there is no key.
         awaited: paid charges that wait until an aside has delivered the goods. The callback of a charge is
             called with the result.
         value: the start's value, as the author's code sees it.
@@ -67,7 +67,7 @@ class Conversation:
         at: arrival time of the conversation's event, in wall milliseconds.
         settled: event that is set when a revived conversation has replayed its journal, or has ended; None in
             a new conversation, and after the replay.
-        stored: the row and journal of a revived conversation; None for a new one.
+        stored: the row and journal of a revived conversation; None for a new conversation.
         begin: how the conversation begins (`beginnings`); reset once the run is made.
         writer: writer of the journal; None before the run is made, and after the end.
         parked: whether the conversation is parked: it can't go on, and waits for other code or an interrupt.
@@ -437,7 +437,7 @@ class Conversation:
 
     @property
     def kind(self) -> RunKind:
-        """Kind in the stored row: `aside` for a conversation beside the live one, else the route's kind.
+        """Kind in the stored row: `aside` for a conversation that runs as an aside, else the route's kind.
 
         A job's run always has the route's kind.
         """

@@ -86,7 +86,7 @@ MISSING: Final = _Missing.MISSING
 
 
 def any_declared() -> bool:
-    """Return whether this program declares any key; without one, no data has to be read."""
+    """Return whether this program declares any key; without keys, no data has to be read."""
     return bool(_declared)
 
 
@@ -462,8 +462,8 @@ class Keeping:
         self._commits = commits
         self._texts = texts
         self.changes: Callable[[ChatId], None] = lambda place: None
-        # Values of places with a `ChatActor`, and of places that are being updated without one. A place is in
-        # at most one of the two, so that all see the same values.
+        # Values of places with a `ChatActor`, and of places without a `ChatActor` that are being updated. A
+        # place is in at most one of the two mappings, so that all code gets the same values.
         self._of_actors: dict[ChatId, Kept] = {}
         self._others = WeakValueDictionary[ChatId, Kept]()
 

@@ -127,9 +127,9 @@ class Coming:
         return False
 
     def over(self, *, known: bool) -> None:
-        """Finish the event, which was stored or refused.
+        """Finish the event, which the store has stored or refused.
 
-        With ``known=False``, the store may still store the event later.
+        With ``known=False``, the store hasn't answered, and may still store the event later.
         """
         if known:
             self._come()

@@ -50,7 +50,7 @@ class KnownJob:
         next: the next due time.
         missed: number of due times that were left out since the last run.
         route: current name of the job's route.
-        due: due time of the last run; None if there was none.
+        due: due time of the last run; None if there was no run.
         begun: start of the last run.
         gone: whether the bot no longer declares the job.
     """

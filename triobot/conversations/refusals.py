@@ -23,7 +23,7 @@ from .texts import Texts
 AGAIN: Final = 60_000
 """Milliseconds during which a chat is told at most once that its conversation can't go on."""
 TOLD: Final = f"{OURS}parked"
-"""Key under which a chat stores what its users were told about parked conversations."""
+"""Key under which a chat stores the times and offers of its messages about parked conversations."""
 # Milliseconds: if the command is repeated sooner, the user can't have read the offer before.
 READ_IN: Final = 1_000
 _LONGEST_COMMAND: Final = 64
@@ -200,7 +200,7 @@ class Refusals:
             self._shared.cleanup.tidy(self._chat_id, SendMessage(self._chat_id, said))
 
     def question_of(self, event: Event) -> str | None:
-        """Return an id of what the event answers: a form, a board, or one button of a question."""
+        """Return an id of the form, the board or the question's button that the event is for."""
         if isinstance(event, Submission):
             return f"{self._chat_id}:{event.message_id}"
         token = token_of(event)

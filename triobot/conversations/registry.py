@@ -140,7 +140,7 @@ class ChatRegistry:
         return (actor := self.actors.get(halt.chat_id)) is not None and actor.routing.runs(halt)
 
     def is_behind(self, chat_id: ChatId) -> bool:
-        """Return whether events of a chat may wait in the inbox only."""
+        """Return whether the inbox may have events of a chat that aren't in memory yet."""
         return self._inbox.behind or (
             (actor := self.actors.get(chat_id)) is not None and actor.mailbox.behind
         )

@@ -2,8 +2,8 @@
 
 `RunningSet` has the live conversations by owner, and the asides beside them. A conversation belongs to the
 chat or, with ``per="sender"``, to one member. A member's event goes to the member's own live conversation if
-there is one, else to the chat's. `ChatRouting` decides what becomes of an event, for `ChatActor` to carry
-out.
+there is one, else to the chat's live conversation. `ChatRouting` decides what becomes of an event, for
+`ChatActor` to carry out.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class RunningSet:
         return conversation.next_run() if conversation.goes_on else None
 
     def all(self) -> list[Conversation]:
-        """Return all conversations: the asides, newest first, then the live ones."""
+        """Return all conversations: the asides, newest first, then the live conversations."""
         return [*self.asides[::-1], *self.live.values()]
 
     def concerned(self, event: Event) -> list[Conversation]:

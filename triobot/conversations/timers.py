@@ -1,4 +1,4 @@
-"""Deadlines: one task wakes the conversations in memory, another loads those in the store.
+"""Deadlines: one task wakes conversations in memory, another task loads conversations from the store.
 
 Deadlines are wall times, as a journal has no other times. The sleep until a deadline is measured by Trio's
 clock, which can't be set. `Timepiece.wait` sleeps for at most a minute at a time, and so notices a machine
@@ -66,7 +66,7 @@ class Timers:
         self._all = False
 
     def wake_at(self, sleeper: Sleeper, when: int | None) -> None:
-        """Set the deadline of a sleeper, in place of an earlier one; None removes it."""
+        """Set the deadline of a sleeper, in place of an earlier deadline; None removes the deadline."""
         before = self._holds.get(sleeper)
         if when is None:
             if before is not None:
@@ -138,7 +138,7 @@ class Waking:
         self._stirred = trio.Event()
 
     def look_again(self) -> None:
-        """Read the next deadline from the store again: a chat was evicted, and may have an earlier one."""
+        """Read the next deadline from the store again: an evicted chat may have an earlier deadline."""
         self._stirred.set()
 
     async def revive_unfinished(self) -> None:

@@ -128,7 +128,7 @@ class UnitBuilder:
         return [row, self._records_at([first]), Consume((self.id,))]
 
     def take(self) -> list[Write]:
-        """Return the gathered writes: the records, then the effects beside them, then the others."""
+        """Return the gathered writes: the records, then the effects beside them, then all other writes."""
         records, self._records = self._records, None
         writes, self._writes = self._writes or [], None
         beside, self._beside = self._beside or (), None
@@ -144,7 +144,7 @@ class UnitBuilder:
         return [*self.take(), PutStanding(self.lease, self.id, at, *self._stood)]
 
     def rested(self, rests: str | None) -> Sequence[PutRested]:
-        """Return the write of the open operations' code lines and of the build, unless the row needs none."""
+        """Return the write of the open operations' code lines and of the build, if the row needs an update."""
         if rests is None and self._fits == self.build:
             return ()
         self._fits = self.build

@@ -57,7 +57,7 @@ class UnitWriter(Protocol):
     """A writer of units, with callbacks for the store's answers.
 
     Attributes:
-        lost: whether one of the units was refused, so that the later ones are useless.
+        lost: whether one of the units was refused, so that the later units are useless.
         ahead: an event that was taken before it was stored, and that the store may still refuse; or None.
     """
 
@@ -79,7 +79,7 @@ class UnitWriter(Protocol):
         """Handle the result for an event that was taken before it was stored. Must not raise.
 
         Args:
-            error: why the event isn't stored; None if it is.
+            error: why the event isn't stored; None if the event is stored.
         """
         ...
 
@@ -111,7 +111,7 @@ class EarlyEvent:
 
     Attributes:
         known: set when the event is stored or refused.
-        error: why the event isn't stored; None if it is.
+        error: why the event isn't stored; None if the event is stored.
     """
 
     known: trio.Event = attrs.field(factory=trio.Event)
@@ -128,7 +128,7 @@ async def holds(early: EarlyEvent) -> bool:
 class CommitQueue:
     """Stores the units of conversations in their order; one commit stores all waiting units.
 
-    A unit is stored completely or not at all, and never before an earlier one. A unit that the store refuses
+    A unit is stored completely or not at all, and never before an earlier unit. A unit that the store refuses
     doesn't affect other writers' units. The refused unit's writer is told before any waiting task is woken.
 
     Attributes:
@@ -455,7 +455,7 @@ class Workload:
         self.held_up_at = None
 
     def start(self, live: Live, name: str) -> None:
-        """Run `live` in an idle task or, if there is none, in a new one.
+        """Run `live` in an idle task or, if there is none, in a new task.
 
         The start and end of a task with a scope take a tenth of a short conversation's time.
         """

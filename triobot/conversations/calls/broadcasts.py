@@ -140,7 +140,7 @@ class Broadcast:
         return await self._door.stop(self.key)
 
     def gone(self) -> AsyncIterator[ChatId]:
-        """Iterate over receivers that have left or blocked the bot; during a broadcast, those known so far.
+        """Iterate over the receivers that have left or blocked the bot; during a broadcast, as known so far.
 
         Raises:
             ForeignTaskError: called from a conversation, outside of a step.

@@ -52,7 +52,7 @@ class ChatCalls:
         offer: passes an accepted event to its chat.
         runs: whether the chat has a run that the given `Halt` stops.
         is_behind: whether some events of a chat are in the inbox only.
-        hurry: routes an accepted event before waiting ones, if the event ends a run in its chat.
+        hurry: routes an accepted event before waiting events, if the accepted event ends a run in its chat.
 
     Attributes:
         coming: calls that were accepted and not yet routed, by inbox row.
@@ -102,15 +102,15 @@ class ChatCalls:
             key: key of the run. The call is refused while a run or a waiting call has this key.
             once: deduplication key: a second call with this key is dropped.
             value, sender: value and user of the calling conversation.
-            own: the chat's own code calls. Runs that the call ends, maybe the caller's, end before the code
-                continues.
+            own: whether the chat's own code makes the call. If so, runs that the call ends, perhaps the
+                caller's own run, end before the code continues.
             also: makes writes for the transaction that stores the call.
 
         Returns:
             False if the call was refused or dropped.
         """
         call = Call(chat_id, name, args, value, sender, key)
-        # Deduplicate by the route's first name: a call repeated after a deploy may use a new one.
+        # Deduplicate by the route's first name: a call that is repeated after a deploy may use a new name.
         first = None if (route := self.table.named(name)) is None else route.first_name
         arrival = call_arrival(call, once, self._services.clock.now(), first)
         run = None if key is None else Halt(chat_id, name, key)
@@ -161,7 +161,7 @@ class ChatCalls:
         return runs_behind(self._runs_in_chat(halt), halt, asked)
 
     async def hand_money(self, name: str, captured: Captured, claim: MovePayment) -> None:
-        """Start the aside for verified money, unless it runs or its call waits already; durable on return.
+        """Start the aside for verified money, unless the aside runs or is about to start; durable on return.
 
         The money's key identifies the aside's run, so a repeated delivery starts no second run.
 
@@ -169,7 +169,7 @@ class ChatCalls:
             claim: write that marks the payment as delivered, in the transaction that starts the aside.
 
         Raises:
-            StaleRowError: the payment has moved since `claim` was made; nothing was stored.
+            StaleRowError: the payment's state has changed since `claim` was made; nothing was stored.
         """
         chat_id, key, store = captured.chat_id, captured.key, self._services.store
         call = Call(chat_id, name, (), captured, None, key, Place.BESIDE)
@@ -240,7 +240,8 @@ async def give_order(
     say: str,
     on_commit: Callable[[InboxRow], None] = _ignored,
 ) -> bool:
-    """Store an operator's order for a parked conversation. The running bot, or the next one, executes it.
+    """Store an operator's order for a parked conversation. The running bot, or the bot's next start, executes
+    the order.
 
     Returns:
         False if an order to end the conversation is stored already.

@@ -167,7 +167,7 @@ class RecordedDoor:
         async def body(own: Id) -> str:
             old = (await await_store(partial(keeping.read, place))).get(key)
             if conversation.operations.dead:
-                return ""  # the result is unused: the next incarnation repeats the operation
+                return ""  # the result is unused: the revived conversation repeats the operation
             text = changed(old)
             self._write(own, OperationKind.UPDATE, place, key, text, text)
             return text
@@ -221,8 +221,9 @@ class RoomRef:
 
         Raises:
             KeyError: the slot is empty, and the key has no default.
-            UnreadableRecordError: this program can't decode the stored value, or its class is not the key's.
-                The error names the place and the key. In a conversation, the conversation is parked instead.
+            UnreadableRecordError: this program can't decode the stored value, or the value isn't of the key's
+                class. The error names the place and the key. In a conversation, the conversation is parked
+                instead.
             LocalProtocolError: the chat was not given by its id.
         """
         check_key(key)
@@ -272,7 +273,7 @@ class RoomRef:
 
         Raises:
             KeyError: the slot is empty, and the key has no default.
-            UnrecordableError: the value returned by `change` can't be recorded, or its class isn't the key's.
+            UnrecordableError: the value returned by `change` can't be recorded, or isn't of the key's class.
             ConfigError: `change` is not a plain function.
             UnreadableRecordError, LocalProtocolError: as for `get`.
             StepError: `change` raised an error that can't be recorded; builtin errors are raised unchanged.
@@ -389,7 +390,7 @@ def _check_change(change: object) -> None:
 
 
 def _of_change(change: Callable[..., object], value: object, error: UnrecordableError) -> UnrecordableError:
-    """Return the error for a value that `update` can't store; the error names the value's function."""
+    """Return the error for a value that `update` can't store; the error names `change`."""
     rule = error.rule
     if inspect.iscoroutine(value):
         value.close()  # closed because it is not awaited

@@ -34,10 +34,10 @@ CALL: Final = "triobot/call\n"
 
 
 class Place(Enum):
-    """Position in the chat that a called route occupies."""
+    """Position in the chat that the run of a called route gets."""
 
     OWN = "own"
-    """Position of the route's own kind."""
+    """The usual position for the route's kind."""
 
     LIVE = "live"
     """Position of the chat's live conversation, which the started run continues."""
@@ -94,7 +94,7 @@ class Order:
     Attributes:
         conversation: number of the conversation.
         end: Whether to end the conversation; otherwise it is tried once more.
-        say: text sent to the user after the end; empty for none.
+        say: text sent to the user after the end; empty for no text.
         sender, key: always None; events and calls have these fields.
     """
 
@@ -131,7 +131,7 @@ def call_arrival(asked: Call | Halt, once: str | None, now: int, called: str | N
 
     Args:
         once: deduplication key: the inbox drops a second call of the route with this key.
-        called: the route's name for deduplication, if it differs from the call's.
+        called: the route's name for deduplication, if it differs from the name in the call.
 
     Raises:
         LocalProtocolError: the run's key, or `once`, can't be stored.
@@ -186,7 +186,7 @@ SIGNAL: Final = "triobot/signal\n"
 ROOM_SIGNAL: Final = "triobot/room\n"
 """Content type of a signal to a room; the row's body has the room's name and key before the value."""
 SIGNALS: Final = 256
-"""Maximum number of a chat's waiting rows for which a signal is stored; the platform's events have more."""
+"""Maximum number of a chat's waiting rows with which a signal is stored; platform events may be more."""
 
 
 @final
@@ -208,7 +208,7 @@ class Signal:
 @final
 @guarded
 class PaymentArrived:
-    """Money for an aside, as filters get it. The aside gets the `Paid`. The ledger's calls carry the money.
+    """Money for an aside, as filters get it. The aside gets the `Paid`.
 
     Attributes:
         paid: the `Paid` of the payment.
@@ -220,7 +220,7 @@ class PaymentArrived:
     sender: Sender | None = None
 
 
-# Under the name of its first module, as stores have it.
+# Stores have this class under the name of its first module.
 register(Signal, name="triobot.conversations.doors.calls.Signal")
 
 SIGNAL_TYPES: Final[frozenset[type]] = frozenset({Signal, Call, Halt, Order, PaymentArrived})

@@ -116,7 +116,7 @@ async def hold(
 
     Cancellation: a timeout of the author's code is delayed by up to `HELD`. If the work decides the payment
     by then, the timeout is dropped, because the code after the payment belongs to the same block. Otherwise
-    the work is cancelled; that is as *ambiguous* as the work itself.
+    the work is cancelled, which is as *ambiguous* as any cancellation of the work.
     """
     inside, operations = conversation.ahead is None, conversation.operations
     value = await operations.effect(OperationKind.VERIFY, work, holds=int(HELD * 1000), inside=inside)
@@ -147,17 +147,17 @@ register(PaymentNews, name="triobot.PaymentNews")
 
 
 Seen: TypeAlias = tuple[list[PaymentNotice], Captured | None]
-"""New notices of the ledger, and the captured money if it is there and not handed to an operator."""
+"""New notices of the ledger, and the captured money; None if there is none or an operator handles it."""
 
 
 @final
 class RunningCharge:
-    """One charge while it lasts. If the charge ends unpaid, it tells the ledger to give up the payment.
+    """One charge while it lasts. A charge that ends unpaid makes the ledger give up the payment.
 
     Attributes:
         id: the payment's number, once the payment is open.
         message: the message with the payment button.
-        replaced: Whether the button was replaced by another one.
+        replaced: Whether the button was replaced by another button.
     """
 
     def __init__(self, conversation: Conversation, wait: Wait, asked: Charge) -> None:
@@ -197,7 +197,7 @@ class RunningCharge:
         self._began = False
         if not conversation.operations.replaying:
             ticket, write = payments_of(conversation.services).opened(self.id, self._asked)
-            # A repeated turn has opened the payment before, and the payment may have moved since.
+            # A repeated turn has opened the payment before, and the payment's state may have changed since.
             if conversation.operations.also("opened", [write]):
                 self._hold(ticket)
 
@@ -219,7 +219,7 @@ class RunningCharge:
         """Return the writes that give up every payment that this charge has opened."""
         never: list[Write] = []
         ticket = self._ticket
-        # Only if no send was tried: a button that may be on a screen has to be watched.
+        # Only if no send was tried: a button that may be on a screen may still be paid.
         if ticket is not None and ticket.to_send and not ticket.in_doubt and not self._began:
             never.append(ledger.ended(ticket.id, "never_left"))
         return [*never, *(ledger.ended(id_, "given_up") for id_ in self._opened)]
@@ -227,7 +227,7 @@ class RunningCharge:
     # --- its payment, live
 
     async def _ticket_now(self) -> OpenTicket:
-        """Return the payment's handle. Without one, read it from the ledger; so call in an effect's body."""
+        """Return the payment's handle, perhaps after reading it from the ledger. Call in an effect's body."""
         if self._ticket is None:
             self._hold(await payments_of(self._conversation.services).again(self.id, since=self._heard))
         if self._ticket is None:
@@ -264,7 +264,7 @@ class RunningCharge:
             self._tell()
 
     def _tell(self) -> None:
-        """Wake the wait if the payment has news; once it is paid, only when the aside has ended."""
+        """Wake the wait if the payment has news; once the payment is paid, only if the aside has ended."""
         ticket = self._ticket
         ending: PaymentGoods | None = None
         if self._paid:
@@ -365,7 +365,7 @@ class RunningCharge:
             self._conversation.work.commits.when_written(recorded.set)
 
     def _keep(self, own: Id, value: Sent | Exception | None, moved: Sequence[MovePayment]) -> None:
-        """Store the result of the operation `own`, together with the payment's moves."""
+        """Store the result of the operation `own`, together with the payment's changes of state."""
         writer = self._conversation.writer
         if writer is None or writer.over:
             self._conversation.work.commits.add(moved)
@@ -373,7 +373,7 @@ class RunningCharge:
             writer.write([*moved, *writer.result_of(own, "charge", value)])
 
     async def replace(self, message_id: MessageId, keyboard: Callable[[RefId], InlineKeyboard]) -> None:
-        """Replace the payment by another one of the same charge, under another number."""
+        """Replace the payment by another payment of the same charge, under another number."""
         before, ticket = self.id, self._ticket
         self._seen(waits=False)
         self.replaced = True
@@ -382,7 +382,7 @@ class RunningCharge:
         self._seen(waits=True)
         asked = self._asked
         await self._sent(EditMessage(asked.chat_id, message_id, asked.text, keyboard(self.id)))
-        # Not earlier: until now the user sees the old button, and the charge waits for its payment.
+        # The old payment ends only here: until now the user sees its button, and may pay.
         if ticket is not None:
             ticket.listen(None)
         moves = _moves(self._operations, lambda ledger: [ledger.ended(before, "replaced")])
@@ -402,7 +402,7 @@ class RunningCharge:
             value = await answered(conversation, self._wait)
             if isinstance(value, tuple):
                 return cast("tuple[object]", value)
-            # Open the wait again at once: the next press may come while the ledger is asked.
+            # Open the wait again at once: the next press may come while `_look` waits for the ledger.
             reopen_wait(conversation, self._wait)
             notices, captured = await hold(conversation, self._look, lambda seen: _ends(seen[0]))
             for notice in notices:
@@ -415,13 +415,13 @@ class RunningCharge:
                 await self._deal_with(notice)
 
     async def goods(self, captured: Captured) -> None:
-        """Wait until the aside for the payment has ended. Events for the chat wait until then, too.
+        """Wait until the aside for the payment has ended. Until then, events for the chat wait as well.
 
         Raises:
             PaymentHandedOverError: the aside failed, or an operator has the money.
         """
         conversation = self._conversation
-        # The user paid in time: remove deadlines within `HELD`, so that none expires during the aside.
+        # The user paid in time: remove deadlines within `HELD`, so that no deadline expires during the aside.
         run = self._operations.run
         _lift(run, run.now() + int(HELD * 1000))
         self._wait.hear_no_more()
@@ -445,7 +445,7 @@ class RunningCharge:
             if notice is not None:
                 found = _and(found, notice)
                 continue
-            # A notice that doesn't end the charge is handled later: a timeout isn't delayed for it.
+            # A notice that doesn't end the charge is handled later: such a notice delays no timeout.
             while not _ends(found) and (notice := await ticket.wait_decided()) is not None:
                 found = _and(found, notice)
         paid = any(notice.outcome == "paid" for notice in found)
@@ -480,12 +480,12 @@ def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentN
 
 
 def _ends(found: Sequence[PaymentNotice]) -> bool:
-    """Whether a notice ends the charge, or its button. A charge waits on after other "retry" notices."""
+    """Whether a notice ends the charge, or its button. Only a "retry" with another code ends neither."""
     return any(notice.outcome != "retry" or notice.code == _DUPLICATE for notice in found)
 
 
 def _not_sent(ticket: OpenTicket, error: Exception, *, twice: bool) -> Sequence[MovePayment]:
-    """Return the payment's moves after a failed send. `twice`: an earlier attempt may have arrived."""
+    """Return the payment's changes of state after a failed send. `twice`: an earlier try may have arrived."""
     why: Literal["refused", "never_left", "unknown"]
     match error:
         case RefusedError() | LocalProtocolError():
@@ -496,7 +496,7 @@ def _not_sent(ticket: OpenTicket, error: Exception, *, twice: bool) -> Sequence[
             why = "unknown"
         case _:
             return ()  # the result is unknown: the next start asks the platform
-    # The error describes the last attempt only, so an earlier doubtful attempt is stored as well.
+    # The error describes only the last send, so the doubt about an earlier send is stored as well.
     doubted = [ticket.not_sent("unknown")] if twice and why != "unknown" else []
     return [*doubted, ticket.not_sent(why)]
 
@@ -597,7 +597,7 @@ def _asked(
     """Check the arguments and return the charge to open; `RunningCharge` sets its owner.
 
     Raises:
-        LocalProtocolError: the amount is not a whole number from 1 up, or `currency` or `late` is another
+        LocalProtocolError: the amount is not a whole number from 1 up, or `currency` or `late` is no allowed
             word.
         UnrecordableError: the item can't be recorded.
         ConfigError: no aside gives the goods.
@@ -634,7 +634,7 @@ def check_money_words(currency: object, late: object) -> None:
 
 
 def _moves(operations: Operations, of: Callable[[Cashier], Sequence[Write]]) -> Sequence[Write]:
-    """Return the ledger's writes that go with a conversation's next record; none on replay."""
+    """Return the ledger's writes that go with a conversation's next record; empty on replay."""
     if operations.replaying or operations.dead:
         return ()
     return of(payments_of(operations.services))

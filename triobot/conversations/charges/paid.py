@@ -50,7 +50,7 @@ log: Final = logging.getLogger("triobot.conversations")
 
 MISPLACED: Final = ABOUT["goods_misplaced"]
 NOTED: Final = Gift("", frozenset())
-"""Placeholder for a gift without details: without a name, by a hook, or with nothing listening."""
+"""Placeholder for a gift without details: the gift has no name, a hook gave it, or nothing gets notices."""
 
 for _cls in (Captured, PaymentNotice):
     register(_cls, name=f"triobot.{_cls.__name__}")
@@ -165,7 +165,7 @@ def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
 
 
 async def deliver(chat_calls: ChatCalls, work: Workload, captured: Captured, claim: MovePayment) -> bool:
-    """Start the aside for the item that was bought; return False if there is none.
+    """Start the aside for the item that was bought; return False if there is no such aside.
 
     The same transaction stores the call that starts the aside and `claim`; see `triobot.seams.money.Deliver`.
 
@@ -176,8 +176,8 @@ async def deliver(chat_calls: ChatCalls, work: Workload, captured: Captured, cla
         money = paid_of(captured)
         found = aside_for(chat_calls.table, captured.chat_id, money)
     except BaseException as error:
-        # The item is another version's, or a filter failed: the ledger tells an operator that no aside took
-        # it.
+        # Another version of the bot made the item, or a filter failed: the ledger tells an operator that no
+        # aside took the item.
         log.error(  # noqa: TRY400  # the record's own words may hold what a user wrote
             "payment %s is for an item that can't be read: %s", captured.id, kind_of(contained(error))
         )
@@ -195,7 +195,7 @@ async def deliver(chat_calls: ChatCalls, work: Workload, captured: Captured, cla
 
 
 async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bool:
-    """Whether the conversation that opened the payment of `owner` continues after a restart."""
+    """Whether the conversation in `owner`, the owner of a payment, continues after a restart."""
     chat, _, rest = owner.partition("/")
     seq = rest.partition("/")[0]
     for row in await store.conversations(chat_id):
@@ -207,7 +207,8 @@ async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bo
 
 def abandon(shared: Shared, chat_id: ChatId, conversation_id: str, key: str | None) -> None:
     """Give up the payments of a conversation that was ended without running its code."""
-    # Only once the end is stored: until then, a crash may restore the waiting conversation.
+    # The ledger is called only once the end is stored: until then, a crash may restore the waiting
+    # conversation.
     _tell(shared, conversation_id, lambda ledger: ledger.give_up(chat_id, conversation_id, key=key))
 
 
@@ -250,7 +251,7 @@ class Giving:
     Attributes:
         paid: the payment.
         ending: the effect of the conversation's end on the payment; None before the end.
-        alone: Whether this was the first failure, and no charge waits that could tell the user.
+        alone: Whether this was the first failure, and no waiting charge can tell the user.
         owes: Whether this conversation's end decides the payment; False after `continue_as`, which has
             settled the payment.
     """
@@ -318,9 +319,9 @@ class Giving:
         Args:
             felt: the code was cancelled, and a cancellation was raised in it.
         """
-        # A cancelled function that ended without noticing, as under a shield, has given everything.
+        # A cancelled function that ended normally, as under a shield, has given everything.
         self._given = error is None and not felt
-        # Otherwise: handed over, failed, cancelled, or continued by `continue_as`.
+        # If not given: failed, cancelled, handed over, or continued by `continue_as`, which is checked here.
         self._goes_on = error is not None and continue_in(error) is not None
 
     def conclude(

@@ -31,7 +31,7 @@ from .rerun import Divergence, Rerun, dry_services, open_rerun, recorded_ending
 log: Final = logging.getLogger("triobot.development")
 
 SHORT: Final = 64
-"""Number of records up to which each answer is checked."""
+"""Up to this number of records, a journal is checked after each answer."""
 
 RULE: Final = "what may differ between two runs goes through the chat: the docs' page the-one-rule"
 

@@ -1,4 +1,4 @@
-"""Stand-ins for resources in dry runs, which open none."""
+"""Stand-ins for resources in dry runs, which open no resources."""
 
 from __future__ import annotations
 

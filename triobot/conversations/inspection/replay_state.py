@@ -37,7 +37,7 @@ class Spot:
 
     Attributes:
         lines: lines of the author's code, outermost first: ``file:line``.
-        variables: digests of the values of those functions' variables, by name.
+        variables: digests of the values of variables in the functions with these lines, by name.
     """
 
     lines: tuple[str, ...]
@@ -68,7 +68,7 @@ class ReplayState:
 
     @property
     def line(self) -> str:
-        """First line in which a branch waits: the coroutine's own, or a child's."""
+        """First line in which a branch waits: the line of the coroutine itself, or of a child."""
         return next((spot.line for spot in self.spots.values() if spot.lines), "?")
 
     def words(self) -> str:

@@ -94,7 +94,8 @@ class Rerun(Host):
     Attributes:
         divergence: why the replay stopped before the journal's end; None if it did not.
         hangs: Whether `divergence` is a timeout: the code neither waited nor ended in time.
-        changed: operations with other arguments than the recorded ones, which the replay accepted.
+        changed: operations whose arguments differ from the recorded arguments; the replay accepted these
+            operations.
     """
 
     compares = True
@@ -318,7 +319,7 @@ async def open_rerun(
     changed: Changed | None = None,
     judged: int = 0,
 ) -> AsyncGenerator[Rerun]:
-    """Replay a journal, and keep the run open during the block: it waits at the journal's end, or diverged.
+    """Replay a journal. During the block, the run waits at the journal's end, or where it diverged.
 
     Args:
         services: services from `dry_services`.
@@ -327,7 +328,7 @@ async def open_rerun(
             journal's last turn.
         look: listener for the run's turns and operations.
         limit: time limit of the run; by default, `SECONDS`.
-        changed: comparer of the journal with changed code; None if one build wrote both.
+        changed: comparer of the journal with changed code; None if the current build wrote the journal.
         judged: number of leading records that another build may have written, and that were compared before.
 
     Raises:

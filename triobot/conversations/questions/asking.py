@@ -86,7 +86,7 @@ def reopen_wait(conversation: Conversation, wait: Wait) -> None:
 
 
 def end_wait(conversation: Conversation, wait: Wait) -> None:
-    """Close a wait; unread events that it was given go back to the chat."""
+    """Close a wait; the wait's unread events go back to the chat."""
     conversation.waits.remove(wait)
     if wait.ready:
         look_again(conversation, wait)
@@ -147,7 +147,7 @@ async def answered(conversation: Conversation, wait: Wait, again: bool = False) 
         conversation.operations.enter(OperationKind.RECEIVE)
         run = conversation.operations.run
         if not (run.over or run.dying):
-            # On replay, too: this branch may wait beyond the journal's end while others still replay.
+            # On replay, too: this branch may wait beyond the journal's end while other branches still replay.
             wait.rests, wait.around = True, run.current().around
             if wait.when_resting is not None:
                 conversation.when_live(
@@ -285,7 +285,7 @@ async def fill(
             try:
                 return shape.read(dict(event.values))
             except Unreadable as error:
-                # A form can be submitted once: send another one, with the error above and the typed values
+                # A form can be submitted once: send another form, with the error above and the typed values
                 # filled in.
                 typed = dict(event.values)
                 used.add(event.message_id)
@@ -302,7 +302,7 @@ def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     work, operations, dry = conversation.work, conversation.operations, conversation.operations.dry
     if dry is not None and sent.id is not None:
         dry.look.tidies(sent.id)
-    # An evicted conversation still asks, and a press of its buttons reloads it.
+    # An evicted conversation still asks, and a press of its buttons reloads the conversation.
     if work.cut or conversation.ending is Ending.LEFT or operations.replaying or operations.dead:
         return
     if sent.id is None:
@@ -328,7 +328,7 @@ def check_content(content: object, name: str = "content") -> None:
     """Check that `content` can be sent.
 
     Raises:
-        LocalProtocolError: `content` is no content, or an empty text.
+        LocalProtocolError: `content` has a wrong type, or is an empty text.
     """
     if not isinstance(content, CONTENT_CLASSES):
         raise LocalProtocolError(name, "must be text, a media value, a Contact or a Location")

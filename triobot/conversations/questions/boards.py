@@ -1,7 +1,8 @@
-"""Questions with buttons: a single one, or several in turn in one message.
+"""Questions with buttons: a single question, or a board that asks several questions in one message.
 
-A single question has a token of its own, so that buttons of an older question can't answer it. The turns of a
-board share one token: a tap answers for the button that the user saw, even if the board has moved on since.
+A single question has a token of its own, so that buttons of an older question can't answer it. The questions
+of a board share one token: a tap answers for the button that the user saw, even if the board has moved on
+since.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .buttons import Buttons, keyboard_of, keys_of, question_data
 K = TypeVar("K", bound=Hashable)
 
 TAPS: Final = 32
-"""Number of taps that may wait while the conversation handles the first; further taps are dropped."""
+"""Number of taps that may wait while the conversation handles the first tap; further taps are dropped."""
 
 
 @final
@@ -83,7 +84,7 @@ class Board:
                 end_wait(self._conversation, wait)
 
     async def choose(self, question: str, options: Mapping[K, str] | Buttons[K]) -> K:
-        """Show these buttons, and return the key of the next tapped button, of this turn or an earlier one.
+        """Show these buttons, and return the key of the next tapped button, perhaps of an earlier keyboard.
 
         Raises: the errors of `Chat.choose`.
         """

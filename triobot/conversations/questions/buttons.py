@@ -209,7 +209,7 @@ def inline_of(buttons: object) -> InlineKeyboard | None:
 
 
 def reply_of(keyboard: object) -> ReplyKeyboard | None:
-    """Return the wire's reply keyboard; None without one.
+    """Return the wire's reply keyboard; None without a keyboard.
 
     Raises:
         LocalProtocolError: `keyboard` is not a `Keyboard`.

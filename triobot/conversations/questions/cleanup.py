@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ...store import Store
 
 ANSWERED: Final = 10_000
-"""Number of answered questions that are remembered; presses for older ones are answered as expired."""
+"""Number of answered questions that are remembered; presses for older questions are answered as expired."""
 DOUBLE_CLICK: Final = 3_000
 """A press within this number of milliseconds of the answering press counts as a double click."""
 
@@ -43,7 +43,7 @@ OWED: Final = f"{OURS}untidy"
 _SAY: Final = "say "
 _PAGE: Final = 256
 CLEANUPS: Final = 64
-"""Maximum number of cleanup operations in flight for a chat; further ones are skipped."""
+"""Maximum number of cleanup operations in flight for a chat; further operations are skipped."""
 
 
 @final
@@ -74,7 +74,7 @@ class Answered:
             del self._questions[next(iter(self._questions))]
 
     def reopened(self, question: str) -> None:
-        """Forget a question that has given its answer back."""
+        """Forget a question whose answer was returned to the chat."""
         self._questions.pop(question, None)
 
 
@@ -125,7 +125,7 @@ class Cleanup:
 
         Args:
             taken: event that led to the operation and may not be stored yet. The operation waits until the
-                event is stored, and is skipped if the event is taken back.
+                event is stored, and is skipped if the event is refused.
         """
         if self._chats[chat_id] >= CLEANUPS:
             self._work.count("left_untidy")
@@ -190,7 +190,7 @@ class Cleanup:
             self._begin(chat_id, message_id, _Owed(text, kept=False), taken)
 
     def owe_words(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[Write]:
-        """Owe the user a message about a conversation. Return the write for the transaction of its end.
+        """Owe the user a message about a conversation. Return the write for the conversation's end.
 
         Call `said` once the message is sent; otherwise the next start sends it.
         """
@@ -198,7 +198,7 @@ class Cleanup:
         return [PutData(chat_id, OWED, f"{_SAY}{conversation}")]
 
     def said(self, chat_id: ChatId, conversation: int) -> None:
-        """Remove the message that `owe_words` or `tell` owed: it was sent, or can't be."""
+        """Remove the message that `owe_words` or `tell` owed: it was sent, or can't be sent."""
         debt = f"{_SAY}{conversation}"
         if (owed := self._owed.get(chat_id, {}).get(debt)) is not None:
             self._settle(chat_id, debt, owed)
@@ -224,14 +224,14 @@ class Cleanup:
         """Drop the text owed to a message, because the conversation's next operation changes the message.
 
         Args:
-            recorded: whether that operation is a replayed one, which ended before the text was owed.
+            recorded: whether that operation is replayed; such an operation ended before the text was owed.
         """
         owed = self._owed.get(chat_id, {}).get(message_id)
         if owed is not None and not recorded():
             self._settle(chat_id, message_id, owed)
 
     async def begin(self) -> None:
-        """Send what the last process still owed."""
+        """Send the texts that the last process still owed."""
         after: ChatId | None = None
         while page := await self._store.keyed(OWED, after=after, limit=_PAGE):
             for chat_id, text in page:

@@ -104,7 +104,7 @@ def check_kind(kind: object) -> None:
 
 
 def decode_key(kind: type[V], text: str) -> V | None:
-    """Decode the key of class `kind` that encodes to exactly `text`; return None if there is none."""
+    """Decode the key of class `kind` that encodes to exactly `text`; return None if there is no such key."""
     try:
         key = _read(kind, text)
         return cast("V", key) if key is not None and encode_key(key) == text else None

@@ -61,9 +61,9 @@ class Live:
     def text(self) -> str:
         """The text that the message shows after the block, even if the block was cancelled.
 
-        The text is the last one shown; if the platform refused it, the last text that the platform accepted.
-        A replay returns the same text. A step that is cut by a crash runs again; then the text is that run's
-        last one. After a crash at the very end of the block, the text may be the first one.
+        The text is the last text shown or, if the platform refused that text, the last text that the platform
+        accepted. A replay returns the same text. A step that is cut by a crash runs again; then the text is
+        the last text of that run. After a crash at the very end of the block, the text may be the first text.
 
         Raises:
             LocalProtocolError: the block has not ended. An error of your program.
@@ -83,8 +83,8 @@ class Live:
         """Show `text` soon, unless a newer text replaces it before its edit. Never waits.
 
         May be called anywhere in the program's own thread, also inside a step. After the block, a call has no
-        effect. A failed edit is counted, and the next text is tried anyway. Only for the last text the
-        block raises an error.
+        effect. A failed edit is counted, and the next text is tried anyway. The block raises an error only
+        for the last text.
 
         Raises:
             LocalProtocolError: the text can't be sent. An error of your program.
@@ -166,7 +166,7 @@ class Live:
                     await trio.sleep_until(self._due)
                     ahead = self._conversation.ahead
                     if ahead is not None and not await holds(ahead):
-                        return  # the event that caused the text was taken back
+                        return  # the event that caused the text isn't stored
                     self._due = trio.current_time() + self._every
                     await self._perform(self._newest)
         finally:
@@ -183,7 +183,7 @@ class Live:
             self._conversation.work.count("live_failed")
         finally:
             self._going = None
-        # Also after a failure: a second try with the same text would fail, too.
+        # Set even after a failure: a second try with the same text would fail, too.
         self._tried = text
 
     def _edit(self, text: str) -> EditMessage:

@@ -2,7 +2,7 @@
 
 Each record has a site: the author's line from which the operation came. A revival with the same build
 compares nothing. The first revival with another build compares each record's site with the line that performs
-the operation now. A conversation that fits goes on, and counts as the current build's from then on.
+the operation now. A conversation that fits goes on, and belongs to the current build from then on.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _size_of(file: str) -> int:
 
 @final
 class Code:
-    """The author's code that runs over one store.
+    """The author's code that runs with one store.
 
     Args:
         table: the routes.
@@ -179,7 +179,7 @@ class Code:
 
     async def compare(self, store: Store, row: ConversationRow, records: Sequence[Record]) -> Changed | None:
         """Return a comparison of a journal with the current code; None for the current build's journal."""
-        read_rests(row, records)  # check the current build's row, too: nothing else does before the run
+        read_rests(row, records)  # the current build's row must be checked, too, before the run
         if row.build == self.build:
             return None
         known = self._known
@@ -213,7 +213,7 @@ class Code:
 
 
 def sites_of(record: Record) -> Sequence[int]:
-    """Return the sites of a record, its own site last; an older version's record may have none."""
+    """Return the sites of a record, its own site last; empty for some records of older versions."""
     found: int | list[int] = record[_PLACE] if len(record) > _PLACE else 0
     return found if isinstance(found, list) else [found] if found else []
 
@@ -243,7 +243,7 @@ def write_rests(position: int, operations: Sequence[OpenOperation], last: object
     """Encode the operations at which a conversation waits, for its row; None if the journal implies them.
 
     The journal implies a single waiting operation with the last record's site, as in an `ask`, and a single
-    running effect, of which nothing is known yet.
+    running effect.
 
     Args:
         position: the next record's position. Readers ignore a row with another position: an older version
@@ -345,7 +345,7 @@ class Changed:
         return None if found is None else str(found)
 
     def standing(self, operations: Sequence[OpenOperation]) -> str | None:
-        """Compare the stored waiting operations with the current ones; return a difference, or None."""
+        """Compare the stored waiting operations with the current operations; return a difference, or None."""
         now = {op.id: op for op in operations}
         for id, rested in self.rests.items():
             recorded = Told(id, rested.kind, "", rested.sites)

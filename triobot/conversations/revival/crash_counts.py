@@ -11,7 +11,7 @@ by a Trio instrument, which slows each step of every task. So the instrument is 
 conversation has children or a running step.
 
 Filters run before there is a conversation. So crashes in filters are counted for the event, which is
-discarded at the third.
+discarded at the third crash.
 
 A conversation parked by its crash count is tried again once the program has run for a while: after an hour,
 then after intervals that double. A conversation that still crashes the process causes one crash for each try.
@@ -57,7 +57,7 @@ log: Final = logging.getLogger("triobot.conversations")
 CRASHES: Final = 3
 """Number of crashes after which a conversation is parked, if its code never reached a wait in between."""
 DEATHS: Final = 5
-"""Number of crashes in a row that make a crash loop without a suspect. Fewer may be kills by people."""
+"""Number of crashes in a row that make a crash loop without a suspect. Fewer crashes may be manual kills."""
 LIVED: Final = 300.0
 """Seconds after which a process is stable: a later crash is no part of a crash loop."""
 FIRST_RETRY: Final = 3_600_000
@@ -123,7 +123,7 @@ class CrashCounts(trio.abc.Instrument):
         self.retry = retry
         self.at_work = services.store.at_work
         self._noted = False
-        # Conversations' numbers by their own tasks.
+        # Numbers of conversations, by the conversation's own task.
         self._own: dict[trio.lowlevel.Task, int] = {}
         # Tasks with children or a running step. The instrument is installed while there are such tasks.
         self._wide: set[trio.lowlevel.Task] = set()
@@ -185,7 +185,7 @@ class CrashCounts(trio.abc.Instrument):
         rest = split(error)[1]
         if rest is None or isinstance(rest, StoreError) or came_by_signal(rest):
             return
-        if self._free:  # a slot of its own: other conversations still run before the process ends
+        if self._free:  # the conversation gets a slot of its own: others still run before the process ends
             self.at_work[self._free.pop()] = seq
         line = failing_line(rest.__traceback__)
         raise BreakdownError(
@@ -346,7 +346,7 @@ class CrashCounts(trio.abc.Instrument):
         return row.id in self._suspects or (row.parked_because is not None and row.error == current_build())
 
     def note_lived(self) -> None:
-        """Record that a crash of this process is no part of a crash loop: it is stable, or being stopped."""
+        """Record that the process is stable or being stopped: a later crash is no part of a crash loop."""
         if self._opening.unclean:
             self._work.commits.add([PutSetting(LIVED_AT, str(self._opening.at))])
 
@@ -380,7 +380,7 @@ class CrashCounts(trio.abc.Instrument):
         return max((next_at - now) / 1000, 0)
 
     def tell_parked(self, name: str, seq: int, because: str, todo: str) -> None:
-        """Alert an operator that a conversation is parked, with the number of others.
+        """Alert an operator that a conversation is parked, and give the number of parked conversations.
 
         An alarm is raised for the first parked conversation of its route in this run, for the tenth, the
         hundredth, etc.

@@ -2,13 +2,13 @@
 
 A conversation is replayed up to its journal's end; from then on the conversation is live. A chat's events
 wait until all conversations of the chat are loaded, so each event gets the same receiver as without a
-restart. A chat that is behind reads events from the inbox page by page. Chats take turns, so a flooded chat
-delays no other.
+restart. The events of a chat that is behind are read from the inbox in portions, one portion of each chat in
+turn. So a flooded chat delays no other chat.
 
 A conversation that can't be replayed with the current code is *parked*. The conversation keeps its position
 in the chat and its journal; an operator gets an alarm, and the user one message. An interrupt still ends a
 parked conversation. Every start tries to replay it again. But a conversation that crashed the process
-repeatedly is only tried with other code, or after a while (`crashes`).
+repeatedly is only tried with other code, or after a while (`crash_counts`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PAGE: Final = 256
 TOGETHER: Final = 16
 """Chats that are loaded at the same time. On a database server, each load waits for several replies."""
 HOLDS_UP: Final = 1.0
-"""Seconds for which `TOGETHER` loading chats delay further ones. Author's code may never end a load."""
+"""Seconds for which `TOGETHER` loading chats delay further chats. An author's code may never end a load."""
 PROMPT: Final = 1.0
 """Seconds after which a load stops waiting for a conversation that was replayed but is still busy."""
 HANGS: Final = 60.0
@@ -70,7 +70,7 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
         actor.shared.crashes,
         actor.services.code,
     )
-    # Asides come first. The last conversation gets the waiting events without those for others.
+    # Asides come first. The last conversation may find the waiting events, except events for others.
     found = await await_store(partial(store.conversations, actor.chat_id))
     rows = sorted(found, key=lambda row: row.kind != "aside")
     if any(row.parked_because is not None for row in rows):
@@ -186,7 +186,7 @@ async def _stand(conversation: Conversation) -> None:
         if not operations.replaying:
             return
         if given == operations.run.cursor:
-            break  # no record in a whole minute: even a slow machine replays one
+            break  # a whole minute without a record: even a slow machine replays one record in a minute
         seconds, given = HANGS, operations.run.cursor
     # The replay doesn't end: the branch with the turn waits for something outside of the chat.
     operations.give_up("it went on here, and now waits for something that isn't the chat's")
@@ -213,7 +213,7 @@ def _park(
 def _place_parked(actor: ChatActor, journal: Journal, route: Route | None) -> Conversation:
     row = journal.row
     route = route or _unknown(row)
-    # Placeholder for the first event, which is never read again. A room, which nobody joins, gets a signal.
+    # Placeholder for the first event, which is never read again. A room has no joins, so it gets a signal.
     begun = (
         Join(actor.chat_id, None) if is_chat(actor.chat_id) else cast("Event", Signal(actor.chat_id, None))
     )
@@ -251,7 +251,7 @@ def park(conversation: Conversation, because: str, *, error: str | None = None) 
     if stored is not None:
         row, now = stored.row, conversation.services.clock.now()
         if (row.parked_because, row.error) == (because, error):
-            return  # stored before, and unchanged
+            return  # the same parking is stored already
         writes.append(ParkConversation(row.lease, row.id, now, because, error))
     elif conversation.writer is None or not conversation.writer.park(because, error):
         return
@@ -291,18 +291,19 @@ class CatchingUp:
         return len(self._stalled)
 
     def room(self, actor: ChatActor) -> None:
-        """Read on for a chat that was behind, and has room again."""
+        """Read further events of a chat that was behind, and has room again."""
         self._stalled[actor] = None
         self._stall.set()
 
     async def keep_up(self) -> None:
-        """Read on for chats that have room again, until cancelled."""
+        """Read further events of chats that have room again, until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 await self._stall.wait()
                 self._stall = trio.Event()
                 while self._stalled:
-                    # Each chat in turn gets one page of its waiting rows: a flooded chat delays no other.
+                    # Read up to `PAGE` waiting rows of each chat in turn: a flooded chat delays no other
+                    # chat.
                     actor = next(iter(self._stalled))
                     del self._stalled[actor]
                     await self._work.until_not_too_busy()
@@ -329,7 +330,7 @@ class CatchingUp:
             return
         for row in rows:
             if row.seq > latest:
-                break  # the cursor reaches the row by itself
+                break  # the inbox reader will return the row
             delivery = self._delivery(row, says=row.seq not in actor.mailbox.passed)
             if delivery is not None and not actor.deliver(delivery):
                 return  # stop until the chat has room

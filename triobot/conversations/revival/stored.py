@@ -100,7 +100,7 @@ def open_run(
     Args:
         now: wall milliseconds.
         jumped: total jumps of the time of day, in milliseconds, as counted by the clock that returned `now`.
-        untold: omit the input if it is just a platform's event; `tell` adds it later.
+        untold: whether to omit an input that is just a platform's event; `tell` adds the input later.
 
     Returns:
         The record, the value as the code gets it, and whether the conversation can be revived from the
@@ -125,7 +125,7 @@ def open_run(
 
 
 def tell(first: Record, event: Event, at: int) -> None:
-    """Add the input to a first record without one; see `untold` in `open_run`."""
+    """Add the input to a first record without input; see `untold` in `open_run`."""
     if not first[3]:
         first[3] = [CODEC.node_of(told) for told in (event, at, None)]
 

@@ -29,7 +29,7 @@ class RouteKind(Enum):
     """Starts if there is no live conversation."""
 
     INTERRUPT = "interrupt"
-    """Ends the live conversation, and becomes the live one."""
+    """Ends the live conversation, and takes its place."""
 
     ASIDE = "aside"
     """Runs beside the live conversation, which continues."""
@@ -124,7 +124,7 @@ class Route:
 @final
 @guarded
 class Ignored:
-    """Filter of events to drop before routing, and the text that answers a dropped event; empty for none."""
+    """Filter of events to drop before routing, and the text that answers a dropped event; "" for no answer."""
 
     filter: Filter[object]
     say: str = ""
@@ -162,8 +162,8 @@ class Table:
         def those(kind: RouteKind) -> tuple[Route, ...]:
             return tuple(route for route in routes if route.kind is kind)
 
-        # Last the route that takes any message or join; before it, routes that only their router's filter
-        # limits.
+        # The route that takes any message or join comes last. Before it come the routes that only have their
+        # router's filter.
         conversations = sorted(
             those(RouteKind.CONVERSATION), key=lambda route: (route.bare, _takes_all(route))
         )
@@ -207,7 +207,7 @@ class Table:
         return any(route.per is Per.SENDER for route in self.conversations)
 
     def in_room(self, name: str | None) -> Table:
-        """Return a room's table: with the route `name`, or for None, the bot's own room, with the jobs."""
+        """Return a room's table: the route `name` or, with None, the jobs (in the bot's own room)."""
         own = tuple(route for route in self.rooms if name in route.names)
         return Table((), (), (), own, of_room=True, jobs=self.jobs if name is None else ())
 
@@ -238,7 +238,7 @@ class Table:
             args: arguments for the function besides the chat; None if the function isn't going to be called.
             who: description of the caller for errors, with the author's line.
             room: whether the route must be a room's; otherwise the route must not be one.
-            by: route of the run that asks; any kind of route may continue as itself.
+            by: route of the calling run; a route of any kind may continue as itself.
 
         Raises:
             ConfigError: the function is not a route, is of the other kind, or doesn't accept the arguments.

@@ -95,7 +95,7 @@ class Same:
 
     Attributes:
         word: name of the function that made the filter, or the operator that joined filters.
-        of: the function's arguments, or the operands; empty for a filter that takes all of its kind.
+        of: the function's arguments, or the operands; empty for a filter that takes all events of its kind.
     """
 
     word: str
@@ -281,7 +281,7 @@ class Command:
     """A ``/command``, typed or tapped on a keyboard.
 
     Attributes:
-        name: name without the slash, folded.
+        name: name without the slash, in lower case and with normalized digits and letters.
         rest: text after the name, without surrounding blanks.
     """
 
@@ -332,7 +332,9 @@ def message(
 
 
 def text(*words: str) -> Filter[Message[str]]:
-    """Take text messages: any text, or only texts equal to one of `words`, when both are folded.
+    """Take text messages: any text, or only texts equal to one of `words`.
+
+    Differences in case, kinds of digits and letters, and invisible marks are ignored.
 
     Raises:
         ConfigError: one of `words` is not a text.
@@ -501,7 +503,7 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]]:
 
     For routes: buttons sent with `send` work as long as their message exists, also after restarts. A button
     contains the class's name and fields; when one of these changes, old buttons are not taken any more. A
-    question takes presses of its own buttons, so `pressed` doesn't get those.
+    question takes presses of its own buttons, so `pressed` doesn't get such presses.
 
     Args:
         kind: `str`, `int`, `bool`, `date`, `datetime`, `time`, `timedelta`, an Enum, or a frozen attrs class
@@ -556,7 +558,7 @@ def signal(kind: type[S]) -> Filter[S]:
 
 
 def starting() -> Filter[Message[Content] | Join]:
-    """Return the filter of conversations that were declared without one: any message, any join."""
+    """Return the filter of conversations that were declared without a filter: any message, any join."""
     return message() | join()
 
 
@@ -589,7 +591,7 @@ class Flood:
 
         Args:
             key: sender of the event.
-            seq: number of the event, larger than those before; an event that was counted and allowed stays
+            seq: number of the event, larger than earlier numbers; an event that was counted and allowed stays
                 allowed.
             at: time of arrival in milliseconds; a clock that was set back counts as stopped.
         """

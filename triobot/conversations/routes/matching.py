@@ -51,9 +51,8 @@ def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
 
     Each named group is a field of the class, and is converted to the field's type: text, a whole number, a
     number with a fraction, a `Decimal`, or an Enum or a Literal by its value. A group that may be missing
-    needs a field with one of these types or None, or a field with a default. A field with a default needs no
-    group. ``\d`` and numbers accept Persian digits. A text is not taken if a field's type or validator
-    refuses its group.
+    needs a field that can be None, or a field with a default. A field with a default needs no group. ``\d``
+    and numbers accept Persian digits. A text is not taken if a field's type or validator refuses its group.
 
     Args:
         pattern: a regular expression with named groups.
@@ -83,7 +82,7 @@ def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
     def see(event: Event, setting: Setting) -> Match[T] | None:
         if not isinstance(event, Message) or not isinstance(event.content, str):
             return None
-        # First as typed: a pattern may contain joiners, and the groups keep theirs.
+        # Try the text as typed first: a pattern may contain joiners, and groups keep their joiners.
         for text in dict.fromkeys((bare(event.content), seen(event.content).strip())):
             if (found := compiled.fullmatch(text)) is None:
                 continue

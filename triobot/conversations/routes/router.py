@@ -187,7 +187,7 @@ class Router:
         version: int = 1,
         durable: bool = True,
     ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
-        """Declare a conversation: it starts when the chat has no live one.
+        """Declare a conversation: it starts when the chat has no live conversation.
 
         A conversation without a filter starts with any message or join, and is tried last. If its router has
         a filter, it is tried before the conversation without any filter.
@@ -228,7 +228,7 @@ class Router:
         version: int = 1,
         durable: bool = True,
     ) -> Declaration[E]:
-        """Declare an interrupt: it ends the live conversation, and becomes the live one.
+        """Declare an interrupt: it ends the chat's live conversation, and takes its place.
 
         Args:
             name, formerly, version, durable: as for `conversation`.
@@ -283,11 +283,11 @@ class Router:
         """Declare a kind of room: code outside of any chat that coordinates several chats.
 
         Such code decides, waits and keeps deadlines. A kind has one room for each key; `Room.to` and `Bot.to`
-        refer to a room. In each room, the function starts with the first signal that the filter takes, as
-        `Room.event`. Only one run is active at a time. After its end, the next such signal starts the
-        function anew. Signals that arrive during a run wait for `Room.receive`. Signals that are left at the
-        end, or arrive between runs, are dropped and counted if they don't start a run. So a signal to one
-        match never reaches the next match.
+        refer to a room. In each room, the function starts with the first signal that the filter takes;
+        `Room.event` is the signal. Only one run is active at a time. After its end, the next such signal
+        starts the function anew. Signals that arrive during a run wait for `Room.receive`. Signals that are
+        left at the end, or arrive between runs, are dropped and counted if they don't start a run. So a
+        signal for one run never reaches the next run.
 
         A room's data outlive its coroutine. The coroutine may run for years. Like every conversation it
         survives the process, and is parked when its code and its journal don't fit; then its signals wait.
@@ -397,20 +397,20 @@ class Router:
         """Declare a hook around every conversation, interrupt, aside, room and job of this router.
 
         The hook is the outer part of each route's coroutine. ``await call()`` runs the inner part to its end,
-        across restarts. A hook that doesn't call declines: the route's function doesn't run, and the
+        across restarts. If a hook doesn't await ``call()``, the route's function doesn't run, and the
         conversation ends without a message. A bot's hooks are outside of the hooks of included routers. The
         hooks of one router are nested in the order of their lines, the first outermost.
 
         A hook follows the rules of conversations. Hooks' operations are recorded, once for each conversation;
-        all other code runs again with each incarnation, see `Room.replaying`. A hook's operations are
-        numbered under the hook's name, apart from the function's. So a hook without operations may be added,
-        removed and moved while conversations wait. A hook with operations changes like any code, by
-        `Room.patched`. Its module and name are its identity.
+        all other code runs again at each revival, see `Room.replaying`. A hook's operations are numbered
+        under the hook's name, separately from the function's operations. So a hook without operations may be
+        added, removed and moved while conversations wait. To change a hook with operations, use
+        `Room.patched`, as for any code. A hook is identified by its module and name.
 
         Errors and cancellations pass through the hook. The code after ``await call()`` runs when the function
         has ended, and again if the process crashes before the hook's end is stored. The function's normal end
-        settles a payment, whatever the hook does then. A second ``call``, or one in a child task, raises an
-        error; that is an error of your program.
+        settles a payment, whatever the hook does after that. A second ``call``, or one in a child task,
+        raises an error; that is an error of your program.
 
         Hooks don't apply to functions awaited inside a conversation, to steps, or to filters.
 
@@ -463,8 +463,8 @@ class Router:
         Routes that the router declares later are not added.
 
         Raises:
-            ConfigError: `router` is not another `Router`, or has a route with a function or name that this
-                one has.
+            ConfigError: `router` is not another `Router`, or has a route with the function or name of a route
+                of this router.
         """
         if not isinstance(cast("object", router), Router) or router is self:
             raise ConfigError("include() takes another Router")

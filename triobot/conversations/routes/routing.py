@@ -7,15 +7,15 @@ else of the chat. A sender's conversation gets no events of other senders.
 A signal is never unexpected. Where another event would be dropped or answered with a hint, a signal waits in
 the mailbox for a later wait, with or without a live conversation. Asides get signals from the mailbox, too.
 
-Two kinds of events skip the table. A payment's callback goes to the ledger. A call goes to the place that it
-names: a route that it starts begins as soon as that place is free.
+Two kinds of events skip the table. A payment's callback goes to the ledger. A call names a position in the
+chat, such as the live conversation's: the called route starts as soon as the position is free.
 
 A leave in a private chat ends all conversations of the chat before it goes through the table. A member's
 leave ends that member's conversation.
 
 A wait has the filter of a waiting conversation, and its policy for other events. It opens before its question
-is sent. Events given to the wait are in the run's mailbox until the task waits; then a record takes one.
-Until then, the events can be given back. A watch has the filter that would end an open block.
+is sent. Events given to the wait are in the run's mailbox until the task waits; then a record takes one
+event. Until then, the events can be routed again. A watch has the filter that would end an open block.
 
 Pure: functions return decisions, and callers act. A failing filter of a route or block is passed to `failed`,
 and takes nothing. A wait's failing filter raises its error in the wait's conversation.
@@ -70,8 +70,8 @@ class PrivateHint:
     """Hint for events that don't fit, sent in private chats only.
 
     A chat may become a group while a question is open, so the chat's kind is checked when an event arrives.
-    The decision is then in the journal for every later run. A check at the question's start could differ on
-    replay.
+    The journal has the decision, so a replay decides the same. A check at the question's start could differ
+    on replay.
     """
 
     text: str = attrs.field(repr=False)
@@ -139,8 +139,8 @@ class Wait:
         most: number of events that the wait takes before it must be opened again.
         opened: number of the conversation, and a number that grows with each opening in the chat. Among waits
             with the same `since`, larger pairs are tried first, also after a restart.
-        owner: sender whose conversation waits; None for the chat's. The wait takes no events of other
-            senders.
+        owner: sender whose conversation waits; None for the chat's conversation. The wait takes no events of
+            other senders.
         keys: digest of the keys of the question's buttons.
         shown: digest of the keys on the screen, which may be of an older build.
         rests: Whether the task waits for this wait and nothing else.
@@ -178,7 +178,7 @@ class Wait:
 
     @property
     def resting(self) -> bool:
-        """Whether the task waits for an event, has got none yet, and is not cancelled."""
+        """Whether the task waits for an event, has no event yet, and is not cancelled."""
         return self.rests and not self.ready and not is_cut(self.around)
 
     def give(self, answer: Answer) -> None:
@@ -186,7 +186,7 @@ class Wait:
         self.ready[answer.delivery.seq] = answer
 
     def let_go(self, seq: int) -> Answer | None:
-        """Remove and return the event with this inbox row, if the wait was given it."""
+        """Remove and return the wait's unread event with this inbox row, if there is one."""
         return self.ready.pop(seq, None)
 
     def let_all_go(self) -> Sequence[Answer]:
@@ -195,7 +195,7 @@ class Wait:
         return given
 
     def hear_no_more(self) -> None:
-        """Take no more events from the chat: the buttons are over, and new events wait for other waits."""
+        """Take no more events from the chat: the question is over, and new events wait for other waits."""
         self.look, self.also, self.otherwise = _nothing, None, Otherwise.KEEP
         self.question, self.token = False, ""
 
@@ -227,7 +227,7 @@ class Watch:
         name: name of the filter, for logs.
         since, opened, owner: as for a wait.
         scope: id of the block.
-        cut: whether the block is already ending, by the journal; the same after a restart.
+        cut: whether the block is already ending, according to the journal; the same after a restart.
         taken: the event that ends the block; a watch takes only one.
     """
 
@@ -445,7 +445,7 @@ def _walk(case: Case, rows: Iterable[Row]) -> Decision | None:
 
 
 def _asked(asked: Call | Halt | Order, case: Case) -> Start | Queue | Halt | Order:
-    """Decide where a call goes: to its place, once that is free. Stops and orders go ahead at once."""
+    """Decide where a call goes: to its position, once this is free. Stops and orders go ahead at once."""
     if not isinstance(asked, Call):
         return asked
     route = case.table.named(asked.name)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from cronsim import CronSim
 
 SHORTEST: Final = timedelta(seconds=10)
-"""Shortest interval. For shorter ones, use a loop in `Bot.background`."""
+"""Shortest interval. For shorter intervals, use a loop in `Bot.background`."""
 NEWEST: Final = 1_000
-"""With ``missed="all"``: number of missed due times that get a run, the newest ones."""
+"""With ``missed="all"``: number of the newest missed due times that get a run."""
 LATE: Final = 60_000
 """With ``missed="skip"``: milliseconds after a due time during which its run may still start."""
 _FIELDS: Final = 5
@@ -188,7 +188,7 @@ def _cron(expression: str, tz: object) -> Cron:
 
 
 def passed(schedule: Schedule, first: int, now: int) -> Iterator[int]:
-    """Yield the due times from `first` up to `now`, then the next one after `now`."""
+    """Yield the due times from `first` up to `now`, then the next due time after `now`."""
     yield first
     if first > now:
         return

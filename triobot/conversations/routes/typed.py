@@ -41,7 +41,8 @@ _EMOJI: Final = "\u2190-\u2bff\U0001f000-\U0001faff"
 _UNSEEN: Final = re.compile(
     rf"([{_EMOJI}][\U000e0020-\U000e007e]+\U000e007f|(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}]))|[{_FORMAT}]"
 )
-# Characters that contain a digit but are none, such as superscripts: normalization would change "10²" to 102.
+# Characters that contain a digit but are no digits, such as superscripts: normalization would change "10²" to
+# 102.
 _NO_DIGIT: Final = re.compile(
     "([\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2089\u2150-\u215f\u2189\u2460-\u249b\u24ea\u3251-\u325f"
     "\u32b1-\u32cb\u3358-\u3370\u33e0-\u33fe\U0001f100-\U0001f10a]+)"

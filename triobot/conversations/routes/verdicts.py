@@ -10,7 +10,7 @@ import attrs
 @final
 @attrs.define(eq=False)
 class Verdicts:
-    """Results of authors' conditions. Routes share a filter's result; each wait or block has its own.
+    """Results of authors' conditions. Routes share a filter's result; waits and blocks don't.
 
     Attributes:
         said: results by the event's inbox row, until the row is consumed.

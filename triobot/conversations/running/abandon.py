@@ -28,9 +28,9 @@ class Left(BaseException):
 
 @final
 class TimeLimit:
-    """Time limit for the tasks of one dry run. It disables ``breakpoint()`` in them.
+    """Time limit for the tasks of one dry run; in these tasks, ``breakpoint()`` does nothing.
 
-    The live run has stopped at the breakpoints before.
+    The live run has stopped at the same breakpoints before.
 
     Args:
         seconds: real time that the tasks' code may use; checked whenever a task resumes.

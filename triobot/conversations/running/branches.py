@@ -32,7 +32,7 @@ from .lines import calling_line
 _NO_FILE: Final = " -"
 _ANY: Final = "any text"
 _NO_MARKUP: Final = "'reply_keyboard': None, 'inline_keyboard': None, 'form': None"
-# Plain values: equal ones are the same. Other types may be handles, such as a connection for a step.
+# Plain values: equal values count as the same. Other values may be handles, such as a step's connection.
 _PLAIN: Final = frozenset({str, bytes, int, float, bool, Decimal, UUID, date, datetime, timedelta})
 
 
@@ -60,7 +60,7 @@ class OperationKind(Enum):
 
 
 ChargeStands: TypeAlias = Callable[[], tuple[Charge, bool]]
-"""Function that returns a charge, and whether the charge has been told of its payment."""
+"""Function that returns a charge, and whether the charge is paid."""
 
 
 class Onlooker:
@@ -118,8 +118,8 @@ def fingerprint(operation: Operation[object]) -> str:
 
     A local file counts by name, without its folder, because a moved bot sends the same file. Earlier versions
     put a digest with the folder into the fingerprint's first part. So a local file's digest is in the second
-    part, where their journals have nothing to compare. The second part of other requests is the mark, which
-    distinguishes the two kinds.
+    part: journals of earlier versions have nothing to compare there. The second part of other requests is the
+    mark, which distinguishes the two kinds.
     """
     if (
         type(operation) is SendMessage
@@ -155,7 +155,7 @@ def _without_folder(instance: object, attribute: object, value: object) -> objec
 
 
 def fingerprint_of_call(fn: object, args: Sequence[object]) -> str:
-    """Return the name of a step's function, and a digest of those arguments that are plain values.
+    """Return the name of a step's function, and a digest of the arguments that are plain values.
 
     Values of resources that aren't open are unknown, and left out.
     """

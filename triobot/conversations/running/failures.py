@@ -131,7 +131,7 @@ def report(
 
     Args:
         place: name of the chat or room.
-        gives: state of the payment for which the conversation is the aside; None if it is for none.
+        gives: state of the payment for which the conversation is the aside; None if it is no payment's aside.
         job: whether the conversation is a job's run.
     """
     errors = list(leaves(failure))

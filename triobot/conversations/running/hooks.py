@@ -22,7 +22,7 @@ from ..notices import Declined, Notify
 from ..routes.declarations import Hook, Route
 
 HERE: Final = __file__
-"""This file's name. Its frames are between those of the author's hooks and function."""
+"""This file's name. Its frames are between the frames of the author's hooks and function."""
 
 
 def begin(route: Route, room: object, args: Sequence[object]) -> Awaitable[None]:
@@ -45,7 +45,7 @@ class Hooked:
     Attributes:
         room: first argument of the hooks and the function.
         args: further arguments of the function.
-        check: raises an error in tasks that are not the conversation's.
+        check: raises an error in tasks that don't belong to the conversation.
         ended: called with the function's error, and whether it was cancelled, before the hooks handle either.
         notice: called for a hook that declined without an operation.
     """

@@ -27,7 +27,7 @@ def _places(*names: str) -> tuple[str, ...]:
 
 
 _OURS: Final = str(Path(__file__).parents[2]) + os.sep
-# contextlib and Trio have frames between triobot's and the author's.
+# contextlib and Trio have frames between triobot's frames and the author's.
 _BETWEEN: Final = (_OURS, *_places("stdlib", "platstdlib"))
 _TRIO: Final = trio.run.__code__.co_filename
 _TRIOS: Final = str(Path(trio.__file__).parent) + os.sep
@@ -76,7 +76,7 @@ def frames_of(task: trio.lowlevel.Task) -> list[tuple[FrameType, int]]:
 
 
 def running_frames() -> list[tuple[FrameType, int]]:
-    """Return the current task's frames, outermost first; the innermost is the caller's."""
+    """Return the current task's frames, outermost first, the caller's frame last."""
     frames = [(one, one.f_lineno) for one in _in_task(sys._getframe(1))]  # pyright: ignore[reportPrivateUsage]
     return frames[::-1]
 
@@ -113,7 +113,7 @@ def line_above(frame: FrameType | None) -> str:
 
 
 def working_line(frame: FrameType | None) -> str | None:
-    """Return ``file:line`` of author's code that runs in this frame; None if none runs, or if it awaits."""
+    """Return ``file:line`` of author's code in this frame; None if there is no such code, or it awaits."""
     frames = list(_in_task(frame))
     files = [one.f_code.co_filename for one in frames]
     own = next((place for place, file in enumerate(files) if is_authors(file)), None)
@@ -167,7 +167,7 @@ def own_words(error: BaseException, *homes: str) -> str:
 
 
 def authors_traceback(found: TracebackType | None) -> TracebackType | None:
-    """Return a traceback with only the author's frames; the whole one if there are none."""
+    """Return a traceback with only the author's frames; without such frames, the whole traceback."""
     return _traceback_of(found, is_authors) or found
 
 
@@ -203,7 +203,7 @@ def _traceback_of(found: TracebackType | None, keep: Callable[[str], bool]) -> T
 
 
 def authors_words(error: BaseException, *, variables: bool = False) -> str:
-    """Format an exception like Python, with only the author's frames and a count of the others.
+    """Format an exception like Python, with only the author's frames and a count of the other frames.
 
     *Sensitive*: the text, and even more the frames' variables, may contain users' texts.
 
@@ -289,7 +289,7 @@ def is_ours(file: str) -> bool:
 
 
 def is_between(file: str) -> bool:
-    """Whether a code file is triobot's, or may have frames between triobot's and the author's."""
+    """Whether a code file is triobot's, or may have frames between triobot's frames and the author's."""
     if file.startswith((_OURS, _TRIOS, "<frozen")):
         return True
     return file.startswith(_BETWEEN) and not file.startswith(_LIBRARIES)
