@@ -67,7 +67,7 @@ def wall_time(when: object) -> int:
 
 @final
 class Scope(Generic[E_co]):
-    """A block that a deadline, an event or `cancel` may end; made by the chat, entered once.
+    """A block that is ended by a deadline, an event or `cancel`; made by the chat, entered once.
 
     `E_co` is the type of the value that the filter of `move_on_when` returns; None for blocks that no event
     ends.

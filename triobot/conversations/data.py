@@ -514,7 +514,7 @@ class Keeping:
         while True:
             kept = self.kept(place)
             if early := next((writer.ahead for writer in kept.writers() if writer.ahead), None):
-                await early.known.wait()  # the event may be taken back
+                await early.known.wait()  # the store may still refuse the event
             elif kept.values is None:
                 await kept.load()
             else:

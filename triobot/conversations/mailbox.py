@@ -128,7 +128,7 @@ class Mailbox:
         self._early |= {delivery.seq}
 
     def shows_no_more(self) -> None:
-        """End the repeated turn: now all waiting events are routed, except events that this turn has taken."""
+        """End the repeated turn: all waiting events are routed, except events that the turn has taken."""
         early, self._early, self.shown = self._early, frozenset(), None
         self.passed |= early.difference(queued.seq for queued in self.take_out(lambda one: one.seq in early))
 

@@ -371,7 +371,7 @@ class ChatRouting:
     def has_room(self) -> bool:
         """Whether another event may be queued.
 
-        While a task rests in a wait, the next event may be the awaited one, so no event is held back. The
+        While a task rests in a wait, the next event may be the awaited event, so no event is held back. The
         inbox's quota for a chat then bounds the queue. Messages for a parked aside don't count: their user
         may still start something else.
         """

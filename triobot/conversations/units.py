@@ -144,7 +144,7 @@ class UnitBuilder:
         return [*self.take(), PutStanding(self.lease, self.id, at, *self._stood)]
 
     def rested(self, rests: str | None) -> Sequence[PutRested]:
-        """Return the write of the open operations' code lines and of the build, if the row needs an update."""
+        """Return the write of the open operations' code lines and the build, if the row needs an update."""
         if rests is None and self._fits == self.build:
             return ()
         self._fits = self.build

@@ -320,7 +320,7 @@ class CommitQueue:
         return True
 
     def _wake(self) -> None:
-        """Wake the tasks with durable units; at the end wake all."""
+        """Wake the tasks with durable units; at the end wake all tasks."""
         written = math.inf if self._over else self._written
         for task in [task for task, added in self._waiting.items() if added <= written]:
             del self._waiting[task]

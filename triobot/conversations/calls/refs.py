@@ -64,7 +64,7 @@ class Door(Protocol):
         ...
 
     async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
-        """Store a value for the place, or with None delete it."""
+        """Store a value for the place; None deletes the value."""
         ...
 
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
@@ -146,7 +146,7 @@ class RecordedDoor:
         return self._conversation.operations.reading()
 
     async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
-        """Store a value once: the store commits it together with the operation's record."""
+        """Store a value once: the store commits the value together with the operation's record."""
         self._conversation.operations.gives(f"a change of what {key!r} keeps")
 
         async def body(own: Id) -> None:

@@ -144,7 +144,7 @@ def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> Portrait:
 
 
 def _block(conversation: Conversation, block: OpenBlock) -> Portrait:
-    """Describe an open block: number, deadline, and the filter of the event that would end the block."""
+    """Describe an open block: number, deadline, and the filter of events that end the block."""
     until = next((watch.name for watch in conversation.watches if watch.scope == block.id), None)
     return {"id": str(block.id), "due": block.due, "until": until, "cancelled": block.ended}
 

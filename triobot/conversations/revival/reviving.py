@@ -226,7 +226,7 @@ def _place_parked(actor: ChatActor, journal: Journal, route: Route | None) -> Co
 
 
 def _readable(journal: Journal) -> Stored:
-    """Decode a stored conversation; if the journal can't be decoded, only the row."""
+    """Decode a stored conversation; if the journal can't be decoded, decode only the row."""
     try:
         return read_stored(journal)
     except UnreadableRecordError:

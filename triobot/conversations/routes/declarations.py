@@ -124,7 +124,7 @@ class Route:
 @final
 @guarded
 class Ignored:
-    """Filter of events to drop before routing, and the text that answers a dropped event; "" for no answer."""
+    """Filter of events to drop before routing, and the text that answers a dropped event, or ""."""
 
     filter: Filter[object]
     say: str = ""

@@ -189,8 +189,8 @@ class Router:
     ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
         """Declare a conversation: it starts when the chat has no live conversation.
 
-        A conversation without a filter starts with any message or join, and is tried last. If its router has
-        a filter, it is tried before the conversation without any filter.
+        A conversation without a filter starts with any message or join, and is tried last. A conversation
+        that only has its router's filter is tried before the conversation without any filter.
 
         Args:
             name: the route's name in the store and in logs, which stays when the function is moved. The

@@ -34,7 +34,7 @@ _TRIOS: Final = str(Path(trio.__file__).parent) + os.sep
 _LOOP: Final = "unrolled_run"
 _RUN: Final = "run"
 _LIBRARIES: Final = _places("purelib", "platlib")
-# Installed packages that are the author's: a bot, or its routes, may be installed.
+# Installed packages with the author's code: a bot, or routes of the bot, may be installed.
 _HOMES: Final[set[str]] = set()
 # Code with these flags belongs to the calling line only if that line awaits it.
 _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
