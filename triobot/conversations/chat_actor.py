@@ -457,8 +457,8 @@ class ChatActor:
         waiting = None if giving is None else self.running.waiting_for(conversation)
         if waiting is not None and giving is not None and giving.ending is not None:
             own, its = conversation.writer, waiting.writer
-            # While an event may still be taken back, the charge isn't notified here: the ledger notifies the
-            # charge after the unit is stored.
+            # While the store may still refuse an event, the charge isn't notified here: the ledger notifies
+            # the charge after the unit is stored.
             if own is not None and its is not None and not (own.ahead or its.ahead):
                 waiting.awaited[giving.paid.id](giving.ending)
                 return its.flush(within=lambda more: self.work.commits.add([*writes, *more], writer))

@@ -177,7 +177,7 @@ class EarlyDoor:
                 return Redelivered()
             if not isinstance(coming.error, JournalConflictError):
                 raise coming.error
-            # The conversation was reloaded without the event, which is now stored like any other.
+            # The conversation was reloaded without the event, which is now stored like any other event.
             coming = Coming(self, event, asked)
         # A join that begins nothing is recorded when the join is routed, as a leave may be routed before the
         # join.

@@ -399,7 +399,7 @@ def by(*sender_ids: int) -> Filter[Event]:
             user's first event.
 
     Raises:
-        ConfigError: there is no id, or one of them is not a whole number.
+        ConfigError: there is no id, or an id is not a whole number.
     """
     wanted = check_ids(sender_ids, "by()", "a sender's id, such as chat.sender.id")
 
@@ -413,7 +413,7 @@ def in_chat(*chat_ids: int) -> Filter[Event]:
     """Take events of these chats.
 
     Raises:
-        ConfigError: there is no id, or one of them is not a whole number.
+        ConfigError: there is no id, or an id is not a whole number.
     """
     wanted = check_ids(chat_ids, "in_chat()", "a chat's id, such as chat.id")
 
@@ -427,7 +427,7 @@ def check_ids(ids: Sequence[object], who: str, what: str) -> frozenset[int]:
     """Check that `ids` are whole numbers, at least one. `who` and `what` are for the error's text.
 
     Raises:
-        ConfigError: there is no id, or one of them is not a whole number.
+        ConfigError: there is no id, or an id is not a whole number.
     """
     numbers = frozenset(id for id in ids if isinstance(id, int) and not isinstance(id, bool))
     if not ids or len(numbers) < len(set(map(repr, ids))):
@@ -454,9 +454,9 @@ def kept(key: ReadKey[S], condition: Callable[[S], bool] | None = None) -> Filte
     """Take events of chats with a true value under a key, or with a value for which `condition` returns true.
 
     The filter runs once, when the event arrives. It reads the data that the chat's conversations have; the
-    journal records who got the event. The data are loaded with the event, only in bots with a route that uses
-    `kept`. An empty slot has its key's default; without a default, the filter takes nothing. The filter can't
-    read data of a person or of the bot, because filters can't wait.
+    journal records who got the event. The data are loaded with the event, but only in bots with a route that
+    uses `kept`. An empty slot has its key's default; without a default, the filter takes nothing. The filter
+    can't read data of a person or of the bot, because filters can't wait.
 
     Args:
         condition: function of the value, with the same rules as for `when`.

@@ -100,7 +100,7 @@ def refuse_conversations(what: str, instead: str) -> None:
         instead: the function that a conversation must use.
 
     Raises:
-        ForeignTaskError: the current task is a conversation's, and runs no step.
+        ForeignTaskError: the current task belongs to a conversation, and runs no step.
     """
     try:
         task = trio.lowlevel.current_task()
