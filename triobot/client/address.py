@@ -152,7 +152,8 @@ def allowed_domains(base: BaseUrl, further: Iterable[str]) -> frozenset[str]:
 
 
 def check_addresses(addresses: Iterable[str], *, trusted_network: bool) -> tuple[str, ...]:
-    """Check the resolved addresses of a media host: all must be public, since a name can lead inside.
+    """Check the resolved addresses of a media host: all must be public, since a name can lead into the own
+    network.
 
     Raises:
         RemoteProtocolError: an address is not public.

@@ -29,7 +29,7 @@ OPERATION: Final = "download"
 
 _AT_ONCE: Final = 4
 _ADDRESSES: Final = 4
-# Per address, so that an unreachable address leaves time for the next.
+# A limit per address, so that an unreachable address leaves time for the next address.
 _CONNECT_SECONDS: Final = 5
 # A file may take an hour; after the hour `_SLOWEST` bytes a second are required.
 _LONGEST: Final = 3600
@@ -232,8 +232,8 @@ async def new_file(place: Path) -> AsyncGenerator[BinaryIO, None]:
         yield file
         await trio.to_thread.run_sync(_finish, file, temporary, place)
     except BaseException:
-        # Shielded, because a cancelled download must not leave a partial file; that takes a local disk's time
-        # at most.
+        # Shielded, because a cancelled download must not leave a partial file; the deletion takes only a
+        # local disk's time.
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(_discard, file, temporary)
         raise

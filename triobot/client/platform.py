@@ -77,8 +77,8 @@ class PlatformClient:
         transport: transport of the operations, of httpx or httpx2; closed with the client. None: a
             `triobot.http.TrioTransport`, or an httpx transport if that package is missing.
         media_transport: transport of downloads; responsible for the addresses it connects to. The other rules
-            still apply, and the transport never gets the token. None: a transport that connects to checked
-            addresses only.
+            for downloads still apply, and the transport never gets the token. None: a transport that connects
+            to checked addresses only.
         lent: whether the given transports stay open, because other clients share them.
         allow_insecure: whether to accept ``http://`` to another machine; for a trusted network only.
         media_hosts: further domains, with all names below them, that files may be downloaded from, besides
@@ -212,7 +212,7 @@ class PlatformClient:
         requests at a time than there are connections: the wait for a connection counts in a request's time.
 
         Args:
-            fresh: use a new connection: the platform may have closed an idle one unnoticed.
+            fresh: use a new connection: the platform may have closed an idle connection unnoticed.
 
         Returns:
             The request. None for an operation with a file, and with another library's transport: only

@@ -73,8 +73,8 @@ class Terms:
     def without_token(self, body: bytes) -> bytes:
         """Return an answer's body with the token masked, since parts of the body go into errors.
 
-        An error page may show the request. A token shorter than usual is a test's token, and is kept: it
-        could be a part of any word.
+        An error page may show the request. A token shorter than usual is a test's token, and isn't masked:
+        such a token could be a part of any word.
         """
         token = self._token_bytes
         # `in` first tries the bytes as a number, and drops the exception: that costs more than `find`.

@@ -2,7 +2,7 @@
 
 An operation's id is structural: it is made of its branch's path and the branch's own counter. The id doesn't
 depend on the order in which the scheduler runs the tasks, so the same code gets the same ids on replay. A run
-can end in several ways; not all of them are an end of its code.
+can end in several ways; after `Evicted` and `Diverged`, its code can still go on in another incarnation.
 """
 
 from __future__ import annotations
@@ -155,8 +155,7 @@ class Branch:
     Attributes:
         path: empty for the main branch; for a child, its nursery's id and its number there.
         key: the path as numbers.
-        around: the engine's scopes around the branch, the outermost first; the first is that of the run
-            itself.
+        around: the engine's scopes around the branch, the outermost first; the first scope is the run's.
         count: number of ids that the branch has used.
         turn: the operation whose outcome began the branch's current turn.
         uncancellable: number of operations begun in a row inside a block that had ended.
@@ -164,7 +163,7 @@ class Branch:
         entry: the author's coroutine that the branch runs.
         root: for a child, the site at which it was started.
         site: site of the newest operation; 0 if not known.
-        drawn: sites that came up since the branch's last record, of ids without a record of their own.
+        drawn: sites of operations since the branch's last record that have no record of their own.
     """
 
     path: str
@@ -200,12 +199,12 @@ class Operation:
         lane: name of a queue; effects of one lane begin one after the other.
         holds: milliseconds by which deadlines around the effect are delayed at most, until the effect ends.
         in_doubt: the error that the effect raises in place of a repetition.
-        armed: whether what happens now may complete the operation.
-        known: the outcome and its time, while it waits for its turn.
+        armed: whether an event, a result or the clock may complete the operation now.
+        known: the outcome and its time, while the outcome waits for its turn.
         over: whether the operation has its outcome, or was passed a value.
         felt: raises the cancellation that reached the operation.
         torn: whether a scope that isn't the engine's cancelled the operation.
-        given: what the operation goes on with: a record, ``(value,)``, an error or a signal.
+        given: the input that ends the operation's rest: a record, ``(value,)``, an error or a signal.
         children: for a join, the children that it waits for.
         run: the run in which the operation rests.
         sites: site of the operation; or a list, with the branch's `drawn` sites before it; 0 if not known.
@@ -242,7 +241,7 @@ class Operation:
         return (*self.branch.key, self.number)
 
     def ended(self, tag: str, node: Node, stamp: int) -> None:
-        """Store an outcome that the effect's body didn't bring, until the outcome's turn."""
+        """Store an outcome that doesn't come from the effect's body, until the outcome's turn."""
         self.over, self.known = True, (tag, node, None, stamp)
 
     def __call__(self, raise_cancel: Callable[[], NoReturn]) -> Abort:
@@ -349,8 +348,8 @@ class Core:
     """The state of one incarnation of a run. `Machine` derives from this class, and `Run` from `Machine`.
 
     Attributes:
-        records: the turns of the journal. There are `many`, and the first `cursor` were given to the code.
-            Empty once the run goes on beyond its journal.
+        records: the turns of the journal; `many` is their number. The code was given the first `cursor`
+            turns. Empty once the run goes on beyond its journal.
         rows: effects that began before a crash, and have no outcome among the turns.
         notes: the journal's records of reads, writes and notes, by turn and key; dropped together with
             `records`.
@@ -360,23 +359,23 @@ class Core:
         prefix: text before the numbers of the main branch's operations; `rank`: the numbers before their
             keys.
         jumped: total milliseconds by which the clock had been set when the current turn began.
-        unseen: the part of these milliseconds that the host has not seen.
+        unseen: the part of `jumped` that no host has seen.
         task, root: task and scope of the main branch, `main`; no task before the run begins, and after its
             end.
         by_task: the other running branches, by task.
         mailbox: the events that no record has taken, as row, stamp and value, in the order of delivery.
         stale: whether this is a revived run that has done nothing new yet.
-        compares: whether the journal may be other code's, so that each record is compared with the operation
-            that takes it.
+        compares: whether other code may have written the journal, so that each record is compared with the
+            operation that takes it.
         revived: when this incarnation began.
         catching_up: whether the host is still delivering waiting events. During that time no effect begins,
             and deadlines later than the newest delivered event don't count.
-        dry: whether the run ends where its journal does, and changes nothing; `beyond` has the records that a
+        dry: whether the run ends at its journal's end, and changes nothing; `beyond` has the records that a
             live run would have appended.
         dying: whether every operation is refused from now on.
         over: whether the last record was taken.
         interrupted: whether an interrupt has ended the run. `why` is the reason, and `mid` the turn that the
-            interrupt cut, if the journal names one.
+            interrupt cut, if the journal names such a turn.
         felt: whether some of the code has felt the interrupt.
         diverged: why the code can't go on over its journal; None if it can.
     """
@@ -452,7 +451,7 @@ class Core:
         if not fresh:
             last, jumped, self.unseen = times_of(records)
             since = self.set_by() - jumped
-            if not dry and self.revived < last + since - TOLERANCE:  # set back, unseen by any host
+            if not dry and self.revived < last + since - TOLERANCE:  # set back, and no host saw the change
                 self.unseen += self.revived - last - since
         if len(records) > 1:
             self._load(records)
@@ -742,7 +741,7 @@ class Core:
             reschedule(op.task)
 
     def leave(self, task: Task) -> bool:
-        """Count a refusal of a task. Return whether the task has had enough of them to be abandoned."""
+        """Count a refusal of a task. Return whether the task was refused often enough to be abandoned."""
         if self._refusals is None:
             self._refusals = {}
         count = self._refusals[task] = self._refusals.get(task, 0) + 1
@@ -826,7 +825,7 @@ async def _abandon(run: Core, task: Task) -> None:
         # which takes no processor time.
         await wait_task_rescheduled(lambda _: Abort.FAILED)
         return
-    # Nor may the coroutine be garbage-collected: it would catch the GeneratorExit, too.
+    # The coroutine must not be garbage-collected either: it would catch the GeneratorExit, too.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task.coro))
     run.forget(task)
     await permanently_detach_coroutine_object(outcome.Value(None))

@@ -1,7 +1,7 @@
 """The machine: it decides which branch has the turn, and what comes next.
 
-Most runs have one branch and no block. Nothing is stored for more branches and blocks until there are some;
-until then, the loops over them find empty lists.
+Most runs have one branch and no block. Until the code opens further branches or blocks, the loops over
+branches and blocks find empty lists.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from .scopes import lower
 AGAIN: Final = 60_000
 """Milliseconds that a deadline from before a revival waits for effects that run again."""
 _nature: Final = attrgetter("nature")
-# What can happen next; at one instant, the first of these goes first.
+# The kinds of things that can happen next. At one instant, the kind that is listed first goes first.
 INTERRUPT, EVENT, RESULT, DEADLINE, SLEEP = range(5)
 UNCANCELLABLE: Final = 1_000
 """Operations in a row that the end of one block may cut short; no normal cleanup has that many operations."""
@@ -65,7 +65,7 @@ class Machine(Core):
     `pump` is called whenever something might go on. While no branch has the turn, `pump` takes one step after
     another. Internal work of the run (children, cancellations) comes first, and is never recorded. The
     journal's records come next. After the journal, `pump` takes the first thing that happens now, and records
-    it. Every race is decided there.
+    it. This step decides every race.
 
     Attributes:
         holder: the branch that has the turn.
@@ -192,8 +192,8 @@ class Machine(Core):
         """Give a branch a value after this turn. Return False if the branch doesn't wait any more."""
         if op not in self.resting or op.felt is not None or op.over:
             return False
-        # The value counts. If the same turn ends the block, the branch's next operation raises the
-        # cancellation.
+        # The branch gets the value even if the same turn ends the block. Then the branch's next operation
+        # raises the cancellation.
         op.over = True
         self._later(partial(self._pass, op, value))
         return True
@@ -216,7 +216,9 @@ class Machine(Core):
         self.pump(op)
 
     def _goes_on(self, op: Operation) -> bool:
-        """Give an operation its outcome if the journal has it next. The branch then keeps the turn."""
+        """Give an operation its outcome if the journal's next turn is this outcome. The branch then keeps the
+        turn.
+        """
         record = self.records[self.cursor]
         if (
             record[2] != op.id
@@ -440,8 +442,8 @@ class Machine(Core):
 
     def _add_due(self, now: int, found: list[_Candidate]) -> None:
         if self.catching_up:
-            # Events that aren't delivered yet may be older than a deadline, but not older than the events
-            # that are.
+            # Events that aren't delivered yet may be older than a deadline, but not older than the delivered
+            # events.
             now = min(now, self.mailbox[-1][1]) if self.mailbox else 0
         busy = self._is_busy()
         for block in self.blocks:
@@ -487,7 +489,7 @@ class Machine(Core):
     # --- effects
 
     def _arm(self, op: Operation) -> None:
-        """Allow that what happens now completes an operation; an effect may begin."""
+        """Let events, results and the clock complete an operation from now on; an effect may begin."""
         op.armed = True
         if op.nature is EFFECT:
             row = self.rows.pop(op.id, None) if self.rows else None
@@ -657,7 +659,7 @@ class Machine(Core):
 
 
 def _precedence(candidate: _Candidate) -> tuple[int, int, Any]:
-    """Order by stamp, at one instant by kind, and deadlines of one instant from the outermost block on."""
+    """Return a sort key: stamp, then kind; for deadlines of one instant, the outermost block first."""
     stamp, class_, what, _, row = candidate
     if what is None or row is not None:
         return stamp, class_, ()
@@ -682,8 +684,8 @@ class Scope:
             event.
         expired: whether the deadline ended the block.
         cancelled_caught: whether the block was ended before its time; known once the block is left.
-        around: the engine's scopes around the block, and the block's own; `depth`: their number without its
-            own.
+        around: the engine's scopes around the block, and the block's own; `depth`: the number of the scopes
+            around the block.
     """
 
     __slots__ = (
@@ -860,7 +862,7 @@ class Nursery:
         if self.children:
             task = current_task()
             join = Operation(self._id, "join", JOIN, "", task, branch, branch.count)
-            join.children = self.children  # the same set, as a child may start another one
+            join.children = self.children  # the same set, as a child may start another child
             run.rest(join)
             try:
                 await run.come(join, await run.woken(join))

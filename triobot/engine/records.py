@@ -291,10 +291,9 @@ class Codec:
         raise NotImplementedError
 
     def is_frozen(self, value: object) -> bool:
-        """Return whether a value and the one that `load` makes from its node are interchangeable.
+        """Return whether a value and the copy that `load` makes from the value's node are interchangeable.
 
-        If they are, live code gets the value itself; if not, the decoded one, as on replay. False is always
-        safe.
+        If so, live code gets the value itself; if not, the copy, as on replay. False is always safe.
         """
         return False
 
@@ -363,7 +362,7 @@ class Codec:
                 cls = next((cls for cls in _with_subclasses(raises) if _full_name(cls) == name), None)
                 if cls is None:
                     return StepError(name.rpartition(".")[2], "its class is no longer among raises=")
-                # Without its `__init__`, which may take other parameters.
+                # Made without the class's `__init__`, which may take other parameters.
                 error = cls.__new__(cls, *map(self.value_of, cast("list[object]", args)))
                 known = cast("dict[str, object]", attributes)
                 vars(error).update({key: self.value_of(one) for key, one in known.items()})

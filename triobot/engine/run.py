@@ -112,7 +112,7 @@ class Snapshot:
 
     Attributes:
         given: number of turns of the journal that were given to the code.
-        live: whether that is all of them.
+        live: whether the code was given all turns of the journal.
         branches: parents before their children; empty if the run has not begun, or is over.
         blocks: the outermost first.
     """
@@ -138,7 +138,7 @@ class Run(Machine):
     Args:
         records: the journal so far; for a new run only the start (`begun`).
         fresh: whether the run begins now; False for a revived run, even if only the start is recorded.
-        dry: whether the run ends where its journal does, and changes nothing.
+        dry: whether the run ends at its journal's end, and changes nothing.
 
     Attributes:
         fn, args: function name and arguments, from the start.
@@ -197,7 +197,8 @@ class Run(Machine):
             self.begin(task, scope)
             try:
                 self.main.entry = coroutine = main(self, *(args or map(self.codec.value_of, self.args)))
-                # No variable here may keep them: a report of an error may include this frame's variables.
+                # No variable here may keep `main` and `args`: a report of an error may include this frame's
+                # variables.
                 self.args = ()
                 del main, args
                 value = await coroutine
@@ -332,7 +333,7 @@ class Run(Machine):
         """Wait for an event that `takes` takes; return the value as which it is taken.
 
         Args:
-            again: whether the same call of the author began the branch's previous operation, too.
+            again: whether the branch's previous operation was begun by the same call in the author's code.
             beneath: number of the host's frames that await this call.
 
         Cancellation: *atomic*: either the event is taken, or it stays in the mailbox.
@@ -343,7 +344,7 @@ class Run(Machine):
         op.takes = takes
         self.rest(op)
         if op.given is None and not self.dying:
-            # As `woken`, without its frame, which would take memory in each waiting run.
+            # The same as `woken`, inlined: a frame of `woken` would take memory in each waiting run.
             op.asleep, op.run = True, self
             await wait_task_rescheduled(op)
         given, op.given = op.given, None
@@ -408,7 +409,7 @@ class Run(Machine):
 
         So code that wraps other code, such as a hook, has ids that depend only on itself. While such code has
         no operations, it can be added, removed or moved under runs that wait. Use each name once in a run,
-        without a slash, and an empty name for the code within.
+        and no slash in a name. The wrapped code gets an empty name.
         """
         return Part(self, name)
 
@@ -467,7 +468,8 @@ class Run(Machine):
         self.view[key] = ABSENT
 
     def also(self, key: str, write: object) -> bool:
-        """Have the host store a write with a record, once. Return False if a replayed turn has done so.
+        """Have the host store a write with a record, once. Return False if a replayed turn has stored the
+        write.
 
         Args:
             key: distinguishes the write from the turn's other writes.
@@ -508,8 +510,9 @@ class Run(Machine):
     def patched(self, patch: str) -> bool:
         """Return whether changed code is to use its new version here.
 
-        True in a run that comes here for the first time, which is recorded. False in a run that passed here
-        before, with code that did not ask. A run that used the old version once uses it everywhere.
+        In a run that comes here for the first time, the answer is True and is recorded. In a run that passed
+        here before, with code that did not ask, the answer is False. A run that used the old version once
+        uses it everywhere.
         """
         self._noting()
         known = self.patches = set() if self.patches is None else self.patches

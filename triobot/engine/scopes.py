@@ -25,7 +25,7 @@ innermost: Final[Callable[[trio.lowlevel.Task], Any]] = attrgetter("_cancel_stat
 def lower(status: Any) -> None:
     """Remove the shields from a scope outwards, up to the first cancelled scope.
 
-    So the cancellation of that scope passes.
+    So the cancellation of that scope reaches the innermost scope.
     """
     while status is not None and not status._scope.cancel_called:
         status._scope.shield = False

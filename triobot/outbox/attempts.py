@@ -69,7 +69,9 @@ class Attempts:
         self._lanes.finish(delivery, now)
 
     def succeed(self, delivery: Delivery, operation: Operation[object], result: object, now: float) -> None:
-        """End an attempt with the result of `operation`, the delivery's own; the callers get the result."""
+        """End an attempt with the result of `operation`, the delivery's own operation; the callers get the
+        result.
+        """
         self.possible_repeats += delivery.doubtful
         self._landed(delivery)
         self._lanes.answered(delivery, now)
@@ -87,7 +89,7 @@ class Attempts:
         """End an attempt with the error of `operation`: repeat, suspend or reject the delivery.
 
         Args:
-            operation: the delivery's own, or the upload of its file.
+            operation: the delivery's own operation, or the upload of its file.
         """
         self._landed(delivery)
         failing_since = now

@@ -17,12 +17,12 @@ have left. Faint refusals wait for a success like other refusals, but don't coun
 After a minute without any success, several faint refusals mean the token, and a few mean the chats.
 
 No operation fails while everything is held. Every half minute one queued operation is sent as a probe. While
-fewer than `BreakerRules.chats` are suspected, an operation of a chat without a refusal is sent as a probe at
-once.
+fewer than `BreakerRules.chats` chats are suspected, an operation of a chat without a refusal is sent as a
+probe at once.
 
 A *question*, a request that concerns no chat, is sent every half minute too: the queue may be empty, and a
-chat that was left proves nothing. The first question is sent at once if everything is held because time
-passed.
+chat that was left proves nothing. The first question is sent at once if the hold began after seconds without
+other evidence.
 
 The first success releases all operations, and the breaker judges each refusal afresh.
 """
@@ -46,11 +46,11 @@ class BreakerRules:
     """The breaker's limits and delays.
 
     Attributes:
-        chats: number of chats refused within `within` seconds, without a success between, that means a bad
-            token.
+        chats: number of refused chats that means a bad token, if they are refused within `within` seconds
+            without a success between.
         within: see `chats`.
         patience: seconds for which a suspected chat waits for other evidence.
-        faint_patience: the same for faint suspicions.
+        faint_patience: seconds for which a faint suspicion waits for other evidence.
         recently: seconds for which a success is evidence that the user hasn't left the chat.
         probe_every: seconds between two probes, and between two questions, while everything is held.
         remembered: largest number of working chats, and of left chats, in memory.
@@ -176,7 +176,7 @@ class Breaker:
             broadcast: whether the request was part of a broadcast; the user may have left the chat long ago.
 
         Returns:
-            True if the chat is the cause; False if the operation must wait, unfailed.
+            True if the chat is the cause; False if the operation must wait, and doesn't fail yet.
         """
         if chat in self._left:
             return True

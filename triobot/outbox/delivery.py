@@ -114,7 +114,7 @@ class Delivery(Place):
         uploading: cancel scope of the upload, cancelled when no call wants the file any more.
         cached: cache key of the descriptor in use, if the descriptor came from the cache.
         refreshed: whether a forgotten descriptor was replaced; that is done once.
-        dropped: whether the chat was left while the request was in flight.
+        dropped: whether the user left the chat while the request was in flight.
         probe: whether this attempt tests if the token works again.
         begun: the request that a caller's task has begun.
     """
@@ -192,7 +192,7 @@ def take_place(
         withdrawn: called with each edit that is moved from its own lane into the chat's lane.
 
     Returns:
-        Whether an operation may be startable now.
+        Whether an operation may be able to start now.
     """
     call, after = delivery.call, None
     if isinstance(call.operation, EditMessage):

@@ -303,12 +303,12 @@ class Lanes(Generic[P]):
         """Record that an entry in flight failed, got no answer, or got a 429 (`limited`).
 
         Args:
-            rests: seconds of pause that the platform asked for (`Retry-After`). The lane pauses. All classes
-                except money also pause if two lanes got such a request, without another lane's success
-                between.
+            rests: seconds of pause that the platform asked for (`Retry-After`). The lane pauses. If the
+                platform asked two lanes for a pause, and no other lane had a success in between, all classes
+                except money pause too.
 
         Returns:
-            Time of the first of the lane's present failures in a row.
+            Time at which the lane's current row of failures began.
         """
         lane, flight = self._flying(place)
         if lane.failing_since is None:

@@ -3,8 +3,8 @@
 The rate is unlimited until outcomes show that the rate is too high. The sign is the share of bad outcomes in
 a sample of a few dozen outcomes, over a second or more:
 
-- 429: a tenth of the outcomes. The platform answers 429 because of the rate.
-- Late answers, other errors and lost connections: a third of the outcomes. A smaller share proves nothing,
+- 429: a tenth of the outcomes is enough. The platform answers 429 because of the rate. - Late answers, other
+errors and lost connections: a third of the outcomes is enough. A smaller share proves nothing,
   since some requests always fail.
 - No answer: counted only if the answered requests are late too, or if nothing is answered at all. While other
   requests are answered at once, the cause lies in the unanswered chats.
@@ -50,8 +50,8 @@ class PaceRules:
         few: least number of outcomes for a conclusion.
         lanes: least number of lanes with bad outcomes for a cut.
         cuts: number of cuts in a row without an improvement after which the cuts are undone.
-        limited: share of 429 among the outcomes for a cut.
-        bad: share of bad outcomes of any kind for a cut.
+        limited: share of 429 among the outcomes that causes a cut.
+        bad: share of bad outcomes of any kind that causes a cut.
         late: seconds after which an answer is late.
         most: highest rate, in starts a second, whatever the platform accepts; None: no limit.
     """
@@ -76,7 +76,7 @@ class _Sample:
 
     Attributes:
         since: start of the sample.
-        well: requests with a success; includes the `late` ones.
+        well: requests with a success, including the `late` successes.
         silent: requests without an answer.
         lanes: some of the lanes with bad outcomes.
     """

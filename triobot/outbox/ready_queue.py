@@ -34,7 +34,7 @@ _STUCK_PATIENCE: Final = 3
 # alternate, so that a user who writes now doesn't wait for the whole backlog.
 _BACKLOG: Final = 16
 
-# Iterating over an enum costs a generator, several times for each operation.
+# A tuple, since iterating over an enum creates a generator, several times for each operation.
 URGENCIES: Final = tuple(Urgency)
 _PATIENCE: Final = [PATIENCE[urgency] for urgency in Urgency]
 
@@ -53,7 +53,7 @@ class ReadyQueue(Generic[L]):
         self._pace = pace
         self._lanes: list[dict[L, None]] = [{} for _ in Urgency]
         self._stuck: list[dict[L, None]] = [{} for _ in Urgency]
-        # The dictionary that has each lane.
+        # For each ready lane, the dictionary that lists the lane.
         self._listed: dict[L, dict[L, None]] = {}
         self._passed = [0 for _ in Urgency]
         self._stuck_passed = 0

@@ -70,7 +70,8 @@ class Requests:
 
     def ended(self, delivery: Delivery) -> None:
         """Forget a delivery's request, if any was begun."""
-        # The deadline is absent if it is over: an answer without its body's end counts.
+        # A request that is past its deadline has no entry here, but can still end with an answer: an answer
+        # counts even without the end of its body.
         self._deadlines.pop(delivery, None)
         delivery.begun = None
 

@@ -39,9 +39,9 @@ class RetryRules:
     Attributes:
         first_pause: mean pause in seconds before the second attempt; doubles with each attempt.
         longest_pause: upper bound of the doubling.
-        patience: seconds of failures only in a lane after which its operations fail. A platform outage of
-            minutes must lose nothing; after an hour a reply is pointless.
-        money_patience: the same for verify and inquiry; the ledger has its own schedule for both.
+        patience: seconds of failures without a success in a lane, after which the lane's operations fail. A
+            platform outage of minutes must lose nothing; after an hour a reply is pointless.
+        money_patience: the patience for verify and inquiry; the ledger has its own schedule for both.
     """
 
     first_pause: float = 0.5

@@ -27,7 +27,7 @@ class OutboxRules:
         typing_every: seconds after which a typing indicator is sent again.
         answer_within: seconds after which an unanswered attempt counts as unknown. The client's own limits
             should be shorter; this limit keeps a lane from waiting forever.
-        upload_within: the same limit for an upload.
+        upload_within: seconds after which an unanswered upload counts as unknown.
         grace: seconds for requests in flight when the outbox closes.
         descriptors: largest number of descriptors of uploaded files in memory.
     """

@@ -120,9 +120,10 @@ class LaneSender:
         Raises:
             RefusedError: the platform refused the operation. 403 only if the chat is the cause, not the
                 token.
-            NotDeliveredError: the lane only failed for `RetryRules.patience`, or the outbox closed.
-            DeliveryUnknownError: the operation may have taken effect: an invoice, `OnUnknown.RAISE`, or the
-                end of the patience.
+            NotDeliveredError: every attempt in the lane failed for `RetryRules.patience`, or the outbox
+                closed.
+            DeliveryUnknownError: the operation may have taken effect, and isn't sent again: it is an invoice,
+                `on_unknown` is `OnUnknown.RAISE`, or the patience is over.
             ForbiddenError: the user left the chat meanwhile (`drop`).
             LocalProtocolError: the operation can't be sent.
             OSError: a file can't be read.
@@ -319,7 +320,7 @@ class LaneSender:
         self._start(serve)
 
     async def _is_ready(self, delivery: Delivery) -> bool:
-        """Wait for the operation's turn; return False, with nothing sent, if no call wants it any more."""
+        """Wait for the operation's turn; return False, with nothing sent, if no call wants its result."""
         self._suspects.cleared(delivery)
         if delivery.wanted and delivery.after is not None:
             await delivery.after.wait()

@@ -63,7 +63,7 @@ class Slots:
     Args:
         parallel: number of slots.
         connections: largest number of operations in flight, with and without a slot.
-        pace: has the usual answer time.
+        pace: source of the usual answer time.
     """
 
     def __init__(self, parallel: int, connections: int, pace: Pace) -> None:

@@ -81,12 +81,13 @@ _PATIENT: Final[tuple[State, ...]] = ("prepared", "unsure", "open", "check", "cl
 @final
 @guarded
 class Budget:
-    """Limits of examinations.
+    """Limits of examinations. An examination verifies a payment or inquires about it.
 
     Attributes:
         per_second: examinations a second of payments without a callback. Payments with a callback come first
-            and aren't counted. Beyond the limit the sweep falls behind, and an alarm names the risk.
-        parallel: examinations at a time.
+            and aren't counted. Beyond the limit the sweep, which examines all open payments from time to
+            time, falls behind, and an alarm names the risk.
+        parallel: largest number of examinations at a time.
     """
 
     per_second: float = 20.0
@@ -184,14 +185,15 @@ class Cashier:
         entry = await self.entries.read(id)
         while entry is not None:
             ticket = OpenTicket(self.entries, entry, self._clock.now, self._tickets, since)
-            # From now on the ticket hears of each change of the entry. A second read shows an earlier change.
+            # From here on the ticket gets each change of the entry. A second read shows a change that came
+            # earlier.
             entry = await self.entries.read(id)
             if entry is not None and entry.revision <= ticket.revision:
                 return ticket
         return None
 
     def ended(self, id: RefId, how: PaymentEnd) -> MovePayment:
-        """Return the write that ends a taker's part in a payment; no effect if the taker has changed."""
+        """Return the write that ends a taker's part in a payment, unless the taker has changed."""
         taker, facts = _ENDS[how]
         return moving(self.entries, id, *facts, now=self._clock.now(), taker=taker, may_fail=True)
 
@@ -205,7 +207,7 @@ class Cashier:
         return entry is not None and entry.may_be_given(uncertain=uncertain)
 
     async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
-        """Give up the open payments of this owner, and of the owners below it. Safe to repeat.
+        """Give up the open payments of `owner`, and of the owners below `owner`. Safe to repeat.
 
         Args:
             key: key of the owner's payment, if the owner is the aside for an item.
@@ -304,7 +306,8 @@ class Cashier:
             await self._take_up(self._rest)
         if self._seen is not None and self._clock.now() - self._seen > BLIND:
             await self._alarm_unwatched("start", self._seen, self._started)
-        # Only now: if the start crashes before this alarm, the next start must still see the unwatched time.
+        # The watch begins only here: if the start crashes before the alarm, the next start must still see the
+        # unwatched time.
         self._watching = True
         self._poke.set()
         await self._beat()
@@ -471,7 +474,8 @@ class Cashier:
         if ticket is not None:
             ticket.heard(moved)
         elif moved.notice is not None:
-            # Also after a change of taker: the conversation that waited has to get the notice.
+            # Recall the chat even after a change of taker: the conversation that waited has to get the
+            # notice.
             self._recall(moved.entry.chat_id)
         for kind in moved.alarms:
             self._on_alarm(alarm_of(kind, moved.entry))

@@ -4,10 +4,10 @@ The module waits for nothing except its store, so a simulation can run it unchan
 
 A conversation's move must be stored together with the conversation's records. `Entries.move` can't do that:
 it reads the entry, and retries if the entry has moved since it was read. A conversation shares its commit
-with others and continues before the commit is durable, so it can't retry. `moving`, `opening` and `claiming`
-therefore return writes that read the entry and decide the move inside the transaction, where no other move
-can come between. The store calls their functions in its own thread. The functions get everything as values,
-the time too, and never wait.
+with other conversations, and continues before the commit is durable, so it can't retry. `moving`, `opening`
+and `claiming` therefore return writes that read the entry and decide the move inside the transaction, where
+no other move can come between. The store calls their functions in its own thread. The functions get
+everything as values, the time too, and never wait.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Entries:
 
     Args:
         rows: reads the rows.
-        commit: stores writes, all of a call or none.
+        commit: stores all writes of a call, or none.
         now: the time of day in milliseconds.
         listen: called with each move once it is durable; must not raise.
         counts: number of moves by fact; several `Entries` may share one counter.

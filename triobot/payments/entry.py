@@ -97,12 +97,13 @@ class Entry:
         hinted: whether a callback came since the last verify began.
         ask: first request of the next examination; "inquire" once a verify may have been sent.
         asked_at: when the last verify began.
-        verify_said: answer of that verify; None before the answer, and after an inquiry's first "verified".
+        verify_said: answer of the last verify; None before the answer, and after an inquiry's first
+            "verified".
         seen_at: when the inquiry first said "verified", while no verify has said so.
         doubt_at: when the last verify with a lost answer began: it may still take effect for a while. None
             once that verify certainly captured nothing.
-        clean_at: last moment at which the payment was certainly unpaid; the platform's hour begins no
-            earlier.
+        clean_at: last moment at which the payment was certainly unpaid; the hour in which a verify can
+            capture begins no earlier.
         clean: whether the last examination found the payment certainly unpaid.
         decline: a callback's code for a decline, not yet confirmed by an "error" of both verify and inquiry.
         said: last retry or decline notice for the waiting conversation; None once outdated.

@@ -276,7 +276,8 @@ def _is_proof(entry: Entry, now: int) -> bool:
     The interface doesn't define whether "verified" means paid or captured. Suppose that a verify between two
     such answers said "error". Then the verify had nothing to capture, because the payment was captured. The
     only other explanation is that the money went back before the verify, and that the user paid again after
-    the verify. That needs an hour since the payment was certainly unpaid, and time between the three answers.
+    the verify. This explanation needs an hour since the payment was certainly unpaid, and time between the
+    three answers.
 
     An unwanted payment isn't verified. But uncaptured money goes back within the hour, so a later "verified"
     proves a capture too.

@@ -139,7 +139,7 @@ def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
     match fact:
         case SendOk(message_id, invoice_id, twice):
             if entry.gone_at is not None and message_id not in (None, entry.message_id):
-                # The message was sent again, and the removed button was the other one.
+                # The message was sent again, and the removed button belongs to the other message.
                 entry = attrs.evolve(entry, gone_at=None, remove_failures=0)
             return attrs.evolve(
                 entry,
@@ -169,7 +169,7 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
     warned = tuple(kind for kind in entry.warned if kind != "hint_age_30min")
     shown_as = hint.message_id if hint.chat_id == entry.chat_id else None
     if entry.lost and entry.gone_at is not None and shown_as not in (None, entry.message_id):
-        # The button was on the screen twice, and the user pressed the other one.
+        # The button was on the screen twice, and the user pressed the button of the other message.
         entry = attrs.evolve(entry, message_id=None, gone_at=None, remove_failures=0)
     hinted = attrs.evolve(
         entry,
@@ -224,7 +224,7 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
         case "removed":
             return attrs.evolve(entry, gone_at=entry.gone_at or now, remove_at=None)
         case "send_refused" | "send_never_left":
-            # An unsure entry may have arrived by an earlier send.
+            # The message of an unsure entry may have arrived by an earlier send.
             never = entry.state in ("sending", "closing") and not entry.lost and entry.claimed_at is None
             return attrs.evolve(entry, gone_at=now) if never else entry
         case "remove_failed":

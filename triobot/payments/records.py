@@ -126,7 +126,7 @@ def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
 
 
 def _both(entry: Entry) -> str:
-    """Describe both payments if two may have been captured; the platform gives them no numbers."""
+    """Describe both payments if two may have been captured; the platform gives the payments no numbers."""
     known = [at for at in (entry.doubt_at, entry.verified_at, entry.hinted_at) if at is not None]
     if len(known) < 3 or entry.claims < 2:
         return ""

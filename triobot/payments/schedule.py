@@ -85,7 +85,7 @@ def distance(entry: Entry, clean_at: int) -> int:
 
 
 def rarely(entry: Entry, at: int, pause: int) -> int:
-    """Return `pause`, or a longer one for an outcome unknown for days, which only accounting still needs."""
+    """Return `pause`; a longer pause if the outcome, unknown for days, is needed only for accounting."""
     return max(pause, (at - _fresh_at(entry, at)) // 24)
 
 
@@ -101,7 +101,9 @@ def verify_by(entry: Entry) -> int:
 
 
 def claimed_since(entry: Entry) -> int | None:
-    """Return when a callback claimed that the payment was paid; None if unwanted, or found unpaid since."""
+    """Return when a callback claimed that the payment was paid; None if unwanted, or if the payment was found
+    unpaid since.
+    """
     open_ = entry.wanted and entry.claimed_at is not None and unpaid_until(entry) < entry.claimed_at
     return entry.claimed_at if open_ else None
 
@@ -155,7 +157,8 @@ _DUE: Final = ("check_at", "remove_at", "deliver_at")
 def without_future(entry: Entry, now: int) -> Entry:
     """Correct an entry after the clock was set back: move future moments, and future due times, to now.
 
-    An examination too early is better than one too late: the clock's error at the stored moments is unknown.
+    An examination too early is better than an examination too late: the clock's error at the stored moments
+    is unknown.
     """
     return _with_moments(entry, (*_HAPPENED, *_DUE), lambda at: min(at, now))
 
@@ -163,7 +166,8 @@ def without_future(entry: Entry, now: int) -> Entry:
 def moved_on(entry: Entry, by: int, now: int) -> Entry:
     """Correct an entry after the clock was set forward while the program ran: elapsed times stay the same.
 
-    Due times aren't moved: duties due by the new time are due, and so is the end of a button's life.
+    Due times aren't moved. So a duty, or the end of a button's life, is due if its time lies before the new
+    time.
     """
     return _with_moments(entry, _HAPPENED, lambda at: min(at + by, now))
 

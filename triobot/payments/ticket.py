@@ -98,7 +98,7 @@ class OpenTicket:
     def listen(self, news: Callable[[], None] | None) -> None:
         """Register `news`, to be called whenever the ticket gets news; it must not wait.
 
-        None: the ticket receives no more moves.
+        With None, the ticket receives no more moves.
         """
         self._tell = news
         if news is None:
