@@ -241,7 +241,8 @@ class Connections:
 
     Args:
         most: largest number of connections.
-        most_idle: largest number of idle connections, beyond which the oldest is closed; None: no limit.
+        most_idle: largest number of idle connections; with more, the oldest idle connection is closed. None:
+            no limit.
         keep_seconds: seconds after which an idle connection is no longer used. Common servers keep an idle
             connection for at least 5 s. A request sent while the server closes has an unknown outcome, so
             this side closes first.
@@ -269,7 +270,8 @@ class Connections:
         self.taken = 0
         # No idle connection expires before this time.
         self._look_at = 0.0
-        # All idle connections, the oldest first; and the same by origin, where the youngest is used first.
+        # All idle connections, the oldest first; and the same connections by origin, where the youngest is
+        # used first.
         self._idle: OrderedDict[ClientConnection, float] = OrderedDict()
         self._by_origin: dict[Origin, OrderedDict[ClientConnection, None]] = {}
         self._line: OrderedDict[Waiter, None] = OrderedDict()
@@ -280,7 +282,7 @@ class Connections:
         self.close_idle()
 
     def idle(self, origin: Origin) -> ClientConnection | None:
-        """Take an idle connection on which no byte and no end has arrived; None if there is none."""
+        """Take an idle connection on which no byte and no end has arrived; None if no connection is idle."""
         while self._idle and (connection := self.take(origin, self._time())) is not None:
             if connection.is_quiet():
                 return connection
@@ -295,7 +297,8 @@ class Connections:
         line: AbstractContextManager[None] = _UNLIMITED,
         dialing: AbstractContextManager[None] = _UNLIMITED,
     ) -> tuple[ClientConnection, bool]:
-        """Return a connection, idle or newly opened, and whether it is new; with `fresh`, always a new one.
+        """Return a connection, idle or newly opened, and whether it is new; with `fresh`, always a new
+        connection.
 
         Args:
             line, dialing: time limits for the wait in line, and for opening a connection.
@@ -349,7 +352,7 @@ class Connections:
     def settle(self, connection: ClientConnection) -> None:
         """Keep the connection of a finished request, or close the connection if it can't be used again.
 
-        A connection can be used again if both messages are complete, and neither side wants to close.
+        A connection can be used again if request and response are complete, and neither side wants to close.
         """
         if connection.reader.reusable and not connection.broken and not self._closed:
             self.give_back(connection, self._time())
@@ -364,7 +367,7 @@ class Connections:
     # --- slots: these methods never wait, and never iterate over all connections
 
     def take(self, origin: Origin, now: float) -> ClientConnection | None:
-        """Take the idle connection that was used last; None if there is none."""
+        """Take the idle connection that was used last; None if no connection is idle."""
         if now >= self._look_at:
             self._close_expired(now)
         ours = self._by_origin.get(origin)

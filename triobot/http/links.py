@@ -79,7 +79,7 @@ class ByteLink(Protocol):
         ...
 
     async def send(self, data: bytes) -> None:
-        """Write all bytes of `data`. Returns without a checkpoint if the kernel accepts them at once.
+        """Write all bytes of `data`. Returns without a checkpoint if the kernel accepts the bytes at once.
 
         Raises: as `receive`.
 

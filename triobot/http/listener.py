@@ -1,4 +1,4 @@
-"""Accepts connections, limits their number, closes slow ones, and stops without refusing a connection.
+"""Accepts and limits connections, closes slow connections, and stops without refusing a connection.
 
 A full listener makes room by closing the connection that its sender has kept waiting longest. Such a
 connection waits for a request, for the rest of a request, or for its sender to read an answer. A connection
@@ -124,8 +124,9 @@ class _Server:
         self._shared = lru_cache(1024)(Networks(limits.shared_addresses).hold)
         self._open: set[ServerConnection] = set()
         self._counts: Counter[str] = Counter()
-        # Waiting connections found by the last scan, the longest wait last: those of each sender at its limit
-        # and, under None, those of all senders. The result of a scan is used until it is empty.
+        # Waiting connections found by the last scan, the longest wait last: for each sender at its limit, the
+        # sender's connections; under None, the connections of all senders. The result of a scan is used until
+        # it is empty.
         self._waiting: dict[str | None, list[tuple[float, ServerConnection]]] = {}
         # Bounds, over all connections, the pipelined requests that start before other tasks run.
         self._turnstile = trio.CapacityLimiter(_BEHIND)
@@ -157,7 +158,7 @@ class _Server:
                 if not come.poll(0):
                     break
                 if not self._make_room():
-                    # All connections have a request in progress: new ones wait in the kernel's queue.
+                    # All connections have a request in progress: new connections wait in the kernel's queue.
                     return _PAUSE
             try:
                 made, address = listener.accept()
@@ -183,8 +184,8 @@ class _Server:
         return True
 
     def _make_room(self, sender: str | None = None) -> bool:
-        """Close the connection that has waited longest, of all or of one sender; return whether one was
-        closed.
+        """Close the connection that has waited longest, of all senders or of `sender`. Return whether a
+        connection was closed.
         """
         waiting = self._waiting.setdefault(sender, [])
         for anew in (False, True):
@@ -269,7 +270,7 @@ class _Server:
                     self._close(connection)
 
     def _speaks(self, connection: ServerConnection) -> bool:
-        """Remove a connection from those without a task; return whether it was among them."""
+        """Remove a connection from those without a task; return whether it had no task."""
         descriptor, connection.descriptor = connection.descriptor, None
         return descriptor is not None and self._silent.pop(descriptor, None) is connection
 

@@ -20,7 +20,7 @@ import attrs
 import httptools
 
 _CHUNK_LINE: Final = 64
-# llhttp keeps these at the end of a value.
+# llhttp leaves these characters at the end of a value.
 _BLANKS: Final = b" \t"
 
 HEAD_END: Final = b"\r\n\r\n"
@@ -244,7 +244,7 @@ class RequestReader:
         return True
 
     def _end_of_slice(self) -> int:
-        """Return the end of the next slice within one request: the body's end, or after an empty line."""
+        """Return the end of the next slice within one request: the end of the body or of an empty line."""
         unread, at = self._unread, self._at
         if self._left > 0:
             return min(at + self._left, len(unread))

@@ -17,7 +17,7 @@ from .request import MalformedError
 LARGEST_HEAD: Final = 64 * 1024
 # Allowance for a chunk's line, with extensions, which are rare.
 _CHUNK_LINE: Final = 64
-# llhttp keeps these at the end of a value.
+# llhttp leaves these characters at the end of a value.
 _BLANKS: Final = b" \t"
 _CHANGED: Final = "it changed the protocol, which nobody asked for"
 

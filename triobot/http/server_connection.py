@@ -308,7 +308,9 @@ class ServerConnection:
         return self.waiting_since < math.inf and not (self._reader.begun or self._link.seen)
 
     def look(self) -> bool:
-        """Return whether a task is needed: more than an incomplete head has arrived, or the end."""
+        """Return whether a task is needed: more than an incomplete head, or the connection's end, has
+        arrived.
+        """
         link = self._link
         if not isinstance(link, PlainLink):
             return True

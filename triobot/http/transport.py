@@ -156,7 +156,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
     Args:
         ssl_context: TLS context; None: verifies host names, and certificates by the list that httpx uses.
         connections: largest number of connections to all hosts together; or another transport's pool, which
-            both transports then share, as it is.
+            both transports then share unchanged.
         idle: largest number of idle connections; None: no limit.
         idle_seconds: seconds after which an idle connection is no longer used.
         uds: path of a Unix socket for all requests, whatever host they name.
@@ -259,7 +259,7 @@ def _prepare(request: httpx.Request) -> tuple[bytes, Origin, Framing]:
 class ResponseBody(httpx.AsyncByteStream):
     """Iterator over a response's body; the connection is free at the end, or when closed.
 
-    The class is an iterator, not a generator: a half-read one leaves nothing to the garbage collector.
+    The class is an iterator, not a generator: a half-read iterator leaves nothing to the garbage collector.
     """
 
     def __init__(

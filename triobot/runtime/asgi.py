@@ -82,7 +82,7 @@ class _Hosted:
         self._failure = ""
 
     def tie_to(self, app: QuartTrio) -> None:
-        """Start and stop the bot with the application. A failure of either is reported to the server."""
+        """Start and stop the bot with the application. A failed start or stop is reported to the server."""
         behind = cast("AsgiApp", app.asgi_app)
 
         async def front(scope: Scope, receive: Receive, send: Send) -> None:

@@ -113,7 +113,7 @@ class OutsideDoor:
         await self._from_outside().dispatcher.keeping.put(place, key, value)
 
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
-        """Replace the stored value by `change(value)`; return the new one."""
+        """Replace the stored value by `change(value)`; return the new value."""
         return await self._from_outside().dispatcher.keeping.update(place, key, change)
 
     def _from_outside(self) -> Runtime:
@@ -435,7 +435,7 @@ class Bot(Router):
             with speaking(front.voice):
                 # Until the work has stopped: a running step may still use `Bot.to`.
                 async with (
-                    # Not in virtual time, which may stand still.
+                    # No watch in virtual time, which may stand still.
                     watched_loop() if around is None else nullcontext(),
                     open_resources(self._resources, provided) as resources,
                     open_failures(
@@ -461,8 +461,8 @@ class Bot(Router):
                 ):
                     failures.begin()
                     runs_background = front.has_home and (around is None or around.instead is None)
-                    # Innermost, so that the tasks can use everything, and are cancelled while their messages
-                    # can still be sent.
+                    # The innermost block, so that the tasks can use everything, and are cancelled while their
+                    # messages can still be sent.
                     async with trio.open_nursery() as nursery:
                         for run in self._background if runs_background else ():
                             name = getattr(run, "__qualname__", None)

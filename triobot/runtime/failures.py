@@ -53,7 +53,7 @@ OnError: TypeAlias = Callable[[Failure], Awaitable[None]]
 class Failures:
     """Accepts failures without waiting, and calls the author's hook for each, one after the other.
 
-    If more than 64 are waiting, further ones are only logged.
+    If more than 64 failures are waiting, further failures are only logged.
 
     Args:
         hook: the author's hook.
@@ -122,7 +122,7 @@ class Failures:
 async def open_failures(
     hook: OnError | None, place: Callable[[ChatId], RoomRef], at_once: OnFailure, *, tracebacks: bool = False
 ) -> AsyncGenerator[Failures]:
-    """Call the hook for failures while the block runs, and for up to five seconds more for those still
+    """Call the hook for failures while the block runs, and for up to five seconds more for the failures still
     queued.
     """
     failures = Failures(hook, place, at_once, tracebacks=tracebacks)

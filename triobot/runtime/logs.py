@@ -103,7 +103,7 @@ class GuardedLogger(logging.Logger):
             _tell(error)
 
     def callHandlers(self, record: logging.LogRecord) -> None:
-        """Call each handler, even if another one raises."""
+        """Call each handler, even if another handler raises."""
         logger: logging.Logger | None = self
         handlers: list[logging.Handler] = []
         while logger is not None:
@@ -232,7 +232,8 @@ def speaking(voice: Speaker | None) -> Generator[None]:
     try:
         yield
     finally:
-        # Without a token: a generator may be resumed in another context, where a token is invalid.
+        # Reset without a context token: a generator may be resumed in another context, where a token is
+        # invalid.
         _speaks.set(before)
 
 

@@ -123,7 +123,8 @@ async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: S
                 await serving.start(
                     partial(serve_together, bots, server=server, stopping=systemd.tell_stopping)
                 )
-                # Only now: systemd may then start services that need the bot's resources.
+                # Reported only once all bots run: systemd may then start services that need the bots'
+                # resources.
                 systemd.tell("READY=1")
             nursery.cancel_scope.cancel()
 
@@ -184,7 +185,7 @@ async def serve_together(
                 closing,
             )
             log.info("metrics are at %s%s", page, METRICS_PATH)
-        # After the bots have stopped their work: until then events are accepted.
+        # `closing` is set after the bots have stopped their work: until then events are accepted.
         opened.callback(closing.set)
         claims = server == "triobot"
         for (bot, _), intake in zip(bots, intakes, strict=True):
@@ -266,7 +267,7 @@ def _check_apart(bots: Sequence[tuple[Servable, Settings]]) -> None:
 
 
 def _all_ready(intakes: Sequence[Front]) -> Readiness:
-    """Return "ready" if all bots are ready, else the state of the first that isn't."""
+    """Return "ready" if all bots are ready, else the state of the first bot that isn't ready."""
     said = [intake.readiness() for intake in intakes]
     return next((one for one in said if not one.ready), said[0])
 
@@ -299,7 +300,8 @@ def rarely_collected(*, ends: bool = False) -> Generator[None]:
 
     Args:
         ends: whether the process ends after the block. Then the remaining objects are not collected: with
-            thousands of chats in memory, that took seconds, while a new process waited for this one.
+            thousands of chats in memory, the collection took seconds, while a new process waited for this
+            one.
     """
     before, enabled = gc.get_threshold(), gc.isenabled()
     gc.freeze()

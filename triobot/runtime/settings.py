@@ -277,9 +277,7 @@ def read_environment(environ: Mapping[str, str], prefix: str = PREFIX) -> Settin
 
 
 def _given(environ: Mapping[str, str], names: Iterable[str], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield those of the named settings that have a value, by a variable or by the file that a variable
-    names.
-    """
+    """Yield the named settings that have a value in a variable, or in a file that a variable names."""
     for setting in names:
         name = f"{prefix}{setting.upper()}"
         value, place = environ.get(name), environ.get(f"{name}_FILE")

@@ -149,7 +149,9 @@ class Standby:
         return self._work
 
     def prepare(self, kept: Mapping[str, str]) -> Sequence[int]:
-        """Apply the store's settings for the whole bot. Return until when each former secret is accepted."""
+        """Apply the store's settings for the whole bot. Return the times until which the former secrets are
+        accepted.
+        """
         settings = self.settings
         untils: Sequence[int] = ()
         if settings.webhook_secret is not None:
@@ -280,7 +282,7 @@ async def open_standby(
 
 
 async def _kept(settings: Settings, clock: WallClock, way: Admission, *, made: bool) -> Mapping[str, str]:
-    """Return the store's settings for the whole bot, once this process or another one has made the store."""
+    """Return the store's settings for the whole bot, once this or another process has made the store."""
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
     needed = {KEY} if settings.webhook_secret is not None else {KEY, SECRET}
     while True:

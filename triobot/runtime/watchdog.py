@@ -1,9 +1,9 @@
 """Logs the line that blocks the event loop; and sends systemd signs of life.
 
 Code that computes for seconds without an ``await``, or makes blocking calls, blocks every chat at once, and
-``/healthz``, too. Code in the loop can't report that. A thread can, and logs the line while the line blocks.
-All bots of a process share the thread. The supervisor of the process restarts it: a probe gets no answer, and
-systemd gets no signs of life.
+``/healthz``, too. Code in the loop can't report such a block. So a thread logs the blocking line while it
+blocks. All bots of a process share the thread. The process is restarted by its supervisor: a probe gets no
+answer, and systemd gets no signs of life.
 
 Only `Bot.run` and the command line notify systemd, since they run the process. A bot in a host program can't
 tell when that program is ready or stops.
@@ -48,9 +48,9 @@ async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[No
     """Watch the loop while the block runs; simultaneous blocks share one watching thread.
 
     Args:
-        still_after: seconds without a response after which the blocking line is logged; again at each
-            doubling, and every ten seconds once the process is to stop. If the loop is watched already,
-            `still_after` is ignored.
+        still_after: seconds without a response after which the blocking line is logged. The line is logged
+            again whenever the block's time has doubled, and every ten seconds once the process is to stop. If
+            the loop is watched already, `still_after` is ignored.
     """
     watch = _watching.get()
     if watch is None:
@@ -168,7 +168,7 @@ async def _keep_telling(systemd: Systemd, within: float) -> None:
 @final
 @attrs.define
 class _SharedWatch:
-    """A loop's watch: the number of blocks that share it, and an event for the end of the last one."""
+    """A loop's watch: the number of blocks that share it, and an event for the end of the last block."""
 
     users: int = 0
     over: threading.Event = attrs.field(factory=threading.Event)

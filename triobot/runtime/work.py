@@ -89,7 +89,7 @@ _MOST_ENDED: Final = 200
 # Interval in which a stop checks whether there is still something to wait for.
 _LOOK_SECONDS: Final = 0.1
 _HOUR: Final = 3600.0
-# A shorter token is a test's, and may occur as a word in any line.
+# A shorter token is a test's token, and may occur as a word in any line.
 _TELLS: Final = 8
 _PAGE: Final = 256
 
@@ -376,7 +376,7 @@ class Intake:
         return told_of(await jobs.wait_known())
 
     async def order(self, row: ConversationRow, end: bool, say: str) -> bool:
-        """Order the end of a parked conversation, or another try."""
+        """Order the end of a parked conversation, or another try to continue the conversation."""
         if (work := self.work) is None:
             return await give_order(self.store, self.clock, row, end, say)
         return await work.dispatcher.chat_calls.order(row, end=end, say=say)
@@ -469,7 +469,7 @@ async def open_intake(
         ConfigError: a setting is wrong, or the store belongs to another bot or platform.
         StoreLockedError: another process has the store.
     """
-    # The store reads the time here, too: each reading may detect a jump.
+    # The store reads the time from this object, too: each reading may detect a jump.
     timepiece = Timepiece(clock)
     async with _opened_store(settings, timepiece, around) as store:
         secrets, untils = await webhook_secrets(settings.webhook_secret, store, timepiece.now())
@@ -799,8 +799,8 @@ def _whose(services: Services, task: trio.lowlevel.Task) -> Whose | None:
 
 
 async def _has_parked(store: Store, key: str) -> bool:
-    """Whether a conversation is parked of the alarm's route; `key` is the route, or the route and a further
-    word.
+    """Return whether a conversation of the alarm's route is parked; `key` is the route, or the route and a
+    further word.
     """
     after = 0
     while rows := await store.parked(after=after, limit=_PAGE):
