@@ -39,8 +39,8 @@
         NotFoundError            an operator named an object that doesn't exist
         ConflictError            the current state forbids an operator's request
 
-Each class names the side at fault and whether repeating helps. All are picklable. No exception's arguments
-contain the token, a phone number or a message's text; `str` and `repr` show no raw bytes.
+Each class names the side at fault and whether repeating helps. All exceptions are picklable. No exception's
+arguments contain the token, a phone number or a message's text; `str` and `repr` show no raw bytes.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class BadRequestError(RefusedError):
 @final
 class ForbiddenError(RefusedError):
     """Status 403: the token is invalid, **or** the bot may not write to the chat.
-    Both have the same status.
+    Both cases have the same status.
     """
 
     def _advice(self) -> str:
@@ -370,7 +370,7 @@ class PaymentHandedOverError(PaymentError):
 
 
 class StoreError(TriobotError):
-    """The store did not do the requested operation. Everything that it acknowledged before is safe.
+    """The store did not do the requested operation. Everything that the store acknowledged before is safe.
 
     Attributes:
         remedy: the operator's next action, in words for an alarm.

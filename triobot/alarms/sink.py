@@ -51,7 +51,7 @@ class AlarmSink:
     """Accepts alarms without waiting, and reports each kind and key at most once an hour.
 
     Within an hour, ten thousand forged callbacks are one alarm; the same failure next week is a new alarm. If
-    more than 64 alarms wait for the store, further ones are only logged.
+    more than 64 alarms wait for the store, further alarms are only logged.
 
     Args:
         hook: the author's hook.
@@ -89,8 +89,8 @@ class AlarmSink:
         self._remember(alarm, now)
         if what in self._rung and now < self._rung[what] + _QUIET_SECONDS:
             if self._at_rest:
-                self._news.set()  # no alarm was open: it was acknowledged, and is to be reported again
-            # Otherwise an operator may have acknowledged it since the last check.
+                self._news.set()  # the alarm was acknowledged, and is to be reported again
+            # Otherwise an operator may have acknowledged the alarm since the last check.
             self._look_by = self._looked_at + _LOOK
             self._pause.deadline = min(self._pause.deadline, self._look_by)
             return False
@@ -142,7 +142,7 @@ class AlarmSink:
                     if is_over is not None and trio.current_time() >= began + _LOOK:
                         await self._end_what_is_over(store, clock, is_over)
                 finally:
-                    # Before the hook, which may be slow.
+                    # Call the listeners before the hook, which may be slow.
                     for listener in self._listeners:
                         listener()
                 pause = await self._tell(store, clock)
@@ -215,7 +215,8 @@ class AlarmSink:
         # Without alarms about states, the next round is for the next repetition; alarms about events are not
         # repeated.
         told = [row.told or 0 for row in rows if row.kind not in EVENTS or row.last > (row.told or 0)]
-        # Some minutes after the hour, so that alarms reported one after the other are next reported together.
+        # The next round is some minutes after the hour, so that alarms reported one after the other are then
+        # reported together.
         return max(min(told) + _HOUR - clock.now(), 0) / 1000 + _LOOK if told else math.inf
 
     async def _call(self, alarm: Alarm) -> bool:

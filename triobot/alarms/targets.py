@@ -238,7 +238,7 @@ class Courier:
                 await self._news.wait()
 
     async def _round(self) -> bool:
-        """Send the due messages, at most `_AT_ONCE`. Return whether more are due."""
+        """Send the due messages, at most `_AT_ONCE`. Return whether more messages are due."""
         try:
             rows: Sequence[AlarmRow] | None = await self._store.alarms.open(limit=_MOST)
         except StoreError:

@@ -88,7 +88,7 @@ def inherited_binds(environ: Mapping[str, str], pid: int) -> tuple[FdBind, ...]:
 
 
 def allow_descriptors(needed: int) -> None:
-    """Raise the process's limit of open files to `needed`, or to the system's hard limit if that is lower."""
+    """Raise the process's limit of open files to `needed`, or to a lower hard limit of the system."""
     try:
         import resource
     except ImportError:
@@ -272,7 +272,7 @@ class RenewedCertificate:
     def __init__(self, certificate: str | Path, key: str | Path | None = None) -> None:
         self._certificate = Path(certificate)
         self._key = None if key is None else Path(key)
-        # State before content: a change between the two is then detected on the next call.
+        # Read the state before the content: the next call then detects a change between the two reads.
         self._seen = self._look()
         self._context = server_context(self._certificate, self._key)
 
@@ -281,7 +281,7 @@ class RenewedCertificate:
         if found != self._seen:
             self._seen = found
             try:
-                # A new context: a partly loaded certificate would break the old context, too.
+                # Make a new context: a partly loaded certificate would break the old context, too.
                 self._context = server_context(self._certificate, self._key)
                 _log.info("the certificate %s was renewed, and is used from now on", self._certificate)
             except ConfigError as error:

@@ -60,7 +60,7 @@ class TimeOfDay(Protocol):
 
 @runtime_checkable
 class Steady(Protocol):
-    """A time of day with a second clock that can't be set. Other clocks are compared with Trio's."""
+    """A time of day with a second clock that can't be set. Other clocks are compared with Trio's clock."""
 
     def steady(self) -> int:
         """Return milliseconds since an arbitrary moment; sleep of the machine counts."""
@@ -138,7 +138,7 @@ class Timepiece:
         if known is not None and -TOLERANCE <= between - known <= TOLERANCE:
             self._between = between
             return now
-        # Read both again: the program may have been stopped between the two readings.
+        # Read both clocks again: the program may have been stopped between the two readings.
         now, steady = self._read()
         self._compared_at, between = now, now - steady
         by, self._between = 0 if known is None else between - known, between

@@ -42,7 +42,8 @@ def needing(extra: str, what: str) -> Generator[None]:
     """Raise ConfigError with the install command if an import in the block fails because `extra` isn't
     installed.
 
-    In nested blocks, the outermost block's extra and `what` are named: the user asked for those.
+    In nested blocks, the outermost block's extra and `what` are named: the user asked for the outermost
+    block.
 
     Raises:
         ConfigError: the extra isn't installed.

@@ -72,13 +72,13 @@ class ServingLimits:
         linger_seconds: time for reading and discarding the rest of an unfinished request after its answer. So
             a sender that reads only after writing still gets the answer.
         connections: largest number of open connections; never more than the process's limit of open files,
-            less `spare_descriptors`. A further connection replaces the one that has been waiting for its
-            sender longest, which is closed. If every connection has a request in progress, the new connection
-            waits in the kernel's queue. While strangers open more connections than this limit, each good
-            event takes a second; with fewer, some milliseconds.
+            less `spare_descriptors`. For a further connection, the connection that has been waiting for its
+            sender longest is closed. If every connection has a request in progress, the new connection waits
+            in the kernel's queue. While strangers open more connections than this limit, each good event
+            takes a second; with fewer connections, an event takes some milliseconds.
         connections_per_address: largest number of connections of one IPv4 address or one IPv6 network of 64
-            bits, or None. A further connection replaces the same sender's connection that has been waiting
-            longest, which is closed. If each of the sender's connections has a request in progress, the new
+            bits, or None. For a further connection, the same sender's connection that has been waiting
+            longest is closed. If each of the sender's connections has a request in progress, the new
             connection is closed.
         shared_addresses: addresses and networks that many senders share, such as a proxy's.
             `connections_per_address` doesn't apply to them or to Unix sockets.

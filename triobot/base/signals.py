@@ -43,7 +43,7 @@ def _as_it_is() -> Callable[[], None]:
 
 @contextmanager
 def hearing_signals(most: int) -> Generator[AsyncIterator[int]]:
-    """Receive the stop signals while the block runs. The signal number `most` ends the process at once.
+    """Receive the stop signals while the block runs. The `most`-th signal ends the process at once.
 
     Code that never awaits blocks the event loop, which then can't receive signals. So a Python signal handler
     counts the signals: Python calls such handlers even in the middle of that code.

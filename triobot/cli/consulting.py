@@ -166,7 +166,7 @@ async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
     """Yield a function for many requests, to the running bot or to the store, which is opened once, for
     reading.
 
-    Raises: as `consult`; the yielded function, too.
+    Raises: as `consult`, also from the yielded function.
     """
     async with AsyncExitStack() as opened:
         yield await _once_settled(partial(_open_one, settings, opened))
@@ -196,7 +196,7 @@ async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
 
     Without a running bot, a copy of the store answers, so that a bot can start while the block runs.
 
-    Raises: as `consult`; the yielded function, too.
+    Raises: as `consult`, also from the yielded function.
     """
     if (running := await _running(settings)) is not None:
         yield running, True
@@ -262,7 +262,7 @@ def instant(at: object) -> str:
 
 
 def moment(at: object) -> str:
-    """Format a wall-clock time of the store, to the millisecond: turns may follow each other that closely."""
+    """Format a wall-clock time of the store, to the millisecond: turns may be milliseconds apart."""
     return f"{instant(at)[:-1]}.{at % 1000:03}Z" if isinstance(at, int) else "-"
 
 

@@ -112,7 +112,7 @@ class Stretch:
         first: number of the first turn, from 0.
         last: number of the last turn.
         since: first start of the build, in wall-clock milliseconds; None if unknown.
-        digests: digests of the build's sources; None if the store lacks some.
+        digests: digests of the build's sources; None if the store lacks some of the sources.
     """
 
     first: int
@@ -147,8 +147,8 @@ def stretches_of(stored: Stored, code: Sequence[Mapping[str, object]]) -> Sequen
 def code_of_journal(
     lines: Sequence[Mapping[str, object]], code: Sequence[Mapping[str, object]]
 ) -> list[Mapping[str, object]]:
-    """Return the part of a store's code that a journal needs: the builds that ran it, their sources and
-    sites.
+    """Return the part of a store's code that a journal needs: the builds that ran the journal, with their
+    sources and sites.
     """
     since = {one.since for one in stretches_of(read_exported(lines), code)}
     builds = [one for one in code if "sources" in one and one["at"] in since]

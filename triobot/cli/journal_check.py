@@ -199,7 +199,7 @@ class Report:
     def show(self) -> None:
         """Draw the progress, in a terminal."""
         whole = max(self.total, self.seen, 1)
-        # Not for each journal: a terminal is slower than a replay.
+        # Not drawn for each journal: a terminal is slower than a replay.
         if self._shown != (per_mille := self.seen * 1000 // whole):
             self._shown = per_mille
             redraw(f"{drawn(self.seen / whole)}{self.seen:,} of {whole:,}, {self.parked:,} parked")
@@ -527,7 +527,7 @@ async def _run_beside(
     journals: Journals,
     add: Callable[[Answer, Finding], None],
 ) -> None:
-    """Replay journals in other processes. Reading pauses while all of them are busy."""
+    """Replay journals in other processes. Reading pauses while all these processes are busy."""
     send, receive = trio.open_memory_channel["_Batch"](processes)
     async with trio.open_nursery() as nursery, send:
         async with receive:

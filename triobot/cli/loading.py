@@ -42,7 +42,7 @@ def load_bot(target: str) -> Bot:
 
 
 def parse_target(target: str) -> tuple[str, str, bool]:
-    """Split a target into module or file, name of the bot, and whether the first is a file.
+    """Split a target into module or file, name of the bot, and whether the first part is a file.
 
     Raises:
         ConfigError: `target` names no bot.
@@ -119,8 +119,8 @@ def _import_file(path: Path, name_in_it: str) -> ModuleType:
 
 
 def _hint_at_package(path: Path, name: str, error: BaseException) -> str:
-    """Suggest the module name of a file that imports from its own package: loaded as a file, it has no
-    package.
+    """Suggest the module name of a file that imports from its own package: a module that is loaded as a file
+    has no package.
     """
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     first = (missing or "").partition(".")[0]

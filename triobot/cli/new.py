@@ -206,7 +206,7 @@ def _pack(folder: Path) -> str:
 
 
 def _check(name: str) -> None:
-    """Check that `name` is a valid module name, and not another module's.
+    """Check that `name` is a valid module name, and not the name of another module.
 
     Raises:
         ConfigError: `name` is invalid or taken.

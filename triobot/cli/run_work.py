@@ -99,7 +99,7 @@ def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
     Removes systemd's variables from `environ`, so that programs started by the bot don't use the socket.
 
     Raises:
-        ConfigError: systemd passed several sockets, so the webhook's is unknown.
+        ConfigError: systemd passed several sockets, so the webhook's socket is unknown.
     """
     binds = inherited_binds(environ, pid)
     if not binds:

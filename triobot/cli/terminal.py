@@ -1,10 +1,10 @@
 """Output to the terminal: plain lines, without characters that control a terminal.
 
 Names, texts and file names come from strangers. A control character in them could move the cursor, forge a
-log line or reverse a line's direction. Here each becomes an escape sequence.
+log line or reverse a line's direction. Here each control character becomes an escape sequence.
 
 A failed command prints one line per cause, and ends with an exit code. For triobot's own errors, the line is
-the error's text. For others, the line has only the type and the place, since the text may be secret;
+the error's text. For other errors, the line has only the type and the place, since the text may be secret;
 ``--debug`` shows everything.
 """
 
@@ -31,7 +31,8 @@ from ..seams.resources import about_opening
 # Cc: controls; Cs: lone surrogates; Zl and Zp: line ends for some programs.
 _ESCAPED: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
-# These reorder the text after them. Joiners and plain marks of Persian text (Cf, too) only shape it.
+# These characters reorder the text after them. Joiners and plain marks of Persian text are in Cf, too, but
+# only shape the text.
 _REORDERING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 _WIDTH: Final = 30
@@ -61,7 +62,7 @@ def _escaped(sign: str) -> str:
 
 @final
 class PlainFormatter(logging.Formatter):
-    """Formats a record as one line. A traceback's lines are marked, so that none looks like a record.
+    """Formats a record as one line. A traceback's lines are marked, so that no such line looks like a record.
 
     Args:
         variables: show the variables of a traceback's frames, too.
@@ -209,7 +210,7 @@ def report(error: BaseException, *, debug: bool) -> int:
         # The reader of the output has closed the pipe; the interpreter's last flush must not raise either.
         sys.stdout = None
         return FAILED
-    # Many tasks may fail for one reason.
+    # Print each line once: many tasks may fail for one reason.
     for line in dict.fromkeys(one_line(cause) for cause in causes):
         print(f"triobot: {line}", file=sys.stderr)
     return FAILED

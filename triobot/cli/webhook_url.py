@@ -106,13 +106,13 @@ async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
     run, so the returned settings contain the secret.
 
     Raises:
-        StoreLockedError: another process has the store's file, and the secret is in it.
+        StoreLockedError: another process has the store's file, which contains the secret.
     """
     if settings.webhook_secret is not None:
         return Secrets.parse(settings.webhook_secret.reveal()), settings
     clock = SystemClock()
     if is_on_server(settings.store) and await is_made(settings.store):
-        # Another process may have the store; settings can still be read.
+        # Another process may have the store; the store's settings can still be read.
         kept = await admission_at(settings.store).settings(stamp_of(settings))
         if SECRET in kept:
             return read_kept(kept[SECRET], kept.get(FORMER_SECRET, ""), clock.now())[0], settings

@@ -64,8 +64,8 @@ class OperatorApi:
         lag: returns how many seconds the oldest event has been waiting for its chat.
         chats: yields the state of chats in memory; its argument is the largest number of chats. None without
             a running bot.
-        begun: makes the journal of a conversation that is stored only as its event's row; None: there are
-            none.
+        begun: makes the journal of a conversation that is stored only as its event's row; None: there are no
+            such conversations.
         end: ends everything in a chat, and returns after the end.
         order: orders the end of a parked conversation, with a message to the users, or another try. The order
             is durable when `order` returns. Returns False if the end was ordered before.
@@ -429,11 +429,11 @@ class Filing:
         return found
 
     async def of_chat(self, chat_id: ChatId, *, crashed: bool = False) -> Sequence[ConversationId]:
-        """Return the ids of a chat's conversations that have not ended; with `crashed`, also crashed ones
-        that are kept.
+        """Return the ids of a chat's conversations that have not ended; with `crashed`, also crashed
+        conversations that are kept.
         """
-        # Only the chat's oldest row can have begun a conversation: while other events wait, none begins from
-        # its row.
+        # Only the chat's oldest row can have begun a conversation: while older events wait, no event begins a
+        # conversation from its row.
         rows = await self._store.pending(chat_id, after=0, limit=1)
         stored = [*await self._store.conversations(chat_id)]
         if crashed:
@@ -446,7 +446,7 @@ class Filing:
         rows = await self._store.backlog(after=after, limit=_ROWS)
         stored = await self._store.all_conversations(after=after, limit=_ROWS)
         # If a page is full, further rows of its kind may precede the other page's last rows: return only ids
-        # up to its end.
+        # up to the full page's end.
         ends = [rows[-1].seq] if len(rows) == _ROWS else []
         ends += [stored[-1].id] if len(stored) == _ROWS else []
         end = min(ends, default=None)

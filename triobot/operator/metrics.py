@@ -22,7 +22,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 Sample: TypeAlias = tuple[Mapping[str, str], float]
 """A number, and its labels other than ``bot``."""
 
-# Counters that exist only after their first event; a metric must show 0 before.
+# Counters that exist only after their first event; a metric must show 0 before the first event.
 _HAPPENED: Final = (
     *("started", "revived", "evicted", "crashed", "parked", "possible_repeat", "expired", "gone"),
     *("filter_failed", "fell_behind", "unreadable"),
@@ -45,7 +45,7 @@ class Metric:
 
 
 def _one(name: str) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a reader of the status's number `name`; no sample if it is None or absent."""
+    """Return a reader of the status's number `name`; no sample if the number is None or absent."""
 
     def read(told: Answer) -> Iterable[Sample]:
         value = told.get(name)

@@ -56,7 +56,7 @@ class ListJournals:
 
     Attributes:
         chat_id: only conversations of this chat that have not ended.
-        after: only ids above this one.
+        after: only ids above this id.
         limit: largest number of conversations in the answer.
         crashed: with `chat_id`: also crashed conversations that are kept.
     """
@@ -81,7 +81,7 @@ class ReadJournals:
     """Read a page of the journals of conversations that have not ended, and the start of the next page.
 
     Attributes:
-        after: only ids above this one.
+        after: only ids above this id.
         whole: whether to include the records; otherwise only ids and routes.
     """
 
@@ -131,10 +131,10 @@ class SettleParked:
     """End parked conversations, or try them once more. All given conditions must match.
 
     Attributes:
-        conversation: only this one.
-        chat_id: only of this chat.
-        route: only of this route.
-        because: only with this text in the reason.
+        conversation: only this conversation.
+        chat_id: only conversations of this chat.
+        route: only conversations of this route.
+        because: only conversations with this text in the reason.
         end: whether to end the conversations; otherwise try the conversations once more.
         say: message to the users after the end; empty for none.
         dry: whether to count the conversations only.
@@ -249,8 +249,8 @@ class EndAlarms:
     the alarms still open.
 
     Attributes:
-        kind: only of this kind.
-        key: only with this key.
+        kind: only alarms of this kind.
+        key: only alarms with this key.
         all: all alarms; required if neither `kind` nor `key` is given.
     """
 

@@ -1,7 +1,7 @@
 """HTTP routes of the operator's requests, and statuses of their answers. Pure.
 
-The server decodes requests with the table `ROUTES`, the client encodes requests with it, and ``GET /`` lists
-the table. A request's fields are in the path, in the query, or in a JSON object as the body.
+The server decodes requests with the table `ROUTES`, the client encodes requests with the same table, and
+``GET /`` lists the table. A request's fields are in the path, in the query, or in a JSON object as the body.
 """
 
 from __future__ import annotations

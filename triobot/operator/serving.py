@@ -3,8 +3,8 @@ key.
 
 The socket's mode admits its owner only, and the kernel names each connection's user: only the bot's own user
 and root are answered. At most eight connections are open at once. A connection is closed after ten seconds
-without a request, or if it doesn't accept an answer for thirty. For a ninth, the connection that has been
-silent longest is closed.
+without a request, or if it doesn't accept an answer for thirty seconds. When a ninth connection comes, the
+connection that has been silent longest is closed.
 
 The HTTP server is imported at the first connection. So a bot under another server imports no HTTP server of
 triobot's unless an operator connects.
@@ -123,7 +123,7 @@ def _unlink(path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of the socket at this path; None if it is no socket of this user."""
+    """Return device and inode of the socket at this path; None if the path has no socket of this user."""
     try:
         found = path.lstat()
     except OSError:
@@ -161,7 +161,7 @@ def bind_beside(path: Path) -> trio.socket.SocketType:
 
 @contextmanager
 def removing_beside(path: Path) -> Generator[None]:
-    """At the end of the block, remove the socket that was at this path at the start; not a later one."""
+    """At the end of the block, remove the socket that was at this path at the start; keep a later socket."""
     own = _identity(path)
     try:
         yield

@@ -43,7 +43,7 @@ _PLACES: Final = {
 (`triobot.engine.records`).
 """
 
-# A record's fields that redaction keeps; the content of all others is removed.
+# A record's fields that redaction keeps; the content of all other fields is removed.
 _KEPT_WORDS: Final = frozenset({"fn", "kind", "why", "patch", "about", "tag"})
 _KEPT_NUMBERS: Final = frozenset({"event", "format", "n"})
 _IDS: Final = frozenset({"id", "turn"})
@@ -125,7 +125,7 @@ def _moment_of(time: Node) -> Node:
 
 
 def parsed(text: str) -> Node:
-    """Parse a recorded value as JSON; None if it is invalid."""
+    """Parse a recorded value as JSON; None if the text is invalid."""
     try:
         return cast("Node", json.loads(text))
     except (ValueError, RecursionError):

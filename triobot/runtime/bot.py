@@ -433,7 +433,7 @@ class Bot(Router):
             provided = (*around.provided, *provided)
         try:
             with speaking(front.voice):
-                # Until the work has stopped: a running step may still use `Bot.to`.
+                # `Bot.to` works until the work has stopped: a running step may still use `Bot.to`.
                 async with (
                     # No watch in virtual time, which may stand still.
                     watched_loop() if around is None else nullcontext(),

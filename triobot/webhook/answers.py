@@ -75,13 +75,14 @@ class TrafficCounters:
     """Counts of requests that were refused before the inbox, and of lost answers.
 
     Attributes:
-        unknown_path: no secret, or a wrong one; a rise means that someone is guessing secrets.
+        unknown_path: a path without a secret, or with a wrong secret; a rise means that someone is guessing
+            secrets.
         wrong_method: the right secret, but another method than POST.
-        too_long: a body beyond the limit; each may be a lost event.
+        too_long: a body beyond the limit; each such body may be a lost event.
         bad_framing: two different lengths, or another violation of HTTP.
-        too_slow: an incomplete body at the time limit; each may be a lost event.
+        too_slow: an incomplete body at the time limit; each such body may be a lost event.
         truncated: the sender closed the connection in the middle of a body.
-        overloaded: too many bytes of bodies in memory; each may be a lost event.
+        overloaded: too many bytes of bodies in memory; each refused request may be a lost event.
         unanswered: the event is stored, but its 200 was not fully written.
     """
 

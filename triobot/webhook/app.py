@@ -76,7 +76,7 @@ def build_app(find: FindEndpoint, prefix: str = "") -> QuartTrio:
             await _refuse_websocket(scope, receive, send, find(""))
         else:
             passage = _Passage(scope, prefix, receive, send)
-            # In place: servers write their access log from the same mapping after the answer.
+            # Hide the path in place: servers write their access log from the same mapping after the answer.
             _hide_path(scope, passage.path)
             inner = cast("HTTPScope", {**scope, "root_path": "", _PASSAGE: passage})
             try:

@@ -90,8 +90,8 @@ class RequestFraming:
 
     Attributes:
         content_type: received content type; may be empty.
-        length: in bytes; None if no header names it.
-        conflicting: whether the headers name two lengths or an unreadable one.
+        length: the body's bytes; None if no header names the length.
+        conflicting: whether the headers name two lengths or an unreadable length.
         unread: whether a body may follow.
     """
 

@@ -214,8 +214,8 @@ class Inbox:
 
         An event is delivered at most once: for an event that the store already has, the result is
         `EventStored`, too, but without a delivery. If an event with the same key is being stored, the call
-        waits for the result. Otherwise this event could be answered before the other one is stored, which
-        would then count as a new event. A store's failure is an outcome, not an exception.
+        waits for the result. Otherwise this event could be answered before the other delivery is stored, and
+        the other delivery would then count as a new event. A store's failure is an outcome, not an exception.
 
         Args:
             content_type: the request's header, or empty.
@@ -319,8 +319,8 @@ class Inbox:
 
     @property
     def roomy(self) -> bool:
-        """Whether less than a quarter of the quota is used. With a half, a level around a half would raise an
-        alarm each time.
+        """Whether less than a quarter of the quota is used. With a limit of a half, a level that varies
+        around a half would raise an alarm each time.
         """
         return self._store.statistics().inbox_bytes * 4 < self._quota.bytes_in_all
 

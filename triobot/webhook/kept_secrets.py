@@ -25,8 +25,8 @@ async def webhook_secrets(given: Secret | None, store: Store, now: int) -> tuple
     store has none.
 
     Returns:
-        The secrets, and until when each former secret is accepted. The times are empty for `given` secrets,
-        which don't expire, and if there are no former ones.
+        The secrets, and the time until which each former secret is accepted. There are no times for `given`
+        secrets, which don't expire, and without former secrets.
     """
     if given is not None:
         return Secrets.parse(given.reveal()), ()

@@ -34,13 +34,14 @@ class Limits:
         linger_seconds: time for reading and discarding the rest of the request after a refusal. So a sender
             that reads only after writing still gets the refusal.
         retry_seconds: ``Retry-After`` of a 503.
-        header_bytes: longest request line with its headers. A longer one is answered 431.
+        header_bytes: longest request line with its headers. A longer head is answered 431.
         idle_seconds: time limit for a connection without a request, also before the first request.
         send_seconds: time limit for a write to a sender that doesn't read its answers.
         send_bytes: about how many bytes of unread answers the kernel buffers for a sender, or None.
         connections, connections_per_address, shared_addresses, spare_descriptors: limits of open connections,
-            and rules for closing some for new ones; see `triobot.base.limits.ServingLimits`. A bot's requests
-            to the platform don't use the spare descriptors.
+            and rules for closing waiting connections in favour of new connections; see
+            `triobot.base.limits.ServingLimits`. A bot's requests to the platform don't use the spare
+            descriptors.
         backlog: length of the kernel's queue of connections that are not accepted yet.
         settle_seconds: at a stop, how long open connections may still send a request.
         grace_seconds: at a stop, how long requests in progress may take until they are answered.
@@ -66,7 +67,7 @@ class Limits:
     connections_per_address: int | None = 128
     shared_addresses: tuple[str, ...] = PRIVATE
     spare_descriptors: int = 128
-    # Linux's maximum: an attacker's queued connections must not keep others out.
+    # Linux's maximum: an attacker's queued connections must not keep other senders out.
     backlog: int = 4096
     settle_seconds: float = 0.25
     grace_seconds: float = 10.0

@@ -37,7 +37,7 @@ def _digest(text: bytes) -> bytes:
 @final
 @guarded
 class Secrets:
-    """The accepted secrets, the current one first; made by `parse` and `generate`."""
+    """The accepted secrets, the current secret first; made by `parse` and `generate`."""
 
     _values: tuple[str, ...] = attrs.field(repr=False)
     _digests: tuple[bytes, ...] = attrs.field(repr=False, init=False, eq=False)
@@ -52,11 +52,11 @@ class Secrets:
 
     @staticmethod
     def parse(text: str) -> Secrets:
-        """Parse secrets separated by commas or white space; the first is the current one.
+        """Parse secrets separated by commas or white space; the first is the current secret.
 
         Raises:
-            ConfigError: there is no secret, or one is too short or not URL-safe. The error doesn't show the
-                text.
+            ConfigError: there is no secret, or a secret is too short or not URL-safe. The error doesn't show
+                the text.
         """
         return Secrets(tuple(dict.fromkeys(re.split(r"[,\s]+", text.strip(" \t\r\n,")))))
 
@@ -121,10 +121,10 @@ def read_former(kept: str) -> list[tuple[str, int]]:
 
 
 def read_kept(kept: str, former: str, now: int) -> tuple[Secrets, Sequence[int]]:
-    """Parse the store's texts of the current and former secrets, and drop the expired ones.
+    """Parse the store's texts of the current and former secrets, and drop the expired secrets.
 
     Returns:
-        The accepted secrets, and until when each former secret is accepted.
+        The accepted secrets, and the time until which each former secret is accepted.
     """
     valid = [(secret, until) for secret, until in read_former(former) if until > now]
     return Secrets.parse(" ".join([kept, *(secret for secret, _ in valid)])), [until for _, until in valid]

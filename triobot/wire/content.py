@@ -249,7 +249,8 @@ class Contact:
 def _degrees(value: float | int | str) -> str:
     if isinstance(value, float):
         return f"{value:.12f}".rstrip("0").rstrip(".")
-    # Return all other values unchanged, and integers too long for decimal text: the validator refuses them.
+    # Return other values, and integers too long for decimal text, unchanged: the validator refuses these
+    # values.
     return str(value) if isinstance(value, int) and abs(value) < 1_000 else cast("str", value)
 
 

@@ -64,7 +64,7 @@ R = TypeVar("R")
 
 MOST_FIELDS: Final = 1_000
 LONGEST_BOUNDARY: Final = 70  # RFC 2046, section 5.1.1; searching for a longer boundary would take seconds
-LONGEST_TYPE: Final = 64  # the platform's longest type has 15 characters; longer ones would only fill logs
+LONGEST_TYPE: Final = 64  # the platform's longest type has 15 characters; longer types only fill logs
 
 _BOUNDARY: Final = re.compile(r'boundary="?([^";,\s]+)"?', re.IGNORECASE)
 _PART_NAME: Final = re.compile(r'(?:^|[;\s])name="?([^";]*)"?', re.IGNORECASE)
@@ -143,7 +143,7 @@ def open_envelope(content_type: str, body: bytes) -> Envelope:
 
 
 def read_loosely(text: str) -> JsonValue:
-    """Decode JSON that `read_json` may refuse, for readers that use only some parts of it.
+    """Decode JSON that `read_json` may refuse, for readers that use only some parts of the value.
 
     If an object repeats a name, the last value counts.
 

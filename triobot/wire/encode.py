@@ -311,8 +311,8 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
     Returns:
         For a press, or a form with a callback id: a key with the callback id, and True. A second delivery is
         never a new event. For payment callbacks: None and False. Two callbacks with the same bytes may report
-        first a failure, then the payment. For all others: a digest of chat, type, data and sender, equal in
-        both body formats; and False. Users may send the same text twice.
+        first a failure, then the payment. For all other events: a digest of chat, type, data and sender,
+        equal in both body formats; and False. Users may send the same text twice.
     """
     match event:
         case Message():  # first, since most events are messages

@@ -18,7 +18,7 @@ from .rules import JsonValue, compact_json
 _BOM: Final = b"\xef\xbb\xbf"
 
 DEEPEST: Final = 32
-LONGEST_INTEGER: Final = 309  # digits; those of the largest double
+LONGEST_INTEGER: Final = 309  # the digits of the largest double
 
 # With `surrogateescape`, one undecodable character becomes one or more surrogates; replace them together.
 _SURROGATE: Final = re.compile("[\udcc2-\udcf4][\udc80-\udcbf]{1,2}|[\ud800-\udfff]")

@@ -65,7 +65,7 @@ def _is_key_rows(instance: object, attribute: attrs.Attribute[Any], value: objec
 @final
 @guarded
 class ReplyKeyboard:
-    """Keys that replace the text field. A keyboard without rows removes the current one (gap 10).
+    """Keys that replace the text field. A keyboard without rows removes the current keyboard (gap 10).
 
     Attributes:
         once, selective: sent if not None; the interface doesn't define their meaning (gap 9).
@@ -213,7 +213,7 @@ def decode_reply_keyboard(text: str) -> ReplyKeyboard:
     """Decode ``reply_keyboard``.
 
     Raises:
-        RemoteProtocolError: its `field` is ``reply_keyboard``.
+        RemoteProtocolError: `text` is invalid; the error's `field` is ``reply_keyboard``.
     """
     return _read("reply_keyboard", text, _reply_keyboard)
 
@@ -222,7 +222,7 @@ def decode_inline_keyboard(text: str) -> InlineKeyboard:
     """Decode ``inline_keyboard``.
 
     Raises:
-        RemoteProtocolError: its `field` is ``inline_keyboard``.
+        RemoteProtocolError: `text` is invalid; the error's `field` is ``inline_keyboard``.
     """
     return _read("inline_keyboard", text, _inline_keyboard)
 
@@ -231,7 +231,7 @@ def decode_form_fields(text: str) -> Form:
     """Decode ``form``.
 
     Raises:
-        RemoteProtocolError: its `field` is ``form``.
+        RemoteProtocolError: `text` is invalid; the error's `field` is ``form``.
     """
     return _read("form", text, _form)
 

@@ -32,7 +32,7 @@ class Traits:
         result: reader that makes the result from the operation, the answer's decoded JSON and the answer's
             bytes.
         lane: kind of lane: operations of the same lane are sent one after the other. ``chat`` is for
-            everything that a chat's users see. None: no lane, the operation waits for no other.
+            everything that a chat's users see. None: no lane, the operation waits for no other operation.
         number: name of the operation's field that distinguishes lanes of one kind; "" for the chat id.
         repeat: whether an attempt that may have taken effect is repeated. ``freely``: yes, a second run has
             no further effect. ``as chosen``: the setting `OnUnknown` decides. ``never``: no.
@@ -52,7 +52,7 @@ class Traits:
 
 
 def told(*names: str) -> Mapping[str, object]:
-    """Return the metadata of a field with these names on the wire; none or several are possible."""
+    """Return the metadata of a field with these names on the wire: no name, one or several."""
     return {_TOLD: names}
 
 
