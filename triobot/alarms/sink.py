@@ -105,7 +105,7 @@ class AlarmSink:
         return True
 
     def unstored(self) -> Sequence[AlarmRow]:
-        """Return the alarms that the store could not save, except those known to be over."""
+        """Return the alarms that the store could not save, except alarms that are known to be over."""
         return list(self._unstored.values())
 
     def listen(self, listener: Callable[[], None]) -> None:

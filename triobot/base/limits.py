@@ -81,7 +81,7 @@ class ServingLimits:
             longest is closed. If each of the sender's connections has a request in progress, the new
             connection is closed.
         shared_addresses: addresses and networks that many senders share, such as a proxy's.
-            `connections_per_address` doesn't apply to them or to Unix sockets.
+            `connections_per_address` doesn't apply to these addresses or to Unix sockets.
         spare_descriptors: open files reserved for other uses than connections: the store, outgoing requests.
         settle_seconds: at a stop, how long open connections may still send a request.
         grace_seconds: at a stop, how long requests in progress may take until they are answered.

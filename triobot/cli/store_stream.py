@@ -1,7 +1,7 @@
 """Keeps a replica of a running bot's store in a folder, for ``triobot store stream``; and reads replicas.
 
 The bot sends its store, and this process writes the replica. Each connection begins with a new image. So
-neither side needs the other's state, and the current replica remains until the new image is complete.
+neither side needs the other side's state, and the current replica remains until the new image is complete.
 """
 
 from __future__ import annotations

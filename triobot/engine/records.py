@@ -169,7 +169,7 @@ def decode_record(line: str) -> Record:
         if fits and (type(time) is int or [type(one) for one in time] == [int, int, int]):
             return cast("Record", record)
     except (ValueError, RecursionError, StopIteration, LookupError, TypeError):
-        pass  # treated like one that doesn't fit
+        pass  # treated like a record that doesn't fit
     raise UnreadableRecordError("this is no record of a journal")
 
 

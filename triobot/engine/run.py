@@ -133,7 +133,8 @@ class Run(Machine):
 
     The owner of a run calls `deliver`, `tick` and `interrupt`; for all else, the run calls its `Host`. The
     code gets the run as its first argument, and uses the run's operations. `run` is shielded from the task
-    that awaits it, as a cancellation from there would look like a foreign one. To stop a run, `evict` it.
+    that awaits it, as a cancellation from there would look like a foreign cancellation. To stop a run,
+    `evict` it.
 
     Args:
         records: the journal so far; for a new run only the start (`begun`).

@@ -118,7 +118,7 @@ class ReadKept:
 
     Attributes:
         key: name of the value.
-        after: only places with ids above this one.
+        after: only places with ids above this id.
     """
 
     key: str = attrs.field(validator=is_text())

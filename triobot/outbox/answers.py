@@ -1,9 +1,9 @@
 """Answers to button presses: one per press, by the author, or by the outbox with an empty text.
 
-The outbox sends an empty answer if the author sends none in time. Answers have senders of their own, so an
-answer never waits for earlier messages of its chat. A late answer is useless, so no answer is retried. When
-too many answers wait, the oldest answer without a waiting task is discarded. Failures are counted and logged,
-never raised.
+The outbox sends an empty answer if the author sends no answer in time. Answers have senders of their own, so
+an answer never waits for earlier messages of its chat. A late answer is useless, so no answer is retried.
+When too many answers wait, the oldest answer without a waiting task is discarded. Failures are counted and
+logged, never raised.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class Presses:
         return due
 
     def look_again(self) -> float:
-        """Return when the next press is due: `NEVER` if none is taken, `-NEVER` if too many are taken."""
+        """Return when the next press is due: `NEVER` without taken presses, `-NEVER` if too many presses are
+        taken.
+        """
         if len(self._taken) > self._rules.remembered:
             return -NEVER
         return next((due_at for _, due_at in self._taken.values()), NEVER)
@@ -109,7 +111,7 @@ class Answers:
     """The answers' queue and senders. Answers of the author are sent before empty answers.
 
     Args:
-        perform: sends one answer. `Answers` logs and counts the errors.
+        perform: sends one answer; `Answers` logs and counts its errors.
         start: starts a sender in the outbox's nursery.
     """
 

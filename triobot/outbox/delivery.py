@@ -277,7 +277,7 @@ class Unrecorded:
     """For each lane, the last event that a caller sets once an outcome is durable.
 
     The lane's next operation waits in its position for that event. Without the wait, a crash between the two
-    operations could cause the earlier operation to be sent again after the later one.
+    operations could cause the earlier operation to be sent again after the later operation.
 
     Events are referenced weakly: each caller keeps its event alive until the event is set. Set or dead events
     are removed when the number of lanes has doubled since the last removal.

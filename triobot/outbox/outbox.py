@@ -178,8 +178,8 @@ class LaneOutbox:
     async def drain(self) -> None:
         """Wait until nothing is queued, in flight or unanswered; taken presses are answered at once.
 
-        The outbox still accepts new operations, and `drain` also waits for those. While the token is refused
-        the wait can be endless: the caller's cancel scope bounds it.
+        The outbox still accepts new operations, and `drain` also waits for the new operations. While the
+        token is refused the wait can be endless: the caller's cancel scope bounds it.
         """
         await trio.lowlevel.checkpoint()
         self._answers.answer_due(NEVER)

@@ -124,7 +124,7 @@ class LaneSender:
                 closed.
             DeliveryUnknownError: the operation may have taken effect, and isn't sent again: it is an invoice,
                 `on_unknown` is `OnUnknown.RAISE`, or the patience is over.
-            ForbiddenError: the user left the chat meanwhile (`drop`).
+            ForbiddenError: the user left the chat while the operation was queued (`drop`).
             LocalProtocolError: the operation can't be sent.
             OSError: a file can't be read.
 
@@ -182,7 +182,7 @@ class LaneSender:
             delivery.uploading.cancel()
 
     def drop(self, lane: Hashable, chat: Hashable) -> None:
-        """Fail all queued operations of a chat that the user has left; don't retry those in flight."""
+        """Fail all queued operations of a chat that the user has left; don't retry operations in flight."""
         now = self._time()
         self._suspects.left(chat, now)
         for delivery in (*self._lanes.standing(lane).places, *self._lanes.standing(beside(chat)).places):

@@ -30,7 +30,7 @@ _IN_SILENCE: Final = 3
 
 
 def share_caps(parallel: int) -> dict[Urgency, int]:
-    """Return each class's largest number of slots, so that one slow class leaves slots to the others."""
+    """Return each class's largest number of slots, so that one slow class leaves slots to the other classes."""
     return {
         Urgency.MONEY: parallel,
         Urgency.REPLY: max(1, parallel - parallel // 8),
@@ -84,7 +84,8 @@ class Slots:
         self._stuck_holding = self._stuck_flying = 0
         # Time of the last start while half of the connections were in use.
         self._flew_at = 0.0
-        # Time of the last answer. If a request started later, while none was in flight: that start's time.
+        # Time of the last answer. If a request started later, while no request was in flight: the time of the
+        # request's start.
         self._heard_at = float("-inf")
         # Latest start time among the answered requests.
         self._answered_began = float("-inf")
@@ -108,14 +109,14 @@ class Slots:
 
         While nothing is answered, only a few requests a second may use the second half of the connections.
         Otherwise each of these connections could carry a lost request at the end of the silence, and new
-        requests would wait until the lost ones time out.
+        requests would wait until the lost requests time out.
         """
         if self.in_flight >= self._half and now >= self._heard_at + max(_SILENCE, 2 * self._pace.usual):
             return self._flew_at + 1 / _IN_SILENCE
         return now
 
     def occupy(self, urgency: Urgency, now: float, *, stuck: bool) -> Flight:
-        """Count an operation that starts now, even if no slot is left: a probe needs none."""
+        """Count an operation that starts now, even if no slot is left: a probe needs no slot."""
         if not self.in_flight:
             self._heard_at = now
         flight = Flight(now, stuck, urgency)

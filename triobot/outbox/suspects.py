@@ -111,7 +111,9 @@ class Suspects:
     # --- the breaker's decisions
 
     def judge(self, now: float) -> list[Delivery]:
-        """Withdraw and return the deliveries refused because of their own chat; the caller fails them."""
+        """Withdraw and return the deliveries refused because of their own chat; the caller fails the
+        deliveries.
+        """
         chats = self.breaker.judge(now)
         judged = [delivery for chat in chats for delivery in self.waiting.pop(chat, {})]
         return [delivery for delivery in judged if self._lanes.withdraw(delivery, now)]

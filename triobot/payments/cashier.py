@@ -341,7 +341,9 @@ class Cashier:
         self._on_alarm(Alarm(alarm.kind, alarm.key, alarm.text))
 
     async def _open_since(self, before: int) -> str:
-        """Return a description, for an alarm, of the open payments made before `before`; empty if none."""
+        """Return a description, for an alarm, of the open payments made before `before`; empty without such
+        payments.
+        """
         count, named, sums = 0, list[str](), Counter[str]()
         after: RefId | None = None
         find = self._store.payments.find

@@ -1,7 +1,7 @@
 """One payment in the ledger: the request, its progress, and the times of its duties.
 
 An entry contains everything about a payment: after a crash the entry alone defines what to do next. An entry
-is frozen; `ledger.move` returns the next one. All times are wall milliseconds.
+is frozen; `ledger.move` returns the next entry. All times are wall milliseconds.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class Entry:
         sent_at: earliest moment at which the user may have seen the button or invoice.
         hinted_at: time of the last callback, whatever its content.
         claimed_at: time of the last callback that may mean paid.
-        claims: callbacks since the payment was certainly unpaid, without those whose code means that no money
-            left the wallet.
-        tries: examinations since the last callback, without those caused by starts of the program.
+        claims: callbacks since the payment was certainly unpaid, without callbacks whose code means that no
+            money left the wallet.
+        tries: examinations since the last callback, without examinations caused by starts of the program.
         hinted: whether a callback came since the last verify began.
         ask: first request of the next examination; "inquire" once a verify may have been sent.
         asked_at: when the last verify began.

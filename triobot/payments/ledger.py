@@ -250,8 +250,8 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
         case "operator_redeliver":
             return attrs.evolve(entry, failures=0, redelivered=True, held=False)
         case "restart" | "stood_still":
-            # An extra examination follows, and adds one to `tries`. It must not change the pauses between the
-            # regular examinations, so one is subtracted here.
+            # An extra examination follows, and adds one to `tries`. This examination must not change the
+            # pauses between the regular examinations, so one is subtracted here.
             return attrs.evolve(entry, watched_at=now, tries=max(0, entry.tries - 1))
         case "clock_set_back":
             return schedule.without_future(entry, now)

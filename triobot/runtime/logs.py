@@ -75,7 +75,7 @@ def open_logs() -> None:
         logger.disabled = False
         if not isinstance(logger, GuardedLogger):
             # Change the logger in place: modules have references to it. Keep its class as a base: the author
-            # may have set one.
+            # may have set a class.
             logger.__class__ = type("GuardedLogger", (GuardedLogger, type(logger)), {})
 
 

@@ -96,8 +96,8 @@ async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: S
     stopping = False
 
     def stop() -> None:
-        # Thousands of conversations end at once: collecting garbage among them would take longer than ending
-        # them.
+        # Thousands of conversations end at once: collecting garbage among the conversations would take longer
+        # than ending the conversations.
         gc.disable()
         for bot, _ in bots:
             bot.stop()
@@ -140,7 +140,7 @@ async def serve_together(
     """Listen and work for bots that share a listener, until one of them is stopped; see `Bot.serve`.
 
     Each bot has its own store, token and path. The first bot's settings define the address. If one bot can't
-    start, none runs.
+    start, no bot runs.
 
     While another process has a bot's shared store, this process stands by: this process listens, and accepts
     events for the other process. A process that loses a shared store stands by, too, after its work is

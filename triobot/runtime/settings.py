@@ -178,7 +178,7 @@ class Settings:
         """The token.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: there is no token.
         """
         if self.token is None or not self.token.reveal():
             raise ConfigError(

@@ -193,7 +193,7 @@ class Standby:
                 if why.split(StoreLockedError)[1] is None:
                     continue  # another standby was faster, or the former process is back
                 if self._stop.is_set() and why.split(LeaseLostError)[1] is None:
-                    return  # another process continues the work, and this one was to stop anyway
+                    return  # another process continues the work, and this process was to stop
                 if not begun or self._stop.is_set() or why.split(_PASSING)[1] is not None:
                     raise
                 if why.subgroup(LeaseLostError) is not None:
@@ -292,7 +292,7 @@ async def _kept(settings: Settings, clock: WallClock, way: Admission, *, made: b
                     made = True  # the store has its secret and key now
             if (kept := await way.settings(stamp)).keys() >= needed:
                 return kept
-            made = False  # another process made the store, but has not written them yet
+            made = False  # another process made the store, but hasn't written the settings yet
         except StoreLockedError:
             made = True  # another process is making the store
         except StoreAwayError as error:

@@ -314,7 +314,7 @@ def read_framing(headers: Iterable[tuple[bytes, bytes]], http_version: str) -> R
             encoded = True
     readable = all(_DIGITS.fullmatch(length) for length in lengths)
     length = int(next(iter(lengths))) if len(lengths) == 1 and readable else None
-    # Without either header, an HTTP/1 request has no body, but an HTTP/2 request may have one.
+    # Without either header, an HTTP/1 request has no body, but an HTTP/2 request may have a body.
     unread = bool(lengths and length != 0) or encoded or not http_version.startswith("1")
     conflicting = len(lengths) > 1 or not readable or bool(encoded and lengths)
     return RequestFraming(content_type, length, conflicting, unread)

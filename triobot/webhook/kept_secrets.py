@@ -22,7 +22,7 @@ FORMER_SECRET: Final = "former_webhook_secret"
 
 async def webhook_secrets(given: Secret | None, store: Store, now: int) -> tuple[Secrets, Sequence[int]]:
     """Return the accepted secrets of the webhook: `given`, or else the store's. Generate a secret if the
-    store has none.
+    store has no secret.
 
     Returns:
         The secrets, and the time until which each former secret is accepted. There are no times for `given`
@@ -41,7 +41,7 @@ async def renew_webhook_secret(store: Store, until: int) -> None:
     """Store a new secret. Earlier secrets are accepted until `until` at most.
 
     A second renewal neither prolongs nor drops earlier former secrets, because the platform may still use
-    them.
+    these secrets.
     """
     kept = await store.setting(SECRET)
     former = [] if kept is None else [(kept, until), *await _former_secrets(store)]

@@ -72,7 +72,7 @@ class Secrets:
         return text
 
     def forget_oldest(self) -> None:
-        """Stop accepting the oldest secret, unless only the current one is left."""
+        """Stop accepting the oldest secret, unless only the current secret is left."""
         object.__setattr__(self, "_digests", self._digests[: max(1, len(self._digests) - 1)])
 
     @property
@@ -101,7 +101,7 @@ def webhook_address(public_base: str, secrets: Secrets) -> str:
 
     Args:
         public_base: such as ``https://bot.example.com`` or ``https://example.com/bot``.
-        secrets: accepted secrets; the current one is used.
+        secrets: accepted secrets; the current secret is used.
 
     Raises:
         ConfigError: `public_base` is no http or https address, or contains a query, a fragment or a user.

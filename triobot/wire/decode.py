@@ -656,8 +656,8 @@ def _refusal(
 
 
 def _private(operation: Operation[object]) -> list[str]:
-    """The operation's texts and phone number: if the platform repeats them in an error, a log must not show
-    them.
+    """The operation's texts and phone number: if the platform repeats these values in an error, a log must
+    not show the values.
     """
     private: list[object] = []
     for field in attrs.fields(cast("Any", type(operation))):

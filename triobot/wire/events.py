@@ -89,7 +89,7 @@ def _is_content(instance: object, attribute: attrs.Attribute[Any], value: object
 class Message(Generic[C_co]):
     """A user's text, media, contact or location. A pressed key of a reply keyboard arrives as text, too.
 
-    There is no message id: the platform sends none for users' messages.
+    There is no message id: the platform sends no ids of users' messages.
     """
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)

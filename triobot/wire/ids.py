@@ -43,7 +43,7 @@ def as_chat_id(value: int | str) -> ChatId:
     """Check a chat id: an integer of at most 18 digits, or an integer in ASCII digits.
 
     Raises:
-        LocalProtocolError: `value` is neither.
+        LocalProtocolError: `value` is no such id.
     """
     if type(value) is int and -(10**18) < value < 10**18:
         return ChatId(value)
