@@ -1,7 +1,7 @@
 """Output to the terminal: plain lines, without characters that control a terminal.
 
-Names, texts and file names come from strangers. A control character in them could move the cursor, forge a
-log line or reverse a line's direction. Here each control character becomes an escape sequence.
+Names, texts and file names come from strangers. A control character in such a text could move the cursor,
+forge a log line or reverse a line's direction. Here each control character becomes an escape sequence.
 
 A failed command prints one line per cause, and ends with an exit code. For triobot's own errors, the line is
 the error's text. For other errors, the line has only the type and the place, since the text may be secret;

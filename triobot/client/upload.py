@@ -238,7 +238,7 @@ class UploadBody(httpx.AsyncByteStream):
         return self
 
     async def __anext__(self) -> bytes:
-        # A transport requests the next piece once it has written the previous one.
+        # A transport requests the next piece once the previous piece is written.
         self._patience.renew()
         if self.whole:
             raise StopAsyncIteration

@@ -24,7 +24,7 @@ _READ_BYTES: Final = 64 * 1024
 
 POLLIN: Final[int] = getattr(select, "POLLIN", 1)
 """Poll event: there are bytes to read."""
-# Linux reports that the other side closed its half even while its bytes wait to be read.
+# Linux reports that the other side closed its half even while received bytes wait to be read.
 _GONE: Final[int] = getattr(select, "POLLRDHUP", 0)
 
 LOST: Final = (trio.BrokenResourceError, trio.ClosedResourceError)

@@ -332,7 +332,7 @@ class _Server:
     async def close_the_slow(self) -> None:
         """Close connections that wait for too long, until cancelled.
 
-        One task does this for all connections, instead of a timer for each.
+        One task checks all connections, instead of a timer for each connection.
         """
         while True:
             await trio.sleep(self._limits.idle_seconds / 4)

@@ -11,10 +11,10 @@ Suggested reading order:
 - `attempts`: what the end of an attempt changes;
 - `sender` and `outbox`: the only two modules that start tasks.
 
-The outbox keeps everything in memory. Callers of `perform` store what must survive the process, before and
-after the call.
+The outbox keeps everything in memory. Callers of `perform` store all data that must survive the process,
+before and after the call.
 
-Broadcasts call `perform` in that manner: `broadcast_plan` decides, and `broadcasts` runs the tasks.
+Broadcasts are such callers: `broadcast_plan` decides, and `broadcasts` runs the tasks.
 """
 
 from .broadcasts import Announcement, Broadcasts, open_broadcasts

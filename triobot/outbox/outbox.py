@@ -260,8 +260,8 @@ class LaneOutbox:
                     with self._patience:
                         while self._lanes.in_flight or not self._answers.idle:
                             await self._wait_idle()
-                    # First, before the nursery ends: a caller cancelled later then starts no task in the
-                    # nursery.
+                    # Refuse the rest before the nursery ends: a caller that is cancelled later then starts no
+                    # task in the nursery.
                     self._sender.refuse_the_rest()
                     nursery.cancel_scope.cancel()
             finally:

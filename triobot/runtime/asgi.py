@@ -203,7 +203,7 @@ def _fail_hypercorn() -> None:
     commanded = "hypercorn" in Path(sys.argv[0]).parts[-2:]
     if parent is None or parent.pid is None or not commanded or getattr(config, "workers", 0) != 1:
         return
-    # At exit of this process, so that hypercorn's own messages come first.
+    # Send the signal at the exit of this process, so that hypercorn's own messages come first.
     atexit.register(os.kill, parent.pid, getattr(signal, "SIGUSR1", signal.SIGTERM))
 
 

@@ -396,7 +396,7 @@ class Bot(Router):
                 try:
                     yield intake
                 finally:
-                    if around is None:  # else the clock is a test's
+                    if around is None:  # else the clock is a test's clock
                         tell_delays(settings.grace)
 
     def _opened(self, settings: Settings, clock: WallClock) -> AbstractAsyncContextManager[Front]:

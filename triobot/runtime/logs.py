@@ -2,7 +2,7 @@
 
 Loggers are named by module, as usual. Bot and conversation are determined when a line is written. The current
 task belongs to a conversation, and the conversation to a bot. Any other task belongs to the bot that started
-it, according to the task's context. So a line that isn't written costs nothing.
+it, according to the task's context. So both cost nothing for a line that isn't written.
 
 A chat is named by a digest with a key from the store. All lines of a bot use the same digest, and readers of
 the log can't compute the chat's number. In messages, ``chat 1001`` and the number of the current chat are
@@ -97,7 +97,7 @@ class GuardedLogger(logging.Logger):
         stacklevel: int = 1,
     ) -> None:
         try:
-            # One level more, for this method's frame.
+            # `stacklevel` is one level more, for this method's frame.
             super()._log(level, msg, args, exc_info, extra, stack_info, stacklevel + 1)
         except BaseException as error:
             _tell(error)

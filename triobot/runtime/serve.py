@@ -87,7 +87,7 @@ def run_together(
         failure = contained(error)
         first, *rest = leaves(failure)
         if all(isinstance(one, TriobotError) for one in (first, *rest)):
-            # Raise the reason alone, not the nested groups of failed nurseries: a person reads it.
+            # Raise the reason alone, not the nested groups of failed nurseries: a person reads the error.
             raise first from first.__cause__
         raise failure from failure.__cause__
 

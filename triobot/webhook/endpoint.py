@@ -77,7 +77,7 @@ class Endpoint:
         self._later = answers.try_later(limits.retry_seconds)
 
     def count_unknown_path(self) -> None:
-        """Count a request without an accepted secret that the server itself has refused."""
+        """Count a request that the server itself has refused because the path has no accepted secret."""
         self._traffic.unknown_path += 1
 
     def accepts(self, path: str) -> bool:
@@ -167,7 +167,7 @@ class Endpoint:
                 async with self._given_up:
                     if self._given_up.statistics().tasks_waiting:
                         await trio.sleep(_GIVEN_UP_EVERY)
-                # No lingering: the sender had its time.
+                # Don't linger: the sender has used its time.
                 await exchange.refuse(answers.TOO_SLOW, unread=True, linger=0)
             case Truncated():
                 self._traffic.truncated += 1

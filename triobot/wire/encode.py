@@ -106,7 +106,7 @@ def encode_operation(operation: Operation[object]) -> Request:
 
 
 def encode_form(fields: Iterable[tuple[str, str]]) -> bytes:
-    """Encode fields as an ``application/x-www-form-urlencoded`` body in UTF-8. The names must need no
+    """Encode fields as an ``application/x-www-form-urlencoded`` body in UTF-8. The names must not need
     quoting.
 
     Raises:
