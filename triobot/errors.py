@@ -395,7 +395,7 @@ class StoreCorruptError(StoreError):
 
 
 class StoreFullError(StoreError):
-    """A write did not reach the disk, and nothing of it is stored. Repeat after the cause is gone."""
+    """A write did not reach the disk, and no part of the write is stored. Repeat after the cause is gone."""
 
     def __init__(self, text: str, *, remedy: str | None = None) -> None:
         super().__init__(text)

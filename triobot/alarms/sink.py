@@ -227,7 +227,7 @@ class AlarmSink:
             with limit:
                 await self._hook(alarm)
         except BaseException as raised:
-            # Don't log the error's text: it is the author's, and may contain a mail server's password.
+            # Don't log the error's text: the text is the author's, and may contain a mail server's password.
             error = contained_in_task(raised)
             log.error("the alarm hook failed: %s", kind_of(error))  # noqa: TRY400
             log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))

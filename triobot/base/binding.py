@@ -213,7 +213,8 @@ def _take_over(fd: int, backlog: int) -> trio.SocketListener:
 
 
 def _is_left_over(path: str) -> bool:
-    # Connecting to a plain file fails with the same error, but a plain file must not be deleted.
+    # Connecting to a plain file fails with the same error as connecting to a dead socket, but a plain file
+    # must not be deleted.
     if not stat.S_ISSOCK(Path(path).lstat().st_mode):
         raise ValueError("what is there is no socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

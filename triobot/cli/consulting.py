@@ -212,7 +212,7 @@ async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
             async with open_store(f"sqlite:{copy}", stamp=None, clock=clock, visit=True) as store:
                 yield api_of(store, clock).answer, False
         except (ConfigError, StoreError) as error:
-            # An error of the copy is an error of the store.
+            # Report an error of the copy as an error of the store.
             raise type(error)(str(error).replace(str(copy), str(file))) from None
 
 

@@ -819,7 +819,7 @@ async def refuse(run: Core) -> NoReturn:
 
 
 async def _abandon(run: Core, task: Task) -> None:
-    """End the task without its coroutine, which would catch every way to end it."""
+    """End the task without ending its coroutine, which would catch every exception that ends it."""
     if task.child_nurseries:
         # Trio can't detach a coroutine with an open nursery. The coroutine's task sleeps for ever instead,
         # which takes no processor time.

@@ -174,10 +174,10 @@ def decode_record(line: str) -> Record:
 
 
 def check_journal(records: Sequence[Record]) -> None:
-    """Check that a journal begins with a start that this program can read.
+    """Check that a journal begins with a start record that this program can read.
 
     Raises:
-        UnreadableRecordError: the journal has no start, or the start of another version.
+        UnreadableRecordError: the journal has no start record, or another version's start record.
     """
     start = records[0] if records else []
     if len(start) < 5 or start[0] != START:

@@ -106,7 +106,7 @@ class ClientConnection:
     async def answer(self, most: int) -> bytes:
         """Send the message passed to `post`, and return the response's body.
 
-        This shortcut for small messages costs half of httpx's request and response.
+        This shortcut for small messages costs half as much as httpx's request and response.
 
         Args:
             most: length of the longest body that is read completely. For a longer body, the result is only a

@@ -441,7 +441,9 @@ class Filing:
         return sorted({one.row.id for one in self._of(rows)} | {row.id for row in stored})
 
     async def rows(self, after: int) -> tuple[Sequence[ConversationRow], int | None]:
-        """Return the next conversations after `after`, and `after` for the next page; None at the end."""
+        """Return a page of conversations with ids above `after`, and the next page's `after`; None at the
+        end.
+        """
         # Read the event rows first: a conversation written to the store in between is then found there.
         rows = await self._store.backlog(after=after, limit=_ROWS)
         stored = await self._store.all_conversations(after=after, limit=_ROWS)

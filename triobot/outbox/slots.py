@@ -30,7 +30,7 @@ _IN_SILENCE: Final = 3
 
 
 def share_caps(parallel: int) -> dict[Urgency, int]:
-    """Return each class's largest number of slots, so that one slow class leaves slots to the other classes."""
+    """Return each class's largest number of slots, so that a slow class leaves slots to other classes."""
     return {
         Urgency.MONEY: parallel,
         Urgency.REPLY: max(1, parallel - parallel // 8),

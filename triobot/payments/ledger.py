@@ -207,7 +207,7 @@ def _answered(entry: Entry, answer: PaymentAnswer, name: FactName, now: int) -> 
 
 
 def _anew(entry: Entry) -> bool:
-    """Return whether an inquiry's "verified" is the first since the platform said otherwise."""
+    """Return whether an inquiry's "verified" is the first, or the first since a verify said "error"."""
     return entry.seen_at is None or entry.verify_said == "error"
 
 
