@@ -380,7 +380,9 @@ class Connections:
         return connection
 
     def claim(self) -> bool:
-        """Take a slot for a new connection, closing an idle one if necessary; False if no slot is free."""
+        """Take a slot for a new connection, closing an idle connection if necessary; False if no slot is
+        free.
+        """
         if self.taken < self._most:
             self.taken += 1
             return True
@@ -417,7 +419,9 @@ class Connections:
             self.taken -= 1
 
     def free(self) -> None:
-        """Free the slot of a connection that was closed or never opened, for the first request in line."""
+        """Free the slot of a connection that was closed or never opened; the first request in line gets the
+        slot.
+        """
         if self._line:
             waiter, _ = self._line.popitem(last=False)
             waiter.wake(None)

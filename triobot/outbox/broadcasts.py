@@ -332,7 +332,7 @@ class Broadcasts:
         return Gone(self._store, key)
 
     async def forget(self, chat_id: ChatId) -> None:
-        """Send nothing more to a chat in the current broadcasts. Call before deleting the chat's rows."""
+        """Make the current broadcasts send nothing more to a chat. Call before deleting the chat's rows."""
         await trio.lowlevel.checkpoint()
         for capture in self._capturing.values():
             capture.forgotten.add(chat_id)

@@ -291,7 +291,9 @@ class Unrecorded:
         return len(self._last)
 
     def heed(self, delivery: Delivery) -> None:
-        """Make a delivery wait until the earlier outcome in its lane is durable, if both have an event."""
+        """Make a delivery wait until the earlier outcome in its lane is durable, if both operations have an
+        event.
+        """
         if (recorded := delivery.call.recorded) is None:
             return
         if (known := self._last.get(delivery.key)) is not None:

@@ -162,7 +162,9 @@ def judge(
 
 
 def as_unknown(operation: Operation[object], error: Exception) -> DeliveryUnknownError:
-    """Return `error` itself if it is a DeliveryUnknownError, else a new one with `error` as its cause."""
+    """Return `error` itself if it is a DeliveryUnknownError, else a new DeliveryUnknownError caused by
+    `error`.
+    """
     if isinstance(error, DeliveryUnknownError):
         return error
     said = (

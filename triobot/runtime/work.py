@@ -463,7 +463,7 @@ async def open_intake(
     """Open the store, and the inbox on it.
 
     Args:
-        inbox: an inbox that is open already; None: a new one is made.
+        inbox: an inbox that is open already; None: a new inbox is made.
 
     Raises:
         ConfigError: a setting is wrong, or the store belongs to another bot or platform.
@@ -624,7 +624,7 @@ async def open_work(
     """Handle accepted events while the block runs; then stop, within the grace period.
 
     Args:
-        transport, media_transport: for requests and downloads; the caller closes them. None: new ones are
+        transport, media_transport: for requests and downloads; closed by the caller. None: new transports are
             made.
         backlog_seconds: seconds of waiting after which a backlog raises an alarm; None: never.
         on_failure: called with each error that an author's code leaves unhandled.
