@@ -221,7 +221,7 @@ def _with_form(chat: PlatformChat, message_id: MessageId | None) -> ChatMessage:
 
 
 def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return the pairs that the app sends for these values, sorted by name as the real app was seen to do.
+    """Return the pairs that the app sends for these values, sorted by name as in the real app's requests.
 
     Raises:
         ImpossibleActError: a value has no field, an option isn't offered, or a box's value is neither
@@ -261,7 +261,7 @@ def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]
 
 
 def top_up(world: World, user: User, now: int, *, irr: int = 0, coin: int = 0) -> tuple[Event, ...]:
-    """Put money into the person's wallet. No event tells the bot."""
+    """Put money into the person's wallet. The bot gets no event."""
     world.catch_up(now)
     if min(irr, coin) < 0:
         raise ImpossibleActError("a wallet is topped up, never emptied")
@@ -293,7 +293,7 @@ def pay(
 
     Args:
         code: fail with this code, 1000 to 1006, regardless of the wallet.
-        taken: with `code`: the money still leaves the wallet, as when the success is reported as a failure.
+        taken: with `code`: the money still leaves the wallet, as if a success were reported as a failure.
         amount: take this amount instead of the button's.
     """
     world.catch_up(now)

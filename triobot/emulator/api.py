@@ -30,7 +30,7 @@ from .requests import decode_keyboards, decode_operation
 from .strictness import Liberty, liberties
 from .traffic import RecordedCall
 
-# A form with keyboards and text is far smaller. Uploads have a limit of their own.
+# A form with keyboards and text is far smaller than this limit. Uploads have another limit.
 LONGEST_FORM: Final = 1024 * 1024
 _JSON: Final = "application/json"
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -47,8 +47,8 @@ Answer = tuple[int, bytes]
 def operations_app(exchange: Exchange, token: str) -> AsgiApp:
     """Return an ASGI application for all operations except uploads, for one bot's token.
 
-    Separate from the routes of `platform_blueprint`: a turn of a test sends several operations, which need no
-    router.
+    These operations have an application without a router, because a test sends several of them in each turn.
+    `platform_blueprint` has the other routes.
     """
     expected = token.encode()
 
@@ -115,7 +115,7 @@ class _Serving:
         self._call = call
 
     def look(self, *, as_json: bool = False) -> Refusal | None:
-        """Record the request's liberties; return the refusal if there are some and the platform is strict."""
+        """Record the request's liberties; return a refusal if it has some and the platform is strict."""
         world = self.exchange.world
         self.liberties = liberties(self.path, self.fields, world.uploads, as_json=as_json)
         if not (self.liberties and world.switches.strict):

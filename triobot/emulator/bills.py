@@ -120,12 +120,12 @@ class Bills:
         return self._invoices.get(invoice_id)
 
     def add(self, bill: Bill) -> None:
-        """Add a bill. If the ``ref_id`` exists, its first bill stays."""
+        """Add a bill. If a bill with this ``ref_id`` exists already, that bill stays."""
         kept = self._payments if bill.kind == "payment" else self._invoices
         kept.setdefault(bill.id, bill)
 
     def restore(self, bill: Bill) -> None:
-        """Restore a bill of another run. The hour of its uncaptured payments continues."""
+        """Restore a bill of another run. The hour until the refund of uncaptured payments continues."""
         self.add(bill)
         self._paid.extend((bill, taking) for taking in bill.takings if taking.waits)
         self._paid = deque(sorted(self._paid, key=lambda paid: paid[1].paid_at))

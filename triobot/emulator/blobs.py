@@ -1,4 +1,4 @@
-"""The bytes of uploaded files, in a temporary folder, under the ids in their descriptors.
+"""The bytes of uploaded files, stored in a temporary folder under the ids in the files' descriptors.
 
 With Pillow (the extra ``dev``) images get their sizes and resized copies; without Pillow they get neither.
 """
@@ -21,8 +21,8 @@ from ..wire.rules import JsonValue
 
 _CHUNK: Final = 64 * 1024
 
-# The type follows from the first bytes, never from the name. Only raster images: drawings and pages may
-# contain scripts, which would run with the page's rights.
+# The type follows from the first bytes, never from the name. Only raster images are listed: vector drawings
+# and pages may contain scripts, which would run with the page's rights.
 _RASTER: Final = {
     rb"\x89PNG\r\n\x1a\n": "image/png",
     rb"\xff\xd8\xff": "image/jpeg",
@@ -195,7 +195,7 @@ class UploadedFiles:
 
         Args:
             size: width and height in pixels, if known.
-            previews: ids of the resized images by size; for missing ones the descriptor names the original.
+            previews: ids of the resized images by size; for a missing size the descriptor names the original.
             duration: seconds, for sounds and videos.
         """
         path = self.url(file_id, filename)
@@ -227,8 +227,8 @@ class UploadedFiles:
     def knows(self, source: Source) -> bool:
         """Whether media with this source can be shown: the platform must not have forgotten its descriptor.
 
-        Descriptors of other servers are accepted, since the platform's answer to those has never been
-        observed.
+        Descriptors of other servers are accepted, since the platform's answer to such descriptors has never
+        been observed.
         """
         if not isinstance(source, Descriptor):
             return False

@@ -34,8 +34,8 @@ class ChatMessage:
     Attributes:
         author: the person who wrote the message, or None for the bot.
         edited_at: time of the last change of content; a change of the keyboard is no edit.
-        submitted: how often its form was sent.
-        filled: each person's last values of its form.
+        submitted: how often the message's form was sent.
+        filled: each person's last values of the message's form.
     """
 
     id: MessageId
@@ -314,7 +314,7 @@ class ChargeRequested:
 @final
 @guarded
 class Replayed:
-    """New code received the answers of this chat, and continues the conversation."""
+    """New code received the chat's recorded answers, and continues the conversation."""
 
     kind: ClassVar[str] = "replayed"
     chat_id: ChatId

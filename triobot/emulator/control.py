@@ -13,7 +13,7 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
 ``POST users/<id>/join``, ``leave``   ``chat``: a group's id, else the service
 ``POST users/<id>/say``               ``text``
 ``POST users/<id>/media``             ``kind``, ``filename``, ``base64``, ``caption``, ``duration``
-``POST users/<id>/share-contact``     the person's own, unless ``phone`` (and ``name``) are given
+``POST users/<id>/share-contact``     sends ``phone`` (and ``name``), by default the person's own contact
 ``POST users/<id>/share-location``    ``lat``, ``long``, ``desc``: all or none
 ``POST users/<id>/press``             ``label`` of an inline button or of a key, ``message``, ``times``;
                                       ``row``, ``column``, ``nth`` choose among several with the same label;
@@ -51,7 +51,7 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
 ``POST crowd/stop``, ``crowd/open``   stop the crowd; start a pass over the conversation that broke a promise
 ``GET  openapi``                      the control API as an OpenAPI 3.1 description
 ``GET  stream``                       the complete state, then changes, as server-sent events: see
-                                      `follower`; or as a WebSocket's texts, an empty one each second
+                                      `follower`; or as a WebSocket's texts, an empty text each second
 ====================================  ===================================================================
 
 All acts take ``chat`` (a group's id), and answer ``{"seq": number of the newest change, "events":
@@ -109,10 +109,10 @@ _SAID: Final = ("chat", *BESIDE)
 _PLACE: Final = ("index", "row", "column", "nth")
 # Keys that determine the outcome of a payment.
 _ENDS: Final = ("code", "taken", "amount")
-# Labels of old messages can be pressed too, but a person who mistyped a label rarely means those.
+# Labels of old messages can be pressed too, but a person who mistyped a label rarely means an old label.
 _MOST_NAMED: Final = 20
-# Work that is due within the same stride may run in any order. More strides would take longer than a person
-# waits.
+# Work that is due within the same stride may run in any order. More than `STRIDES` strides would take longer
+# than a person waits.
 STRIDES: Final = 60
 SHORTEST: Final = 1_000
 
@@ -142,7 +142,7 @@ class Asked:
             raise BadAskError("the body must be a JSON object")
         given = cast("dict[str, object]", value)
         if b"\\u" in body and _has_half_letters(given):
-            # No answer could repeat such a text.
+            # No answer could contain a text with half of a surrogate pair.
             raise BadAskError("the body must be text that UTF-8 can hold: it has half of a surrogate pair")
         return cls(given)
 
@@ -556,7 +556,7 @@ def _pick(label: str, asked: Asked) -> Pick:
 
 
 def _button(chat: PlatformChat, asked: Asked) -> tuple[ChatMessage, InlineButton] | None:
-    """Return the button with this label, or, if several have the label, the one at `index` of the message."""
+    """Return the button with this label, or, if several have the label, the button at position `index`."""
     label, message = asked.optional_text("label") or "", _message_of(asked)
     index = asked.optional_integer("index")
     if index is None or message is None:
@@ -747,7 +747,7 @@ def strides(milliseconds: int) -> list[int]:
 async def skip(
     milliseconds: int, *, bot: Callable[[int], Awaitable[None]], platform: Callable[[int], None]
 ) -> None:
-    """Let time pass in the parts that `strides` returns; in each, the bot's clocks come first.
+    """Let time pass in the parts that `strides` returns; in each part, first put the bot's clocks forward.
 
     Args:
         bot: puts the bot's clocks forward, and returns once the bot has done the work that became due.

@@ -52,7 +52,7 @@ class PostedEvent:
             event never reached the bot.
         attempts: number of attempts; 0 for an event that a fault dropped.
         answers: the newest attempts.
-        again: number of the earlier delivery that this one repeats, at a person's request.
+        again: number of the earlier delivery that this delivery repeats, at a person's request.
         changed: whether this event differs from the repeated one.
         note: description of the fault, if there was one.
         version: number of the delivery's newest change.
@@ -85,7 +85,7 @@ class Deliveries:
 
     def __init__(self) -> None:
         self._known: dict[int, PostedEvent] = {}
-        # By the number of their newest change, so that finding changes doesn't visit all.
+        # Deliveries by the number of their newest change, to find changes without visiting every delivery.
         self._changed: dict[int, PostedEvent] = {}
         self._settled: dict[int, None] = {}
         self._made = 0

@@ -2,8 +2,8 @@
 
 Any web page that a developer has open can post to a loopback port, and a host name that resolves to 127.0.0.1
 makes such a request look like one of the same origin. So `Host` is checked first, then `Origin`, then the
-control API's token. The same holds for WebSockets, to which browsers apply no rule. No answer has a CORS
-header.
+control API's token. WebSockets get the same checks, since browsers don't apply CORS rules to WebSockets. No
+answer has a CORS header.
 
 The checked path must be the routed path, and a router accepts several spellings of one path. So
 the guard passes on the spelling that it has checked, and marks requests to the control API. The control API's
@@ -78,7 +78,7 @@ class RequestGuard:
             case "websocket" if self._stopped_socket(scope) is None:
                 await self._inner(scope, receive, send)
             case _:
-                # Before the WebSocket is accepted, this is a 403.
+                # Before the WebSocket is accepted, a close is sent to the client as a 403.
                 await send({"type": "websocket.close", "code": 1008})
 
     async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -115,7 +115,7 @@ class RequestGuard:
     def _stopped_socket(self, scope: Message) -> str | None:
         """Return why a WebSocket is refused, or None.
 
-        CORS rules don't keep other pages from opening a WebSocket: only the origin and the token do.
+        CORS rules don't apply to WebSockets: only the checks of origin and token refuse other pages.
         """
         headers = cast("list[tuple[bytes, bytes]]", list(scope["headers"]))
         if (reason := self._elsewhere(headers) or self._foreign(headers)) is not None:

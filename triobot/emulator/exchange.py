@@ -109,7 +109,7 @@ class BotProcess(Protocol):
         ...
 
     async def pass_time(self, milliseconds: int) -> None:
-        """Put the process's clocks forward; return after the work that became due, or a moment later."""
+        """Put the process's clocks forward; return when the due work is done, or after a few seconds."""
         ...
 
     def kill(self) -> None:
@@ -126,8 +126,8 @@ class TravelError(TriobotError):
     """A request about conversations' past that can't be answered; the text contains the reason.
 
     Attributes:
-        gone: whether the pass or branch was there before: it can be opened again.
-        refused: whether the request was understood, but is impossible there.
+        gone: whether the pass or branch existed before, and can be opened again.
+        refused: whether the request was understood, but is impossible in this pass or branch.
     """
 
     def __init__(self, why: str, *, gone: bool = False, refused: bool = False) -> None:
@@ -151,7 +151,7 @@ class Looks(Protocol):
         ...
 
     def passed(self, id: str) -> JsonValue:
-        """Return a pass's head, or only its id while it is not ready."""
+        """Return a pass's head, or only its id while the pass isn't ready."""
         ...
 
     async def notches(self, id: str, start: int, end: int) -> bytes:
@@ -185,7 +185,7 @@ class Travels(Looks, Protocol):
     def open_told(
         self, journals: Sequence[Sequence[dict[str, JsonValue]]], marks: Sequence[dict[str, JsonValue]]
     ) -> JsonValue:
-        """Start a pass over the first of these journals, of a chat outside the store; return its id."""
+        """Start a pass over the first of these journals, from a chat outside the store; return the new id."""
         ...
 
     async def branch(self, id: str, notch: int, *, group: bool | None, asks: Sequence[str] = ()) -> bytes:
@@ -206,10 +206,10 @@ class Travels(Looks, Protocol):
         asks: Sequence[str] = (),
         said: Sequence[JsonValue] = (),
     ) -> bytes:
-        """Give the current code a conversation's recorded answers; return the branch's state.
+        """Open a branch in which the current code gets the recorded answers; return the branch's state.
 
         Args:
-            numbers: the branch's messages get numbers above this one.
+            numbers: the branch's messages get numbers above this number.
             said: people's texts in the chat: time, sender, text.
         """
         ...
@@ -223,7 +223,7 @@ class Travels(Looks, Protocol):
         ...
 
     async def keep(self, id: str, notch: int | None, *, group: bool | None) -> JsonValue:
-        """Write a notch of a pass, or without `notch` a branch, as a test; run the test."""
+        """Write a test of a pass up to a notch, or, without `notch`, of a branch; run the test."""
         ...
 
 
@@ -251,10 +251,10 @@ class Crowds(Protocol):
 
 
 class Reload(Protocol):
-    """Control of a held reload: see `docs/studio.md`."""
+    """Control of a reload that open conversations hold back: see `docs/studio.md`."""
 
     def view(self) -> Sequence[JsonValue]:
-        """Return each conversation that holds the reload; nothing if the reload isn't held."""
+        """Return the conversations that hold the reload back; empty if none does."""
         ...
 
     async def choose(self, chat_id: int, conversation: int, way: str) -> None:
@@ -282,7 +282,7 @@ class Exchange:
         requests: newest requests of the bot.
         traffic: newest requests in both directions, with their answers.
         bot: the bot's process, if this program runs it.
-        liberties: number of times that the bot took each liberty, by operation.
+        liberties: number of times that the bot took each liberty (see `Logged`), by operation.
         hear_liberty: called when a liberty is taken for the first time.
         travels: access to past conversations, if available.
         crowds: simulated crowds, if available.
@@ -370,7 +370,7 @@ class Exchange:
         return posted
 
     def view_address(self) -> dict[str, JsonValue]:
-        """Return whether a bot listens, as JSON. A process of this program listens while it runs."""
+        """Return whether a bot listens, as JSON. A bot that this program started listens while it runs."""
         address, bot = self.address, self.bot.view() if self.bot is not None else None
         return {
             "address": address.shown,

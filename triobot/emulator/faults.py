@@ -1,11 +1,11 @@
 """Planned faults: in answers to operations, in the posting of events, and in accepting connections.
 
 Faults are frozen descriptions in a `FaultPlan`. The first fault that fits is used. A fault with `times` is
-used that often, and then removed.
+removed after that number of uses.
 
-`Switches` determine the emulated platform's behaviour where the interface is silent, or clients disagree with
-it. Each default is the behaviour with the best evidence. A bot that works under every setting works on the
-real platform.
+`Switches` determine the emulated platform's behaviour where the interface is silent, or public clients
+contradict the interface. Each default is the behaviour with the best evidence. A bot that works under every
+setting works on the real platform.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Switches:
         second_verify: answer to a verify of money that was captured before.
         inquiry_sees_paid: whether an inquiry answers ``verified`` for paid money that isn't captured yet.
         pay_twice: whether a used ``ref_id`` may be paid again; if not, the payment fails with code 1003.
-        paid_status: status word of a successful payCallback; no public client has recorded the real one.
+        paid_status: status word of a successful payCallback; no public client has recorded the real word.
         unknown_ref_status: answer to verifying a payment that was never offered: 400, or 200 with ``error``.
         unknown_chat_status: answer to sending to a chat that doesn't exist, or to a person who left.
         verify_window: time after which paid money that wasn't captured is refunded (interface section 3).
@@ -71,7 +71,7 @@ class Switches:
         edit_drops_keyboard: whether an edit without an inline keyboard removes the message's keyboard.
         edit_needs_data: whether an edit without ``data`` is refused, as the interface says.
         empty_keyboard_removes: whether a reply keyboard without rows removes the current one.
-        typing_life: how long one sendAction shows.
+        typing_life: how long the typing indicator of one sendAction shows.
         senders: whether events have ``from``.
         form_callback_ids: whether form submissions have a callback id.
         json_operations: whether operations may also be JSON objects.
@@ -79,7 +79,8 @@ class Switches:
         lower_case_callbacks: whether events are called ``paycallback`` and ``invoicecallback``, unlike the
             interface's spelling.
         undocumented: whether the operations outside the interface exist.
-        strict: whether requests are refused that the platform may accept but the interface doesn't promise.
+        strict: whether to refuse requests that the platform may accept, but that the interface doesn't
+            promise to accept.
     """
 
     second_verify: Word = attrs.field(
@@ -122,7 +123,7 @@ class Fault:
 
     Attributes:
         operation: path of the operation, such as ``sendMessage``, or ``*`` for any.
-        latency: seconds before anything else.
+        latency: seconds to wait before anything else happens.
         status: answer with this status, without performing the operation.
         reason: text of the error body, with `status`.
         drop: ``before``: the connection breaks before the operation; ``after``: the operation is performed,
@@ -155,8 +156,8 @@ class EventFault:
         drop: whether the event is never posted.
         delay: seconds before the event is posted; later events wait too.
         duplicates: number of additional postings, directly afterwards.
-        behind: whether the event changes places with the next one; without another event within a second, it
-            is posted alone.
+        behind: whether the event is posted after the next event; if no other event comes within a second,
+            this event is posted alone.
         times: number of uses; None for no limit.
     """
 
@@ -197,7 +198,7 @@ def in_words(fault: AnyFault | None) -> str:
     return ", ".join(parts)
 
 
-# More than people write by hand; a script in a loop should fail.
+# More faults than people write by hand; a script that adds faults in a loop should fail.
 MOST_FAULTS = 1_000
 
 

@@ -10,7 +10,7 @@ State and changes are JSON objects with the same keys, which a page merges:
 ``bills``       the payment buttons and invoices of these chats
 ``deliveries``  deliveries of events: the new and changed ones; in the state, the newest
 ``calls``       requests in both directions that began or ended; in the state, the newest;
-                ``older_calls`` is whether there are older ones
+                ``older_calls`` is whether older requests exist
 ``machine``     faults, switches, the clock; only if changed
 ``waiting``     number of events that wait for the bot; only if changed
 ``address``     whether a bot listens at the address of events; only if changed
@@ -53,9 +53,10 @@ from .views import JsonObject, json_for_pages, view_bill, view_change, view_entr
 NEWEST: Final = 60
 # Requests that a page has before the user looks further back.
 NEWEST_CALLS: Final = 400
-# A busy bot makes hundreds of changes a second; a screen shows sixty pictures.
+# A busy bot makes hundreds of changes a second; a screen shows sixty pictures a second.
 _TOGETHER: Final = 0.02
-# Refunds fall due without an act. A page that receives nothing for longer takes the connection for broken.
+# Longest time between two checks for changes: refunds fall due without an act. A page that receives nothing
+# for longer considers the connection broken.
 _BEAT: Final = 1.0
 
 

@@ -1,4 +1,4 @@
-"""The page's files, and bundles of them: one script, one style sheet, a page that needs no server."""
+"""The page's files, and bundles of these files: one script, one style sheet, a page without a server."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def script_of_page(page: str) -> str:
 
 
 async def saved_page(looks: Looks, id: str) -> str:
-    """Return a page with a whole pass, which opens from a file and sends no requests.
+    """Return a page that contains a whole pass; the page opens from a file and sends no requests.
 
     Raises:
         TravelError: the pass isn't ready, or is gone.

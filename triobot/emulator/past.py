@@ -17,7 +17,7 @@
 ``POST CHAT/CONVERSATION/answers``    open a branch in which the current code gets the recorded answers
 ``GET  held``                         the conversations that hold back new code, and the decisions about them
 ``POST CHAT/CONVERSATION/held``       ``way``: ``wait`` for the conversation's end, or ``end`` it
-``POST pass/ID/test``                 ``notch``: write the conversation up to it as a test, and run the test
+``POST pass/ID/test``                 ``notch``: write the conversation up to there as a test, run it
 ``GET  branch/ID``                    the branch's state
 ``POST branch/ID/act``                ``name``, ``values``: as ``POST users/<id>/<name>``; ``user``
 ``POST branch/ID/wait``               ``seconds``

@@ -257,7 +257,7 @@ def _outside(world: World, operation: Operation[object], now: int) -> Answer | R
 
 
 def kind_of(world: World, recipient: Recipient, message_id: MessageId) -> str:
-    """Return the type of a message's content, which edits don't name; ``text`` without such a message."""
+    """Return the type of an edited message's content; ``text`` if there is no such message."""
     chat = world.find(recipient)
     entry = chat.entries.get(message_id) if chat is not None else None
     return encode_content(entry.content)[0] if entry is not None else "text"

@@ -1,8 +1,12 @@
 """A person in the app, for demos and for tests: a small client of the control API.
 
-async with connect(emulator.control_url, emulator.control_token) as app:
-    ali = await app.user("Ali", irr=500_000) await ali.joins() await ali.sees("Your name?") await
-    ali.says("Ali")
+::
+
+    async with connect(emulator.control_url, emulator.control_token) as app:
+        ali = await app.user("Ali", irr=500_000)
+        await ali.joins()
+        await ali.sees("Your name?")
+        await ali.says("Ali")
 """
 
 from __future__ import annotations
@@ -245,7 +249,7 @@ class Person:
         invoice: bool = False,
         within: float = PATIENCE,
     ) -> None:
-        """Pay the newest payment button, the one with this label, or the newest invoice, once it appears.
+        """Pay the newest payment button, the button with this label, or the newest invoice, once it is shown.
 
         Args:
             code: fail with this code, 1000 to 1006, regardless of the wallet.
@@ -324,7 +328,8 @@ class Person:
         """Wait until the newest buttons, or the keyboard's keys, have these labels.
 
         Args:
-            labels: labels in the order in which they are shown; without labels: until nothing can be pressed.
+            labels: labels in the order in which they are shown; without labels, wait until nothing can be
+                pressed.
 
         Raises:
             NotSeenError: the labels were not shown in time.

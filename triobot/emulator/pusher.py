@@ -101,7 +101,7 @@ class Pusher:
 
     @property
     def pending(self) -> Sequence[Event]:
-        """Events that no bot has taken yet: the one in flight, and the waiting ones."""
+        """Events that no bot has taken yet: the event in flight, and the waiting events."""
         flying = () if self._flying is None else (self._flying.event,)
         return (*flying, *(posted.event for posted, _ in self._queue))
 
@@ -132,7 +132,7 @@ class Pusher:
             self._append(self.deliveries.begin(event, now))
 
     def push_again(self, before: PostedEvent, event: Event) -> PostedEvent:
-        """Queue an event that was posted before, or a changed one in its place.
+        """Queue an event that was posted before, or a changed event in its place.
 
         Raises:
             PushQueueFullError: there is no room.

@@ -2,7 +2,8 @@
 
 The text contains the data that the bot knows too: people with their wallets, chats with their members,
 messages and the lines between them, presses that wait for an answer, open and paid bills, files, and events
-that no bot has taken. It lacks observations and faults: the log, requests, planned faults, switches. Pure.
+that no bot has taken. The text lacks observations and faults: the log, requests, planned faults, switches.
+Pure.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from ..wire.undocumented import UNDOCUMENTED, GetLeaderBoard, PutGameData
 
 V = TypeVar("V")
 
-# Seconds under either name; older clients use the latter name.
+# Names of an invoice's expiry in seconds; older clients use the second name.
 _EXPIRY: Final = ("expire_time", "expire_date")
 _Reader: TypeAlias = "Callable[[_RequestFields, str], Operation[object]]"
 
@@ -42,7 +42,7 @@ _Reader: TypeAlias = "Callable[[_RequestFields, str], Operation[object]]"
 def decode_operation(
     path: str, fields: Sequence[tuple[str, str]], *, edited_type: str = "text"
 ) -> Operation[object]:
-    """Parse a request as the platform does. Unknown fields are ignored; known ones must be given once.
+    """Parse a request as the platform does. Unknown fields are ignored; known fields must not be repeated.
 
     Args:
         path: path after the base URL, with or without slashes around it.
@@ -65,7 +65,7 @@ def decode_keyboards(fields: Sequence[tuple[str, str]]) -> tuple[ReplyKeyboard |
     """Parse the keyboards of an upload.
 
     Args:
-        fields: the parts that are no file.
+        fields: the parts that aren't files.
 
     Raises: as `decode_operation`.
 

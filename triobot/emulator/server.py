@@ -78,7 +78,7 @@ _HEADERS: Final = {
 
 @final
 class Tickets:
-    """Tickets that open the page once each, in place of the control token."""
+    """Tickets in place of the control token; each ticket opens the page once."""
 
     def __init__(self) -> None:
         self._issued: set[str] = set()
@@ -105,7 +105,7 @@ class Emulator:
         base_url: base URL for the bot's client, with `token`.
         control_url: address for `triobot.emulator.person.connect`, with `control_token`.
         page_url: address of the page, without the token that the page asks for.
-        exchange: the platform's objects, for code in the same process, with the `world`.
+        exchange: the platform's objects, including the `world`, for code in the same process.
     """
 
     base_url: str
@@ -175,8 +175,8 @@ def make_app(
     """Return the HTTP interfaces as an ASGI application, behind its guard.
 
     Args:
-        control_token: token of the control API; None leaves the control API out, for code in the same
-            process, which calls it directly.
+        control_token: token of the control API; None leaves the control API out: code in the same process
+            calls it directly.
         authorities: accepted values of `Host`, with their port.
         tickets: one-time tickets for the page.
     """
@@ -184,7 +184,8 @@ def make_app(
 
     @cache
     def routed() -> AsgiApp:
-        # Created on first use: a test's bot only sends operations, and its run is shorter than this creation.
+        # Created on first use: creation takes longer than a whole test, and a test's bot only sends
+        # operations.
         return cast("AsgiApp", make_routed_app(exchange, token, control_token, largest_upload, tickets))
 
     async def front(scope: Message, receive: Receive, send: Send) -> None:
@@ -260,13 +261,13 @@ async def serve_emulator(
         control_token: token of the control API; make a new one each run.
         expose: allow an address that other machines can reach. A person with the control token can then spend
             all people's play money; nothing else is at risk.
-        names: further accepted host names, with a port if it differs from the bound one.
+        names: further accepted host names, with a port if it differs from the bound port.
         push, chance, clock: see `make_exchange`.
         page_port: second port for the page and the control API; 0 for a free one. The page's faults, such as
             refused connections, then don't affect the page itself.
         wait_bot: awaited before each event is posted; None posts whether or not a bot listens.
-        folder: folder in which uploads stay after the end; uploads of an earlier run are there again. None
-            deletes uploads at the end.
+        folder: folder in which uploads stay after the end; uploads of an earlier run are available again.
+            None deletes uploads at the end.
 
     Raises:
         ConfigError: `host` is not a loopback address, and `expose` wasn't given.
@@ -350,7 +351,7 @@ async def _listen(
     outage: Outage,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve; during an outage, close the port, and open the same one again afterwards."""
+    """Serve; during an outage, close the port, and open the same port again afterwards."""
     first = True
     while True:
         async with trio.open_nursery() as nursery:

@@ -25,9 +25,9 @@ class Liberty:
     """One liberty.
 
     Attributes:
-        field: the parameter; ``path`` and ``body`` stand for the request's own.
-        rule: the interface's rule, as words to follow the field's name; no sent data but names of fields and
-            keys.
+        field: the parameter; ``path`` and ``body`` stand for the request's path and body.
+        rule: the interface's rule, in words that follow the field's name. Of the sent data, the words contain
+            only names of fields and keys.
     """
 
     field: str

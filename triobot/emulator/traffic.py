@@ -29,12 +29,12 @@ class RecordedCall:
     """One request, in progress or answered.
 
     Attributes:
-        way: an ``operation`` is the bot's request, an ``event`` the platform's.
+        way: an ``operation`` is the bot's request, an ``event`` the platform's request.
         name: the operation's path, or the event's type.
         at: wall milliseconds of its start.
         body: the sent body; empty for uploads.
         size: length of the whole body in bytes.
-        status: HTTP status of the answer; None while there is none, or if none came.
+        status: HTTP status of the answer; None until the answer comes, or if no answer came.
         took: milliseconds until the answer, or until the request failed; None while in progress.
         note: description of the fault, if there was one.
         liberties: properties of the request that the interface doesn't promise to accept.
@@ -62,11 +62,11 @@ class RecordedCall:
 
 @final
 class Traffic:
-    """The newest requests, at most `KEPT` and at most `HELD` bytes; older ones are dropped."""
+    """The newest requests, at most `KEPT` and at most `HELD` bytes; older requests are dropped."""
 
     def __init__(self) -> None:
         self._calls: dict[int, RecordedCall] = {}
-        # By the number of their newest change, so that finding changes doesn't visit all.
+        # Requests by the number of their newest change, to find changes without visiting every request.
         self._changed: dict[int, RecordedCall] = {}
         self._made = 0
         self._held = 0
@@ -148,7 +148,7 @@ def _is_told(attribute: attrs.Attribute[object], value: object) -> bool:
 
 
 def view_calls(calls: Sequence[RecordedCall], traffic: Traffic) -> dict[str, JsonValue]:
-    """Return consecutive requests as JSON, and whether older ones are kept."""
+    """Return consecutive requests as JSON, and whether older requests are kept."""
     return {
         "calls": [view_call(call) for call in calls],
         "older_calls": bool(calls) and traffic.has_older(calls[0].number),

@@ -1,7 +1,7 @@
 """The platform's world: people, chats, money, and a log of the changes.
 
-Pure: the time is an argument, `now` (wall milliseconds), and chance a `random.Random`. Nothing here waits or
-opens a file. `performing` changes the world for the bot, and `acts` for people.
+Pure: time is the argument `now` (wall milliseconds), and random values come from the argument `chance`.
+Nothing here waits or opens a file. `performing` changes the world for the bot, and `acts` for people.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LOG: Final = 20_000
 
 
 class ImpossibleActError(TriobotError):
-    """The app doesn't offer this act: for example no such button, not a member, already gone."""
+    """The app doesn't offer this act: for example, the person isn't a member, or the button is gone."""
 
 
 @final
@@ -156,7 +156,7 @@ class World:
 
     @property
     def base_url(self) -> str:
-        """Address in front of uploads and top-up pages."""
+        """Beginning of the addresses of uploads and top-up pages."""
         return self.uploads.base_url
 
     @base_url.setter
@@ -274,7 +274,7 @@ class World:
     # --- for acts and operations
 
     def record(self, at: int, *consequences: Consequence) -> None:
-        """Add changes to the log. Also add changes that the chat shows as lines to the chat."""
+        """Add changes to the log. Changes that a chat shows as lines are added to the chat too."""
         for consequence in consequences:
             self._seq += 1
             stands = is_line(consequence)
@@ -284,7 +284,7 @@ class World:
                 self._chats[consequence.chat_id].lines.append(change)
 
     def stand(self, chat_id: ChatId, lines: Iterable[Change]) -> None:
-        """Replace a chat's lines, with numbers of this run; the new lines may be of another run."""
+        """Replace a chat's lines. The new lines may come from another run, and get numbers of this run."""
         chat = self._chats[chat_id]
         chat.lines.clear()
         for line in lines:
@@ -292,7 +292,7 @@ class World:
             chat.lines.append(attrs.evolve(line, seq=self._seq))
 
     def rewritten(self) -> None:
-        """Make readers of the log reload the whole state: it was changed without an act."""
+        """Make readers of the log reload the whole state: the state was changed without an act."""
         self._seq += 1
         self._log.clear()
 
@@ -328,7 +328,7 @@ class Games:
         self._data: dict[tuple[ChatId, str], str] = {}
 
     def perform(self, operation: Operation[object]) -> Answer | None:
-        """Answer one of the game operations; return None for others."""
+        """Answer one of the game operations; return None for other operations."""
         match operation:
             case RequestWalletCharge() | SendGameEvent():
                 return Answer({})

@@ -1,7 +1,7 @@
 """Warnings for developers: code that works in development and causes trouble in production.
 
-The setting `development` turns the warnings on. Each line of the author's code gets each warning once, from
-the logger ``triobot.development``. The warnings never change a conversation's behaviour.
+The setting `development` turns the warnings on. The logger ``triobot.development`` logs each warning once for
+each line of the author's code. The warnings never change a conversation's behaviour.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SHOWN: Final = 60
 _CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cancel_shielded_checkpoint"})
 
 _OURS: Final = str(Path(__file__).parent.parent) + os.sep
-# Engine functions that await the author's code: a route's function, and a child task's.
+# Engine functions that await the author's code: one awaits a route's function, one a child task's function.
 _ENTRIES: Final = frozenset({Run.run_within.__code__, held.__code__})
 
 
@@ -86,7 +86,7 @@ class Advice(trio.abc.Instrument):
         self._told: set[tuple[str, str]] = set()
 
     def hear(self, notice: Notice) -> None:
-        """Log the warning for a notice, if the notice is a reason for one."""
+        """Log a warning if the notice is a reason for a warning."""
         match notice:
             case Untaken():
                 log.warning("%s", _untaken(notice))

@@ -252,7 +252,8 @@ class _SourceReader(ast.NodeVisitor):
             return self._names.get(node.id)
         if isinstance(node, ast.Attribute):
             owner = self._value(node.value)
-            # Only modules and classes: on other objects, attribute access may run code.
+            # Only attributes of modules and classes are read: on other objects, attribute access may run
+            # code.
             if inspect.ismodule(owner) or inspect.isclass(owner):
                 return getattr(owner, node.attr, None)
         return None

@@ -146,7 +146,7 @@ class SavedPlatform:
             heard = await self._exchange.wait_news(heard)
 
     def close(self) -> None:
-        """Write the state if `load` has succeeded, so that a damaged file stays; release the lock."""
+        """Write the state, unless `load` failed (a damaged file stays unchanged); release the lock."""
         if self._path is not None and self._exchange is not None:
             self._write(self._dump(self._exchange, closed=True))
         if self._lock is not None:

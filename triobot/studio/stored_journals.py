@@ -31,7 +31,7 @@ class StoredJournals:
     """Access to a bot's journals.
 
     Args:
-        ask: sends a request to the running bot, or answers it from the store of a stopped one.
+        ask: sends a request to the running bot, or answers the request from the store of a stopped bot.
         marks: returns the kills and restarts of the bot's process since a wall time.
         settings: the bot's settings, used to write to the store while the bot is down; None forbids writes.
         opening: semaphore of one, shared by all tasks that open the store of a stopped bot; None makes a new
@@ -50,7 +50,7 @@ class StoredJournals:
     ) -> None:
         self._ask = ask
         self._settings = settings
-        # Each question to a stopped bot opens its store, so only one question runs at a time.
+        # Each request for a stopped bot's journals opens the store, so only one request runs at a time.
         self._opening = trio.Semaphore(1) if opening is None else opening
         self.marks = marks
 

@@ -38,7 +38,7 @@ Phase: TypeAlias = Literal["starting", "running", "stopping", "killed", "failed"
 _KEPT: Final = 1_000
 # Number of last output lines shown for a failed process: most often the end of a traceback.
 _TELLING: Final = 40
-# Seconds to wait until the process has reached a new time.
+# Maximum seconds to wait until the process has done the work that became due.
 _STRIDE: Final = 5.0
 # After a stop request, the process gets its own grace period and a little more; then it is killed.
 _PATIENCE: Final = GRACE + 2.0
@@ -180,7 +180,7 @@ class BotSupervisor:
         self._keep_mark(mark)
 
     def kill(self) -> None:
-        """Kill the process. It stays down until `restart`."""
+        """Kill the process, which stays down until `restart`."""
         self._again = False
         if self._process is not None:
             self._killed = True
@@ -196,7 +196,7 @@ class BotSupervisor:
         self._wake()
 
     async def wait_down(self) -> None:
-        """Stop the process, and wait until it has ended. It stays down until `restart`."""
+        """Stop the process, and wait for its end. No process is started until `restart`."""
         self._again = False
         if self._process is not None and self._phase in ("starting", "running"):
             self._enter("stopping")
@@ -240,8 +240,8 @@ class BotSupervisor:
             await self._live(environ)
 
     async def _live(self, environ: Mapping[str, str]) -> None:
-        # While no process runs, a question opens the store itself; a starting process would find the store in
-        # use.
+        # While no process runs, requests for journals open the store; a starting process would find the store
+        # in use.
         await self._opening.acquire()
         begun = self._ahead
         try:
@@ -337,7 +337,7 @@ class BotSupervisor:
                     nursery.start_soon(_then_cancel, self._changed.wait, nursery.cancel_scope)
 
     async def _bring_to_rest(self, process: trio.Process) -> None:
-        # The stop is worth waiting for, and bounded in time.
+        # Shielded, because the graceful stop takes a bounded time.
         with trio.CancelScope(shield=True):
             self._enter("stopping")
             await self._ask_to_stop(process)
@@ -371,7 +371,7 @@ class BotSupervisor:
         self._keep(text)
 
     def say(self, what: str) -> None:
-        """Write a line of the supervisor into the process's output."""
+        """Add a line from the supervisor to the process's output."""
         line = harmless(f"triobot: {what}")
         self._write(line)
         self._keep(line)

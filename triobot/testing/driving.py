@@ -48,7 +48,7 @@ recent: Final[list[str]] = []
 """Transcripts of the worlds that failed since the last clear, for the report of a failed test."""
 
 crashes: Final[list[BaseException]] = []
-"""Errors of bots that caused test failures since the last clear."""
+"""Errors in the bots' own code, since the last clear, that caused tests to fail."""
 
 
 @final
@@ -88,7 +88,7 @@ class DrivenWorld:
             coin: amount of the platform's own coin in the wallet.
             id: the sender's id, for example for a filter `by`; None for a generated one.
             chat_id: id of the private chat; None for a generated one.
-            joined: whether the person is a member after all; no event informs the bot.
+            joined: whether the person is a member from the start; the bot then gets no event of the join.
 
         Raises:
             AppError: the name or one of the ids is taken.
@@ -136,7 +136,7 @@ class DrivenWorld:
     async def clock_jumps(
         self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
-        """Set the clock of the bot's machine forward, or back if negative. No other clock changes.
+        """Set the clock of the bot's machine forward, or back for a negative time. No other clock changes.
 
         No time passes. Durations keep their length; waits until a time of day follow the new clock. The bot
         raises the alarm ``clock_jumped`` when it next reads its clock.
@@ -151,7 +151,7 @@ class DrivenWorld:
 
     @property
     def switches(self) -> Switches:
-        """The platform's behaviour where its interface leaves a choice; may be replaced."""
+        """The platform's behaviour where its interface leaves a choice; a test may assign other switches."""
         return self.exchange.world.switches
 
     @switches.setter
@@ -166,7 +166,7 @@ class DrivenWorld:
 
     @property
     def answered(self) -> Mapping[int | None, int]:
-        """Number of the bot's answers to events, by HTTP status; None counts events without a process."""
+        """Number of the bot's answers to events, by HTTP status; None counts unanswered events."""
         return self._process.answered
 
     async def crashes(self) -> None:
@@ -220,8 +220,9 @@ async def drive(
 
     The bot runs as in production, except for the network, the wall clock and a store in memory. No
     environment variable is read. An alarm that the test doesn't take fails the test at the end of the block;
-    for example, a failed conversation or filter raises an alarm. A failure of the test has the first error of
-    the bot's own code as its cause, if there was one: pytest shows its lines, and ``--pdb`` opens there.
+    for example, a failed conversation or filter raises an alarm. If the bot's own code raised errors, the
+    first error is the cause of the test's failure: pytest shows the lines of this error, and ``--pdb`` opens
+    there.
 
     Args:
         provided: values in place of resources; see `provide`.
@@ -229,22 +230,25 @@ async def drive(
             ``app.test_client()`` reaches it.
         switches: the platform's behaviour where its interface leaves a choice.
         seed: seed of the platform's random numbers: the same seed gives the same ids.
-        attempts: how often the platform posts an event that the bot doesn't answer, a second apart.
+        attempts: number of times that the platform posts an event if the bot doesn't answer; one attempt each
+            second.
         replay_check: whether to replay each conversation's journal after each answer, to check that a restart
             would restore the conversation. The replay repeats the code between operations, so a test that
             counts effects of that code turns the check off. Sets iterate in the same order in both runs.
-        steps: outcomes of steps by the name of their function, used one after the other, the last repeatedly;
-            an exception is raised. Steps without an entry run. With `steps`, resources that aren't provided
-            stay closed, and no background task runs.
+        steps: outcomes of steps, by the name of the step's function. A step's outcomes are used in order, the
+            last outcome repeatedly. An outcome that is an exception is raised. Steps without an entry run.
+            With `steps`, resources that aren't provided stay closed, and no background task runs.
         start: aware time at which the block begins; None: Saturday, 2 January 2027, 9:00 UTC.
 
     Raises:
         ConfigError: time isn't virtual, or the bot can't start.
-        NondeterminismError: the replay-check found that a conversation doesn't repeat itself; names the line.
+        NondeterminismError: the replay-check found that a conversation doesn't repeat itself; the error names
+            the line.
         AssertionError: alarms were left, or the test waits for ever. A test waits for ever if every task
-            waits and nothing is due. The same applies if time has jumped 100,000 times while the test's own
-            task waited without a deadline, and no request went to or from the platform. The error lists where
-            each task waits, and for what. Tests that poll, and bots that keep sending, hide such a wait.
+            waits and nothing is due. A test is also considered to wait for ever if time has jumped 100,000
+            times while the test's own task waited without a deadline, and while no request went to or from
+            the platform. The error lists where each task waits, and for what. Tests that poll, and bots that
+            keep sending, hide such a wait.
 
     Examples:
         >>> async def test_hello(autojump_clock: object) -> None:
@@ -267,7 +271,7 @@ async def drive(
             post,
             base_url=f"http://{_AUTHORITY}",
             switches=switches,
-            # Not secret: with the same seed, a failing test fails again.
+            # These random numbers needn't be secret. With the same seed, a failing test fails again.
             chance=random.Random(seed),
             # The platform's machine has its own clock, which `clock_jumps` doesn't set.
             clock=ShiftedClock(VirtualWallClock(at)),
@@ -337,7 +341,7 @@ def _with_closed(bot: Bot, provided: Sequence[Provided]) -> Sequence[Provided]:
 
 
 def _to_be_shown(failures: Sequence[Exception]) -> BaseException | None:
-    """Return the bot's first error, cut to the author's frames, and record its causes; None without one."""
+    """Return the bot's first error, and record the error and its causes; keep only the author's frames."""
     if not failures:
         return None
     cause: BaseException | None = failures[0]

@@ -1,6 +1,6 @@
 """The bot's process in a test: start, kill, start again on the same store, and stop.
 
-A kill disconnects the process: its store no longer changes, and no request is sent.
+After a kill, the process's store no longer changes, and the process sends no request.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PATIENCE: Final = 3600.0
 
 @final
 class Crashable:
-    """Access of one process to the store and the network; `die` ends both at once.
+    """Access of one process to the store and the network; `die` ends both kinds of access at once.
 
     The code of a killed process still runs during the teardown: its writes are dropped, and its requests
     never sent.
@@ -182,7 +182,8 @@ class DrivenProcess:
         on_alarm: called with each alarm.
         on_failure: called with each error of the bot's own code.
         replays: checks each conversation while it runs, or None.
-        instead: replaces the functions of steps, and suppresses background tasks; None: all of them run.
+        instead: replaces the functions of steps, and suppresses background tasks; None: steps and background
+            tasks run.
 
     Attributes:
         clock: wall clock of the process's machine.
@@ -229,7 +230,8 @@ class DrivenProcess:
     async def start(self) -> None:
         """Start a process, and return once it accepts events; do nothing while a process runs.
 
-        A process runs already if two tasks of a test killed the same process and the other task restarted it.
+        A process runs already if two tasks of a test killed the same process, and one task has already
+        started a new process.
         """
         async with self._starting:
             if self._stopped.is_set():
@@ -310,7 +312,7 @@ class DrivenProcess:
         finally:
             if self._mortal.dead:
                 self._rows.crashed()
-            # The next process must not have classes that only this one has met.
+            # The next process must not know the classes that only this process has met.
             forget_met()
             self._intake = None
             self._stopped.set()
@@ -319,7 +321,7 @@ class DrivenProcess:
         self._intake = intake
 
     def _alarm(self, alarm: Alarm) -> None:
-        # The test itself causes the crash loop.
+        # The test's own kills cause the crash loop, so its alarm is dropped.
         if not self._mortal.dead and alarm.kind != "crash_loop":
             self._on_alarm(alarm)
 

@@ -1,4 +1,4 @@
-"""The promises that a simulation checks, and where a broken one can be inspected."""
+"""The promises that a simulation checks, and the journals in which a broken promise can be inspected."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _explained(alarm: Alarm, around: Circumstances) -> bool:
 
 
 def _of_form(chat: PlatformChat, pressed: Pressed) -> bool:
-    """Whether a form was sent: it has an id too, but no bot answers it (interface section 4.1)."""
+    """Whether the press sent a form: a form gets an id too, but no answer (interface section 4.1)."""
     entry = chat.entries.get(pressed.message_id)
     return entry is not None and entry.form is not None
 
@@ -179,7 +179,7 @@ async def journals_of(bot: Bot, broken: BrokenPromise) -> list[list[Mapping[str,
     """Return the journals of the chat of a violation, in the operator's format.
 
     The first journal belongs to the conversation which broke the promise. The result is empty if no
-    conversation broke it, or if that conversation has ended without an error since.
+    conversation broke the promise, or if that conversation has ended without an error since.
     """
     work = bot._work  # pyright: ignore[reportPrivateUsage]
     if work is None:

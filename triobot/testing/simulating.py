@@ -8,7 +8,7 @@ half without faults, these promises are checked:
 * all alarms are explained by the platform's faults or by people's acts;
 * no money was captured more than once.
 
-For a repeatable run, Trio's scheduler and the speed of threads must not add randomness to the seed's.
+For a repeatable run, Trio's scheduler and the speed of threads must not add randomness of their own.
 """
 
 from __future__ import annotations
@@ -92,14 +92,15 @@ _CODES: Final = (*(None for _ in range(10)), 1000, 1001, 1002, 1003, 1004)
 _LOOKS_BACK: Final = 3
 _NUMBERS: Final = ("2", "17")
 _GIVES_UP: Final = 0.01
-"""Probability that an asked person writes a command. At one half, no order was ever paid."""
+"""Probability that a person answers a question with a command. With 0.5, no order was ever paid.
+"""
 _WANTED: Final = {
     getattr(texts, field.name): field.name
     for texts in (Texts.english(), Texts.persian())
     for field in attrs.fields(Texts)
     if field.name.startswith("want_")
 }
-"""The bot's reply to a wrong kind of answer, and the kind of content that people send then."""
+"""The bot's replies to a wrong kind of answer; for each reply, the kind of content that people then send."""
 _PRESSED: Final = ("want_choice", "want_form", "want_payment")
 _CONTENTS: Final[Mapping[str, Sequence[Content]]] = {
     "want_text": _WORDS,
@@ -193,7 +194,7 @@ class FirstBroken:
         promise: the violation; None as long as there is none.
         journals: journals of the promise's chat in the operator's format, the conversation's journal first.
         person: name of the chat's person; "" for a chat without one.
-        events: newest events: wall milliseconds, and the person who acted.
+        events: newest events, each as the time in wall milliseconds and the person who acted.
         kills: kills of the process before the violation, in wall milliseconds.
     """
 
@@ -212,7 +213,7 @@ async def simulate_until_broken(
     Until then the run equals that of `simulate`: the checks draw no random numbers.
 
     Args:
-        found: receives the violation, or the first one found at the end.
+        found: receives the violation, or the first violation found at the end.
     """
     return await _simulate(bot, plan, (), None, progress, found)
 
@@ -397,7 +398,7 @@ class _Crowd:
         await wanted(person)
 
     async def break_things(self, chance: random.Random) -> None:
-        """From time to time plan the number of faults that the plan asks for, and rarely an outage."""
+        """From time to time plan as many faults as `Plan.faults` sets, and rarely an outage."""
         if not self._plan.faults:
             return
         while trio.current_time() < self._until:
@@ -432,7 +433,8 @@ def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: 
 
     Args:
         invoice: whether there is an invoice that could be paid.
-        words: words that the bot waits for, such as its commands; half of the unasked texts are one of these.
+        words: words that the bot waits for, such as its commands; half of the texts that no question asked
+            for are taken from these words.
     """
     if invoice and chance.random() < 0.5:
         return _paying(None, chance)
@@ -441,10 +443,11 @@ def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: 
     offered = [entry for entry in told if entry.form is not None or any(entry.buttons())]
     newest = entries[-1] if entries else None
     wanted = _WANTED.get(str(newest.content), "") if newest is not None and newest in told else ""
-    # A person asked for a text seldom presses older buttons; an asked person seldom gives up.
+    # A person whom the bot asked for a text seldom presses older buttons.
     at_hand = newest not in told or wanted in _PRESSED or newest in offered[-1:]
     if offered and chance.random() < (0.8 if at_hand else 0.2):
-        # Mostly the newest message; sometimes an older one, with buttons that should be gone.
+        # Choose mostly the newest message with buttons, sometimes an older message, whose buttons should be
+        # gone.
         entry = offered[-1] if chance.random() < 0.9 else chance.choice(offered[-_LOOKS_BACK:])
         if (answer := _answer(entry, chance)) is not None:
             return answer
@@ -452,7 +455,8 @@ def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: 
         keys = [key.label for row in chat.reply_keyboard.rows for key in row]
         if keys:
             return _pressing(chance.choice(keys))
-    # The bot may still answer a text of a moment ago.
+    # A question may still be open although the newest message isn't the bot's. An asked person seldom gives
+    # up.
     is_asked = any(entry in told for entry in entries[-_LOOKS_BACK:])
     if words and chance.random() < (_GIVES_UP if is_asked else 0.5):
         return _saying(chance.choice(words))
@@ -564,9 +568,9 @@ def seeded(seed: int | str) -> Generator[None]:
 
 @contextmanager
 def without_threads() -> Generator[None]:
-    """Run functions for threads in place while the block runs: the order in which threads end is random.
+    """Run `trio.to_thread` functions in the loop's own thread: the order in which threads end is random.
 
-    Virtual time stands still for a thread anyway, so running in place delays nothing.
+    Virtual time stands still while a thread works, so the functions delay nothing in the loop's thread.
     """
     with patch.object(trio.to_thread, "run_sync", _run_here):
         yield

@@ -1,4 +1,4 @@
-"""Results of steps that replace their execution: chosen by a test, or recorded."""
+"""Results that replace the execution of steps: a test's choice, or recorded results."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def recorded(text: str) -> object:
 
 @final
 class StepResults:
-    """Returns each step's next result, the last repeatedly; an exception is raised.
+    """Returns each step's next result, and repeats the last result; raises a result that is an exception.
 
-    A step without results runs itself.
+    A step without results is executed.
 
     Args:
         results: results by the name of the step's function, with or without its class or outer function.

@@ -1,9 +1,9 @@
 """Virtual time: Trio's mock clock, a wall clock that follows it, and a clock that waits for threads.
 
 If every task waits and nothing is due, virtual time can't jump, and Trio would loop for ever. Such a loop is
-detected and raises an error. A heartbeat of the bot or of the test is always due, however. So the same error
-is raised if time jumps very often while the test's own task waits without a deadline and nothing reaches that
-task.
+detected and raises an error. If the bot or the test has a heartbeat, however, something is always due. So the
+same error is raised if time jumps very often while the test's own task waits without a deadline and nothing
+reaches that task.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class VirtualWallClock:
         return math.floor((trio.current_time() - self._began) * 1000)
 
     def set_by(self, milliseconds: int) -> None:
-        """Set the clock forward, or back if negative; no time passes."""
+        """Set the clock forward, or back if `milliseconds` is negative; no time passes."""
         self._set += milliseconds
         for told in self._told:
             told()
@@ -76,15 +76,16 @@ STUCK_AFTER: Final = 2.0
 
 
 WAKE_UPS: Final = 100_000
-"""Time jumps until a test that waits without a deadline counts as stuck: a day of heartbeats each second."""
+"""Time jumps until a test that waits without a deadline counts as stuck: a day with a heartbeat each second.
+"""
 
 
 @contextmanager
 def virtual_time() -> Generator[Callable[[Callable[[], int]], Awaitable[None]]]:
     """Require virtual time, and stop it while a thread works.
 
-    Trio's mock clock jumps as soon as every task waits, even for a thread: a question's timeout would expire
-    before a file was read.
+    Trio's mock clock jumps as soon as every task waits, even if a task waits for a thread: a question's
+    timeout would expire before a file was read.
 
     Yields an async function to run in a nursery between the bot and its test. The function raises
     AssertionError once the test can only wait for ever. The function's argument returns a number that grows
@@ -117,7 +118,7 @@ def virtual_time() -> Generator[Callable[[Callable[[], int]], Awaitable[None]]]:
 
 @final
 class _StuckDetector(trio.abc.Instrument):
-    """Detects a test that waits for ever: nothing is due, or only heartbeats are."""
+    """Detects a test that waits for ever: nothing is due, or only heartbeats are due."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -237,7 +238,8 @@ class _ThreadsFirst(trio.abc.Instrument):
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         busy = active_thread_count() > 0
-        # If several driven bots run, only one holds the threshold: the other would restore "never".
+        # If several driven bots run, only one saves and restores the threshold: a second one would restore
+        # "never".
         if busy and not self._held and self._clock.autojump_threshold != math.inf:
             self._held, self._threshold = True, self._clock.autojump_threshold
             self._clock.autojump_threshold = math.inf

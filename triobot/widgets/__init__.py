@@ -8,11 +8,11 @@
 ...         await chat.send("Booked.")
 
 Each widget is an ordinary sub-conversation, a loop around `Board.choose`, and uses only the public API. To
-change a widget, copy its function. Widgets survive a restart as any question does: the same page is open
-afterwards. Each tap counts as the button that the person saw.
+change a widget, copy its function. Widgets survive a restart as any question does: the same page of a list is
+shown afterwards. Each tap counts as the button that the person saw.
 
-Each widget raises the errors of `Chat.choose`. Arguments that make no question, such as a list without
-options, raise ``LocalProtocolError``: an error of the calling program.
+Each widget raises the errors of `Chat.choose`. Arguments from which no question can be made, such as an empty
+list of options, raise ``LocalProtocolError``: the calling program has an error.
 
 *Cancellation:* as for a question. A block or an interrupt around the widget ends the widget and removes its
 buttons.

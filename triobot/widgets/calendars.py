@@ -48,7 +48,7 @@ class CalendarSystem:
         return text.translate(str.maketrans("0123456789", self.digits))
 
     def month_after(self, year: int, month: int, by: int) -> tuple[int, int]:
-        """Return the year and the number of the month that comes `by` months after the given one."""
+        """Return the year and the number of the month that is `by` months after the given month."""
         count = len(self.months)
         return year + (month - 1 + by) // count, (month - 1 + by) % count + 1
 
@@ -97,7 +97,7 @@ JALALI: Final = CalendarSystem(
 @recorded(name="triobot.widgets.month")
 @guarded
 class OtherMonth:
-    """Key of a button that turns `by` months; 0 leads back from the times to the days."""
+    """Key of a button that shows the month `by` months later; 0 leads back from the times to the days."""
 
     by: int
 
@@ -130,14 +130,14 @@ async def calendar(
 
     Args:
         first, last: the first and the last day offered; today is ``chat.now(zone).date()``.
-        free: whether a day is offered. The result must be the same after a restart, so `free` may only depend
-            on recorded values, such as a step's result or a key's value.
+        free: returns whether a day is offered. The result must be the same after a restart, so `free` may
+            only depend on recorded values, such as a step's result or a key's value.
         system: how days are written: `GREGORIAN`, `JALALI`, or your own.
         into, by: as for `Chat.choose`.
 
     Raises:
         LocalProtocolError: no day is free; the calling program must check this before it asks.
-        ConfigError: `JALALI` without its package.
+        ConfigError: `system` is `JALALI`, and the package of `JALALI` isn't installed.
 
     Examples:
         >>> async def book(chat: Chat) -> None:
@@ -159,7 +159,7 @@ async def calendar(
 
 @final
 class _Months:
-    """The months with days from `first` to `last`, and the month that is shown."""
+    """The months that contain the days from `first` to `last`, and the month that is shown."""
 
     def __init__(self, first: date, last: date, free: Callable[[date], bool], system: CalendarSystem) -> None:
         self._first, self._last, self._free, self._system = first, last, free, system
@@ -171,7 +171,7 @@ class _Months:
         self._year, self._month, _ = system.numbers(begin)
 
     def turn(self, by: int) -> None:
-        """Show the month `by` months later; ignore taps beyond the end, which two quick taps can cause."""
+        """Show the month `by` months later; a tap beyond the last month is ignored."""
         start, after = self._span(by)
         if start <= self._last and self._first < after:
             self._year, self._month = self._system.month_after(self._year, self._month, by)
@@ -187,7 +187,7 @@ class _Months:
         return Buttons(turns, columns=3) + _weeks(system, start, after, had)
 
     def _span(self, by: int = 0) -> tuple[date, date]:
-        """Return the first day of a month and the first day of the month after."""
+        """Return the first day of the month `by` months after the shown month, and of the following month."""
         system = self._system
         year, month = system.month_after(self._year, self._month, by)
         return system.starts(year, month), system.starts(*system.month_after(year, month, 1))
@@ -236,9 +236,9 @@ async def date_time(
         times: returns the times offered on a day; a day without times isn't offered. Like `free` of
             `calendar`, `times` must return the same after a restart.
         first, last: as for `calendar`.
-        tz: time zone of the times. A time that a day lacks, because clocks are set forward, isn't offered; a
-            time that occurs twice means its first occurrence.
-        columns: number of times in a row.
+        tz: time zone of the times. A time that doesn't exist on a day, because clocks are set forward, isn't
+            offered; a time that occurs twice means its first occurrence.
+        columns: number of buttons in one row of times.
         back: label of the button to the days.
         system, into, by: as for `calendar`.
 
@@ -254,7 +254,7 @@ async def date_time(
     """
 
     def offered(day: date) -> Sequence[datetime]:
-        # A time that the day lacks is converted to UTC and back to a different time.
+        # A time that doesn't exist on the day becomes a different time when converted to UTC and back.
         instants = [datetime.combine(day, one, tzinfo=tz) for one in times(day)]
         return [one for one in instants if one.astimezone(UTC).astimezone(tz).time() == one.time()]
 

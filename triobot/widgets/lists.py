@@ -67,7 +67,7 @@ async def rating(
 @recorded(name="triobot.widgets.page")
 @guarded
 class OtherPage:
-    """Key of a button that turns `by` pages."""
+    """Key of a button that shows the page `by` pages later."""
 
     by: int
 
@@ -137,8 +137,9 @@ async def multi_select(
 ) -> Sequence[K]:
     """Ask for any number of options: a press ticks an option or clears it, until the last button is pressed.
 
-    With fewer than `least` options ticked, the last button answers ``≥ 2``, and the question stays open. An
-    option beyond `most` isn't ticked: its button answers ``≤ 3``.
+    If fewer than `least` options are ticked, a press of the last button is answered, for example with ``≥
+    2``, and the question stays open. If `most` options are ticked, a press of a further option is answered,
+    for example with ``≤ 3``, and ticks nothing.
 
     Args:
         options: labels by key.
@@ -180,8 +181,8 @@ class Menu(Generic[K_co]):
 
     Attributes:
         title: text of the message while the menu is open, and label of the button that opens it.
-        options: options of this menu: labels by key, each key once in the whole tree.
-        menus: menus below this one, with different titles.
+        options: options of this menu: labels by key. A key occurs only once in the whole tree.
+        menus: submenus of this menu, with different titles.
 
     Raises:
         ConfigError: two of the menus have the same title.
@@ -204,7 +205,7 @@ class Menu(Generic[K_co]):
 @recorded(name="triobot.widgets.menu")
 @guarded
 class OtherMenu:
-    """Key of a button that opens a menu by its titles from the root, or, without `path`, the menu above."""
+    """Key of a button that opens the menu at `path`, titles from the root; empty opens the menu above."""
 
     path: tuple[str, ...] = ()
 

@@ -1,7 +1,8 @@
 """``triobot dev``: the platform, the bot, and a page in the browser for playing all users.
 
-With ``--store`` the platform is kept between runs as well: people, chats, money and files. A new platform
-would refuse all chats in the bot's store, and reuse their numbers for others.
+With ``--store`` not only the bot's store is kept between runs, but also the platform: people, chats, money
+and files. A new platform would refuse all chats in the bot's store, and reuse these chats' numbers for other
+chats.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
         trio.open_signal_receiver(*ending_signals()) as signals,
         socket.create_server(("127.0.0.1", 0)) as listening,
         TemporaryDirectory(prefix="triobot-dev-") as folder,
-        # Closed however the run ends, after the last change of the platform.
+        # Closes the saved platform after its last change, however the run ends.
         closing(SavedPlatform.beside(arguments.store)) as saved,
     ):
         store: str = arguments.store or f"sqlite:{folder}/dev.db"
@@ -146,7 +147,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
             environ = child_environment(
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
-            # Only the bot to which a store belongs can write to it; the token identifies the bot.
+            # Only the bot that owns the store can write to the store; the token identifies the bot.
             settings = read_environment(environ)
             journals = StoredJournals(partial(ask_bot, settings), supervisor.marks, settings, opening)
             twins = Twins([*_module("twin"), "dev"], environ, arguments.bot, journals, platform.exchange.tell)
@@ -276,7 +277,7 @@ def _is_test(path: Path) -> bool:
 
 
 async def _set_at_end(stop: trio.Event) -> None:
-    # The watching thread polls this event every few milliseconds; it doesn't notice a cancellation.
+    # The watching thread polls this event every few milliseconds; the thread doesn't notice a cancellation.
     try:
         await trio.sleep_forever()
     finally:

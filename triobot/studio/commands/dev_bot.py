@@ -9,9 +9,9 @@ The environment that the parent built is the only source of settings: token, pla
 file are for production, and are ignored. The process ends when its standard input ends, and so never outlives
 a killed parent.
 
-The process's clocks may be ahead of real time. AHEAD is by how many milliseconds they are ahead at the start.
-To change this number, the parent sends the new number as a line to the standard input. The process sends
-lines to SAID: ``ready`` when it takes events, each number back when the work due by then is done, and a JSON
+The process's clocks may be ahead of real time. AHEAD is the clocks' lead at the start, in milliseconds. To
+change the lead, the parent sends the new number as a line to the standard input. The process sends lines to
+SAID: ``ready`` when it takes events, each number back when the work that became due is done, and a JSON
 object with the causes of a conversation's failure, such as a step's error.
 """
 
@@ -56,7 +56,7 @@ _LONGEST_WORDS: Final = 20_000
 HANDS_ON: Final = hasattr(socket, "AF_UNIX")
 """Whether descriptors can be inherited by a process on this system."""
 _OUTPUT, _ERROR_OUTPUT = 1, 2
-# Seconds for due work to begin, called a moment; and the number of moments for requests in flight to end.
+# A moment, in seconds: enough for due work to begin. Requests in flight may take `_MOMENTS` moments.
 _MOMENT: Final = 0.01
 _MOMENTS: Final = 200
 # Days for which the newest conversations that ended without an error are kept for inspection.
@@ -106,7 +106,7 @@ async def _from_parent() -> AsyncGenerator[bytes]:
             async for chunk in parent:
                 yield bytes(chunk)
         return
-    # In a thread that the process doesn't wait for at its end.
+    # The process doesn't wait for this thread when it ends.
     while chunk := await trio.to_thread.run_sync(os.read, 0, LONGEST_LINE, abandon_on_cancel=True):
         yield chunk
 
@@ -116,7 +116,7 @@ def _tell_ignored(bot: Bot, ours: Settings) -> None:
     try:
         theirs = bot.settings()
     except ConfigError:
-        return  # production settings, which may be readable only there
+        return  # production settings may be unreadable here
     plain = Settings()
     found = [
         name
@@ -150,7 +150,7 @@ def _show_source(error: ConfigError) -> None:
 
 
 def _tell_failure(said: int, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
-    """Send the parent each error's cause, with frames and variables: a journal contains only its message."""
+    """Send the parent the errors' causes with frames and variables: a journal contains only messages."""
     causes = [one.__cause__ for one in leaves(error)]
     if reference and any(causes):
         words = [one and authors_words(one, variables=True)[:_LONGEST_WORDS] for one in causes]
@@ -215,7 +215,7 @@ def _is_sending(bot: Bot) -> bool:
 
 @final
 class HurriedClock(trio.abc.Clock):
-    """Trio clock that can be put forward: deadlines and sleeps follow the skipped time, like the wall clock.
+    """Trio clock that can be put forward: deadlines, sleeps and the wall clock follow the skipped time.
 
     Args:
         ahead: initial lead over real time, in milliseconds.
@@ -230,7 +230,7 @@ class HurriedClock(trio.abc.Clock):
         return self._ahead
 
     def hurry(self, milliseconds: int) -> None:
-        """Put the clock forward. Only for tasks of this clock's own loop, which then checks its deadlines."""
+        """Put the clock forward. Call only in a task of the clock's own loop, which then checks deadlines."""
         self._ahead += milliseconds
 
     def start_clock(self) -> None:

@@ -85,7 +85,7 @@ class HeldReload:
         twins.may_take = self._may_take
         twins.why_not_take = self._why_not_now
         self._held: list[LeaseGuard] = []
-        # Conversations with an ordered end; the order may be carried out only by the next process.
+        # Conversations for which an end was ordered; perhaps only the next process carries out the order.
         self._ending: set[int] = set()
         self._starts = 0
         # Whether the loop runs only to replace a parked conversation, with no newly saved code.
@@ -99,7 +99,7 @@ class HeldReload:
     # --- the page's view and commands
 
     def view(self) -> Sequence[JsonValue]:
-        """Return each conversation that holds the reload: where it differs, and the decision as ``way``."""
+        """Return the conversations that hold the reload, with their differences; ``way`` is the decision."""
         if self._at_once or self._bot.view()["starts"] != self._starts:  # a restart loaded the new code
             return []
         now: JsonObject = {"can_wait": self._runs, "broken": self._broken}
@@ -184,7 +184,7 @@ class HeldReload:
         return next((held for held in self._held if held.conversation == conversation), None)
 
     def _chosen(self) -> None:
-        # Once no conversation is left to wait for, new events are for the new code.
+        # Once the reload waits for no conversation's end, new events are kept for the new code.
         self._bot.keep_events(keep=all(held.way in ("end", "take") for held in self._held))
         self._exchange.tell()
 
@@ -318,7 +318,7 @@ class HeldReload:
         self._exchange.tell()
 
     async def _decided(self) -> bool:
-        """Wait until no held conversation needs a decision; False if a restart loaded the new code."""
+        """Wait until no conversation needs a decision; return False if a restart loaded the new code."""
         heard = 0
         while any(held.taking is None for held in self._held):
             with trio.move_on_after(_LOOKS):
@@ -336,7 +336,7 @@ class HeldReload:
 
     async def _is_over(self, held: LeaseGuard) -> bool:
         if held.taking is not None:
-            return False  # until the replacement is written
+            return False  # holds the reload until the replacement is written
         if held.way == "end" and not self._runs:
             return True  # the next process ends the conversation before its code runs
         try:

@@ -135,7 +135,7 @@ def _check_address(url: str) -> None:
 
 
 def _own_names() -> list[str]:
-    """Return the names under which other machines may reach this one; other `Host` headers are refused."""
+    """Return the names by which other machines may reach this machine; other `Host` values are refused."""
     name = socket.gethostname()
     try:
         addresses = [str(found[4][0]) for found in socket.getaddrinfo(name, None, socket.AF_INET)]

@@ -139,7 +139,7 @@ class _Subject:
         ask: sends a request to the bot, store or export.
         what: ``bot``, ``store`` or ``export``.
         started_at: wall time of the bot's last start, if known.
-        redacted: time line of a redacted export, under which no code can run.
+        redacted: time line of a redacted export, for which no code can be replayed.
     """
 
     words: str

@@ -103,7 +103,7 @@ class _Company:
         self._who, self._where = name, ""
 
     async def gather(self, name: str, members: Sequence[str]) -> None:
-        """Create a group of these people, and go there.
+        """Create a group of these people, and switch to the group.
 
         Raises:
             ConfigError: `members` is empty, or `name` is taken.
@@ -117,7 +117,7 @@ class _Company:
         self._where = name
 
     def go(self, name: str) -> None:
-        """Go to a group; an empty name goes to the private chat.
+        """Switch to a group; an empty name switches to the private chat.
 
         Raises:
             ConfigError: there is no such group.

@@ -1,4 +1,4 @@
-"""Prints a conversation in the terminal as the app shows it; runs the platform and bot under it."""
+"""Prints a conversation in the terminal as the app shows it; also runs the platform and the bot."""
 
 from __future__ import annotations
 

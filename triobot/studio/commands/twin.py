@@ -37,7 +37,7 @@ def main() -> None:
 
 @final
 class _TwinBot:
-    """Loads the bot, and loads the code for branches with the first branch.
+    """Loads the bot, and loads the code for branches when the first branch is opened.
 
     Branches need the emulator, which makes up a third of a twin's imports. Each save starts a twin, and most
     twins never open a branch.

@@ -1,9 +1,9 @@
 """People's recorded answers, repeated in a branch. The branch continues from a notch, or runs new code from
 the start.
 
-A press is matched to a button by its key, and a submission to a form by its fields. A text is given if the
-open question is, as far as can be determined, the question that was answered. An answer without a match is
-not repeated: the developer must decide.
+A press is matched to a button by its key, and a submission to a form by its fields. A text is repeated if, as
+far as can be determined, the open question is the question that was answered. An answer without a match isn't
+repeated: the developer must decide.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PastAnswer:
         at: wall milliseconds of the act.
         what: the event, or a payment.
         asked: journal record of the message that the act answered.
-        is_late: whether the act came after the last question that could receive it.
+        is_late: whether the act came after the last question that could receive the act.
     """
 
     at: int
@@ -93,9 +93,9 @@ def answers_in(stored: Stored, beside: Sequence[Stored] = ()) -> list[PastAnswer
 
 
 def late_answers(stored: Stored, beside: Sequence[Stored], said: Sequence[Said]) -> list[PastAnswer]:
-    """Return people's acts after a conversation's first time-out or end: acts that it didn't take.
+    """Return people's acts that a conversation missed: acts after its first time-out or after its end.
 
-    Later conversations of the chat may have taken such an act. A text that no conversation took comes from
+    Later conversations of the chat may have received such an act. A text that no conversation took comes from
     the platform, as `said`.
     """
     ends = (r for r in stored.records if r[0] == ENDED or (r[0] == FIRED and r[4] is None))
@@ -132,7 +132,7 @@ def _is_hint(stored: Stored, place: int) -> bool:
 
 
 def given_at(stored: Stored, place: int, beside: Sequence[Stored] = ()) -> Given | None:
-    """Return the person's act that began the turn of this record; None if no person began it."""
+    """Return the person's act that began the turn of this record; None if no person began the turn."""
     record = stored.records[place]
     event = event_of(record) if record[0] in (DONE, FIRED) else None
     if record[0] == INTERRUPTED:
@@ -152,7 +152,7 @@ def given_at(stored: Stored, place: int, beside: Sequence[Stored] = ()) -> Given
 
 
 def key_in(data: str) -> str:
-    """Return the key of a button: its data after the question's token."""
+    """Return the key of a button: the rest of the button's data after the question's token."""
     return data.partition(".")[2]
 
 
@@ -160,11 +160,11 @@ async def give(branch: LiveBranch, answer: PastAnswer, *, exactly: bool = True) 
     """Repeat a person's act in a branch.
 
     Args:
-        exactly: whether the open question is the one that was answered; if so, a text is given without a
+        exactly: whether the open question is the question that was answered; if so, a text is sent without a
             check.
 
     Raises:
-        UnfitAnswerError: the screen shows nothing that `answer` fits.
+        UnfitAnswerError: the screen shows nothing that fits `answer`.
     """
     what = answer.what
     match what:
@@ -218,7 +218,7 @@ def _entries(branch: LiveBranch) -> Sequence[ChatMessage]:
 
 
 def _button(branch: LiveBranch, press: Press[object]) -> tuple[ChatMessage, int, str]:
-    """Find the pressed button: the one with the same data, else one with the same key."""
+    """Find the pressed button: a button with the same data, else a button with the same key."""
     found = [
         (entry, index, button)
         for entry in _entries(branch)
@@ -253,7 +253,7 @@ async def _pay(branch: LiveBranch, notice: PaymentNotice) -> None:
 
 
 def _check_question(branch: LiveBranch) -> None:
-    """Refuse a text because the open question isn't the one that was answered.
+    """Raise an error if a question is open, which then isn't the question that was answered.
 
     Raises:
         UnfitAnswerError: the bot's newest message asks for something else.

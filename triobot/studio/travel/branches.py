@@ -2,8 +2,8 @@
 
 A branch starts the bot as after a restart, at the time of the notch. The store in memory contains the journal
 up to the notch, the emulated platform contains the chat, and the ledger contains the payments that were open.
-A branch sends nothing to the outside and changes nothing outside. The branch is discarded when its block
-ends.
+A branch sends nothing to the outside and changes nothing outside. The branch is discarded when the block of
+`open_branch` ends.
 
 No time passes between two calls. The clock of the surrounding program jumps when all tasks wait, so the
 program must wait for the branch in a thread (`triobot.testing.virtual`).
@@ -295,14 +295,14 @@ class LiveBranch:
         await self._settle()
 
     async def waits(self, seconds: float) -> None:
-        """Let time pass, and a moment more, so that all work due by then has been done."""
+        """Let `seconds` pass, and then a moment more, in which the work that became due is done."""
         self.diary.append(Did(self.exchange.world.seq, self.now, "wait", {"seconds": seconds}))
         await trio.sleep(seconds + _STRIDE)
         self.exchange.pass_time(0)
         await self._settle()
 
     async def returns(self, value: object, step: int | None = None) -> None:
-        """Make a step return `value`; without `step`, the first that waits.
+        """Make a step return `value`; without `step`, the first waiting step.
 
         Raises:
             LocalProtocolError: no such step waits, or the value can't be recorded.
@@ -311,7 +311,7 @@ class LiveBranch:
         await self._settle()
 
     async def raises(self, kind: str, text: str = "", step: int | None = None) -> None:
-        """Make a step raise an error of class `kind`; without `step`, the first that waits.
+        """Make a step raise an error of class `kind`; without `step`, the first waiting step.
 
         Raises:
             LocalProtocolError: no such step waits.
@@ -320,7 +320,7 @@ class LiveBranch:
         await self._settle()
 
     async def runs(self, step: int | None = None) -> None:
-        """Run a step's real code, which may reach the outside world; without `step`, the first that waits.
+        """Run a step's real code, which may reach the outside world; without `step`, the first waiting step.
 
         Raises:
             LocalProtocolError: no such step waits.
@@ -457,8 +457,8 @@ async def open_branch(
         stored: the conversation's journal.
         beside: journals of the chat's other conversations; their state as of the notch is restored too.
         group: whether the chat is a group; None derives it from the journal.
-        settings: settings for what the branch doesn't define itself; None: the defaults.
-        numbers: the branch's messages get numbers above this one.
+        settings: the bot's settings, of which the branch replaces some; None: the defaults.
+        numbers: the branch's messages get numbers above this number.
         asks: functions whose recorded results aren't used: the branch asks for the outcome of these steps.
         sent: the words that were sent, by operation; the current code may have other words.
 
@@ -545,7 +545,7 @@ def _newest_row(journals: Sequence[Stored]) -> int:
 
 
 async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write], build: int) -> None:
-    """Write the state at the notch into an empty store, as fitting the code of `build`."""
+    """Write the state at the notch into an empty store, with journals that count as fitting `build`."""
     lease = store.lease
     _, set_by, unseen = times_of(past.stored.records)
     writes: list[Write] = [PutSetting(JUMPED, f"{set_by - unseen} {past.at}"), *ledger]
@@ -573,7 +573,8 @@ def written_down(stored: Stored, lease: Lease) -> list[Write]:
     )
     position, writes = 0, list[Write]()
     if row.run > 1:
-        # Each continuation as another function counts a run; the records of earlier runs are gone.
+        # Each continuation as another function increases the run number; the records of earlier runs are
+        # gone.
         for number in range(row.run - 1):
             position = number + 1
             again = ContinueConversation(

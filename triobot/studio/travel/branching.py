@@ -1,4 +1,4 @@
-"""The branches in a replay process: each in its own thread, with a clock that stands still between acts.
+"""The branches in a replay process: each branch has a thread, and a clock that stops between acts.
 
 An act runs in its branch's thread; the answer is the branch's state afterwards. At most three branches are
 open.
@@ -142,7 +142,7 @@ class Branching:
                 return None
 
     async def open(self, origin: BranchedFrom, notch: int | None, given: Mapping[str, Any]) -> JsonObject:
-        """Open a branch at `notch`; without one, from the conversation's start, with the recorded answers.
+        """Open a branch at `notch`; without `notch`, at the conversation's start, with the recorded answers.
 
         Args:
             given: further arguments for `open_branch` or `open_same_answers`.

@@ -21,7 +21,7 @@ def take_modules_from(sources: Sequence[tuple[str, str]], bot: str) -> str:
 
     Args:
         sources: names and texts of the modules.
-        bot: ``MODULE:BOT``, or the same with a file.
+        bot: ``MODULE:BOT``, or ``FILE:BOT``.
 
     Raises:
         ConfigError: the bot's module is not among `sources`.

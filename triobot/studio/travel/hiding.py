@@ -65,7 +65,7 @@ def outline(value: object) -> str:
 
 
 def hidden(passed: Passed, secrets: Collection[str]) -> Passed:
-    """Return a pass without people's words. Its variables must already have been written by `outline`.
+    """Return a pass without people's words. `outline` must already have written the pass's variables.
 
     Args:
         secrets: secrets to remove from the sources, such as the bot's token.

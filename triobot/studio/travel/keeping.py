@@ -104,7 +104,8 @@ def write_test(
         group: whether the chat is a group; None derives it from the journal.
 
     Raises:
-        ConfigError: the conversation can't be expressed as a test: it is a room's, or no person began it.
+        ConfigError: the conversation can't be expressed as a test: the conversation belongs to a room, or no
+            person began the conversation.
     """
     return _Written(target, past, branch, beside, kills, group).text()
 
@@ -515,7 +516,7 @@ def _module_of(target: str) -> tuple[str, str]:
 
 def _variable_of(name: str) -> str:
     lowered = name.casefold()
-    # Other alphabets would make valid identifiers, but not ones that everybody can type.
+    # Other alphabets would make valid identifiers, but not identifiers that everybody can type.
     usable = lowered.isidentifier() and lowered.isascii() and not keyword.iskeyword(lowered)
     return lowered if usable and lowered not in _TAKEN else "person"
 

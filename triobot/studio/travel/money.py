@@ -154,7 +154,7 @@ def _with_aside(by: Stored) -> Sequence[Fact]:
     last = by.records[notch_starts(by.records)[-1]]
     if last[0] == ENDED and last[2] is not None:
         return [Plain("delivered"), Plain("handler_failed")]
-    over = last[0] in ENDS or by.row.run > 1  # the aside's continuation owes nothing
+    over = last[0] in ENDS or by.row.run > 1  # the aside's continuation delivers no goods
     return [Plain("delivered"), *([Plain("settled")] if over else [])]
 
 

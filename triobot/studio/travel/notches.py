@@ -201,7 +201,7 @@ class Notches(Onlooker):
         """Record the rest: the turn in which the code ended, and the end itself.
 
         Args:
-            stands: whether the run is still where the last notch was recorded.
+            stands: whether the run is still at the last notch.
             failures: errors with which the run ended.
         """
         if self._over:
@@ -236,7 +236,7 @@ class Notches(Onlooker):
         self.ran = cast("int", ran["n"])
 
     def fill(self) -> None:
-        """Add the turns that the replay did not reach: from their records, without lines and variables."""
+        """Add notches without lines and variables, from records, for turns that the replay did not reach."""
         while len(self.notches) < self.many:
             self.notches.append(self._turn(len(self.notches)))
 
@@ -548,7 +548,7 @@ def variables_of(frame: FrameType) -> dict[str, object]:
 
 
 def told_sent(node: Node) -> int | None:
-    """Return the message id in the recorded outcome of a send; None without one."""
+    """Return the message id in the recorded outcome of a send; None if the outcome has no id."""
     try:
         told = node["sent"][1] if "sent" in node else node["class"][1]["id"]
     except (LookupError, TypeError):

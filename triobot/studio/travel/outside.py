@@ -60,8 +60,8 @@ class KeptTest:
 def save_test(folder: Path, text: str) -> Path:
     """Save a test with the bot's own tests, under its route's name and a free number; return its path.
 
-    Tests are in ``tests``, or beside the bot if some are there. A new ``tests`` folder becomes a package,
-    from which pytest finds the bot.
+    The file goes into the folder ``tests`` if there is such a folder, else beside the bot if other tests are
+    there. Otherwise ``tests`` is created as a package, from which pytest finds the bot.
     """
     place = folder / "tests"
     if not place.is_dir() and any(folder.glob("test_*.py")):

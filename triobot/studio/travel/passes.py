@@ -107,7 +107,8 @@ async def run_pass(
     Args:
         services: dry services.
         seconds: limit of the replay, in real seconds.
-        variables: after this many seconds, variables are read only of branches that ran since the last notch.
+        variables: after this many seconds, only the variables of branches that ran since the last notch are
+            read.
         write: returns the text of a variable.
         set_by: total adjustment of the replay's clock; None if the clock wasn't set after the last turn.
         sources_from, knows: as for `Notches`.
@@ -240,10 +241,11 @@ def told_source(id: int, file: str, text: str) -> JsonObject:
 
 @contextmanager
 def cut_after(limit: TimeLimit) -> Generator[None]:
-    """Interrupt the author's code after the leash's time, even in the middle of a line.
+    """Interrupt the author's code at the end of `limit`, even in the middle of a line.
 
-    A leash is only checked when a task resumes, and code without awaits never does. Outside the main thread,
-    and on systems without timers, the block has no such limit: the caller must end the process instead.
+    The replay itself checks `limit` only when a task resumes, so never in code without awaits. Outside the
+    main thread, and on systems without timers, this function does nothing: the caller must end the process
+    instead.
     """
 
     def over(_: int, frame: FrameType | None) -> None:

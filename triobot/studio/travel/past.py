@@ -148,11 +148,11 @@ class OpenCharge:
     Attributes:
         id: the payment's number.
         made_at: wall milliseconds at which the charge was recorded.
-        sent: whether its message or invoice was sent.
-        message: id of the message with its button.
+        sent: whether the charge's message or invoice was sent.
+        message: id of the message with the charge's button.
         captured: the money, once its arrival is known.
         claimed: whether the platform reported a payment that is not verified yet.
-        notice: the later outcome of that report, if the whole journal contains one.
+        notice: the later outcome of that report, if the whole journal contains the outcome.
     """
 
     id: RefId
@@ -208,7 +208,7 @@ async def look_back(
     async with open_rerun(services, table_of(bot), by_then, group=group, look=heard) as rerun:
         parts, standing = rerun.divergence, rerun.standing()
         looks = {id for id, kind, _ in standing.operations if kind == _VERIFY}
-        # Read while the replay is open: its end ends the charges.
+        # Read while the replay is open: the end of the replay ends the charges.
         charges = [
             _charge_at(heard, by_then, stored, looks, number, *tell())
             for number, tell in heard.charging.items()

@@ -47,7 +47,7 @@ async def paths_of(
     """
     tracer = _LineTracer(number_of, 1 + sum(record[0] in TURNS for record in stored.records))
     limit = TimeLimit(seconds)
-    with cut_after(limit), tracer.tracing(), suppress(TriobotError):  # else the paths stay empty
+    with cut_after(limit), tracer.tracing(), suppress(TriobotError):  # after an error, paths stay empty
         async with open_rerun(services, table, stored, look=tracer, limit=limit):
             tracer.stop()
     return tracer.paths

@@ -1,7 +1,7 @@
 """The processes of a bot's twins: one has loaded the present code, and one waits for the next code.
 
 A twin that exceeds its time to answer is killed. When the code changes, the waiting twin loads the new code.
-The twin with the code before stays until the next change, for the passes that are open.
+The twin with the previous code stays until the next change, for the passes that are open.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class TwinPool:
         self._before: TwinProcess | None = None
         self._waiting: TwinProcess | None = None
         self._taken = trio.lowlevel.ParkingLot()
-        # By the digests of their sources, the most recently used last.
+        # Twins with earlier builds by the digests of the sources, the most recently used last.
         self._builds: OrderedDict[frozenset[str], TwinProcess] = OrderedDict()
         self._loading = trio.Lock()
         self._version = 0
@@ -174,7 +174,7 @@ class TwinPool:
                 last.kill()
 
     def nursery(self) -> trio.Nursery:
-        """Return the nursery of the processes, which open passes share.
+        """Return the nursery of the processes; tasks of open passes run in the same nursery.
 
         Raises:
             TravelError: `run` has not begun, or is over.
@@ -190,7 +190,7 @@ class TwinPool:
         return twin
 
     async def _keep(self, twin: TwinProcess) -> None:
-        """Read a twin's answers until it ends or this is cancelled."""
+        """Read a twin's answers until the twin ends or the task is cancelled."""
         try:
             await twin.hear()
         finally:

@@ -1,7 +1,7 @@
 """The time line of a journal that was exported with its contents redacted; no code can be replayed.
 
-The time line has the people's acts with their times, and the operations with outcomes. The line has no texts,
-no lines of code and no variables.
+The time line has the people's acts with their times, and the operations with outcomes. The time line has no
+texts, no lines of code and no variables.
 """
 
 from __future__ import annotations

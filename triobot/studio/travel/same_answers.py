@@ -173,8 +173,8 @@ class SameAnswers:
         elif branch.ended:
             self.stopped = "the conversation is over, and this answer was not given"
         else:
-            # A second answer to the same message: the bot sent a hint after the first, and its question is
-            # still open.
+            # The bot sent a hint after the first answer to this message, so the question is still open for a
+            # second answer.
             again = answer.asked is not None and answer.asked is self._asked
             same = exactly or again or await self._asks_the_same(answer)
             try:
@@ -186,10 +186,10 @@ class SameAnswers:
                 del self.left[0]
 
     async def _asks_the_same(self, answer: PastAnswer) -> bool:
-        """Whether the branch's last question is the one that was answered: the same words, or the same line.
+        """Whether the branch's last question is the answered question: has the same words, or the same line.
 
-        Other words in another line may be another question. The result can replace a real conversation, so
-        the developer must confirm such an answer, with one press.
+        A question with other words in another line may be another question. The result can replace a real
+        conversation, so the developer must confirm such an answer, with one press.
         """
         journal, then = await self.branch.journal(), answer.asked
         records = [] if journal is None else [decode_record(line) for line in journal.records]
@@ -241,7 +241,7 @@ async def open_same_answers(
     asks: Collection[str] = (),
     said: Sequence[Said] = (),
 ) -> AsyncGenerator[SameAnswers]:
-    """Run new code from a conversation's start while the block runs, and give it the recorded answers.
+    """Run new code from a conversation's start, with the recorded answers, while the block runs.
 
     Args:
         bot: bot with the new code.
@@ -249,7 +249,7 @@ async def open_same_answers(
         code: recorded builds and sources, as `ReadCode` returns them; with these, a question is recognised
             even if its words have changed.
         beside, group, settings, asks: as for `open_branch`.
-        numbers: the branch's messages get numbers above this one.
+        numbers: the branch's messages get numbers above this number.
         said: people's texts in the chat that the platform still has.
 
     Raises:

@@ -39,7 +39,8 @@ _TIDY: Final = "tidy "
 _DRAIN: Final = "drain "
 _FILE: Final = re.compile(r"/files/([A-Za-z0-9]+)/")
 _UNTOLD: Final = 10**12
-"""Events don't contain the numbers of people's own messages; the rebuilt ones get numbers above this."""
+"""Events lack the numbers of people's own messages; rebuilt messages get numbers above this number.
+"""
 
 
 @final
@@ -52,7 +53,8 @@ class ChatStage:
     Attributes:
         people: the people who acted, by sender id; the key None is for a person without an id.
         invoices: ids of the created invoices, by amount and description.
-        declined: failed payments: number of the platform's newest change then, time, and error code.
+        declined: failed payments: for each, the number of the platform's newest change at that time, the
+            time, and the error code.
     """
 
     def __init__(
@@ -100,13 +102,13 @@ class ChatStage:
                 coin=PLENTY,
             )
         shown = world.chat(self._chat_id) if chat is None else chat
-        # Everyone is a member until the journal shows a join or a leave.
+        # Every person counts as a member until the journal shows a join or a leave.
         shown.members.update(user.id for user in self.people.values())
         return shown
 
     def play(self) -> None:
         """Repeat the operations and acts up to the notch."""
-        # People's messages get numbers of the chat too.
+        # People's messages get numbers from the same sequence as the bot's messages.
         self._world.number_from(self._newest, self._world.invoices)
         for record in self._past.stored.records:
             at = time_of(record)

@@ -39,8 +39,8 @@ class AskedStep:
 
     Attributes:
         number: number of the step in the branch, from 1.
-        name: name of its function.
-        args: its arguments, as `repr` shows them.
+        name: name of the step's function.
+        args: the step's arguments, as `repr` shows them.
         conversation: number of the conversation that waits for the step.
         recorded: the recorded error, if there is one.
     """
@@ -120,7 +120,7 @@ class Steps:
         return await asked.do()
 
     def _recorded(self, call: StepCall) -> Record | None:
-        """Return the first unused record of this step; if all are used, the last."""
+        """Return the first unused record of this step; if all are used, the last record."""
         same = [record for record in self._records if _is_same(record[4], call)]
         left = [record for record in same if not any(record is used for used in self._used)]
         record = left[0] if left else same[-1] if same else None
@@ -223,5 +223,5 @@ class Steps:
 def _is_same(recorded: str, call: StepCall) -> bool:
     if differs(recorded, call.print):
         return False
-    # A placeholder's print has the resource's name, not its class's, so only the last part is compared.
+    # A placeholder's name begins with the resource, not with the class, so only the last part is compared.
     return recorded.partition(" ")[0].rpartition(".")[2] == name_of(call).rpartition(".")[2]

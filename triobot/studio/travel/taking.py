@@ -15,7 +15,8 @@ def show_instead(world: World, before: Stored, instead: Replacement, now: int) -
     """Replace a conversation's messages in its chat by the messages of its replacement.
 
     The conversation's messages, and people's messages since its start, are removed. Earlier
-    messages stay, and so do messages of others. A line in the chat marks the replacement.
+    messages stay, and so do the bot's messages from other conversations. A line in the chat marks the
+    replacement.
 
     Args:
         before: the replaced conversation.

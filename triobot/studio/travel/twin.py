@@ -1,8 +1,9 @@
 """The twin: a process beside the bot's own that replays journals.
 
 The author's code between operations runs here. If that code hangs, exhausts memory or ends the process, the
-bot's process and the page's process are unaffected. A twin first waits with everything loaded but the bot. A
-twin loads the bot once: new code needs a new twin. A twin ends when its connection to the parent is closed.
+bot's process and the page's process are unaffected. A new twin loads everything but the bot, and waits for a
+request to load the bot. A twin loads the bot once: new code needs a new twin. A twin ends when its connection
+to the parent is closed.
 
 Both ends send lines of JSON. A request has a number ``n``, a command ``do`` and its arguments. The answer has
 the same number, and ``value``, or ``error`` with a text, or ``size``: that many bytes of compressed JSON
@@ -102,8 +103,9 @@ class _KeptPass:
     Attributes:
         stored: the replayed journal, for another replay.
         size: size of the notches as JSON, in bytes.
-        first: number of its first source.
-        files: its sources, in the order of their numbers: first those in the notches, then others that ran.
+        first: number of the pass's first source.
+        files: the pass's sources, in the order of their numbers: first the sources in the notches, then other
+            sources that ran.
         texts: texts of `files`.
         paths: paths of the turns; None until they are requested.
     """
@@ -124,7 +126,7 @@ class Twin:
     Args:
         load: loads a bot by its target.
         read: reads an exported journal.
-        branch: handles branches of the loaded bot; None: no branches here.
+        branch: handles branches of the loaded bot; None refuses branches.
         secrets: returns the loaded bot's secrets. If given, people's words and these secrets never leave the
             process; None: nothing is hidden.
     """
@@ -311,7 +313,7 @@ class Twin:
         return _packed({"from": start, "to": end, "paths": paths, "sources": _sources(kept)})
 
     def _number(self, kept: _KeptPass, file: str) -> int | None:
-        """Return a file's number in a pass; add a new file of the author's; None for other new files."""
+        """Return a file's number in a pass; a new file is added if it is the author's, else return None."""
         if file not in kept.files and is_authors(file):
             text = "".join(linecache.getlines(file))
             kept.texts.append(covered(text, () if self._secrets is None else self._secrets()))

@@ -1,4 +1,4 @@
-"""The page's passes and branches of past conversations, as the parent of the twins has them.
+"""The parent's side of the twins: the page's passes and branches of past conversations.
 
 The passes of a process that has ended are lost: the page opens them again.
 """
@@ -71,7 +71,7 @@ class _Open:
         parts: the parts of the pass, one for each build that ran the conversation, in order.
         now: the whole pass under the present code, or under the last build if the present code can't be
             loaded.
-        head: head of the pass; None until it is ready.
+        head: head of the pass; None until the pass is ready.
         failed: why the pass failed.
         beside: the chat's other journals, for a chat outside the bot's store; None reads them from the store.
         marks: kills and restarts of the process, for a chat outside the bot's store.
@@ -128,7 +128,7 @@ class Twins:
         self.pool = TwinPool(command, environ, bot, tell)
         self._numbers = itertools.count(1)
         self._passes: OrderedDict[str, _Open] = OrderedDict()
-        # For each branch: its twin, its id there, and the kills of the bot's process before the branch.
+        # For each branch: its twin, its id in the twin, and the kills of the bot's process before the branch.
         self._branches: dict[str, tuple[TwinProcess, str, list[JsonValue]]] = {}
         # Journals whose answers were given to the present code, by branch.
         self._origins: dict[str, Sequence[JsonObject]] = {}
@@ -152,7 +152,8 @@ class Twins:
 
         Returns:
             How many conversations fit the new code; descriptions of lines with changed words; and, for each
-            conversation that the new code would park, where the two differ: see `parting.parting_of`.
+            conversation that the new code would park, where code and journal differ: see
+            `parting.parting_of`.
 
         Raises:
             TravelError: the new code can't be loaded, or a process has ended.
@@ -197,7 +198,7 @@ class Twins:
         return {"conversations": list[JsonValue](told)}
 
     async def open(self, chat_id: int, conversation: int) -> JsonValue:
-        """Start a pass over a conversation under the present code; `view` shows when it is ready."""
+        """Start a pass over a conversation under the present code; `view` shows when the pass is ready."""
         lines = await self._journals.journal(conversation)
         if not lines or lines[0].get("chat_id") != chat_id:
             raise TravelError("this chat has no such conversation")
@@ -294,7 +295,7 @@ class Twins:
         return found, told
 
     def passed(self, id: str) -> JsonObject:
-        """Return a pass's head, or only its id while it is not ready."""
+        """Return a pass's head, or only its id while the pass isn't ready."""
         one = self._find(id)
         if one.failed:
             raise TravelError(one.failed)
@@ -339,7 +340,7 @@ class Twins:
     # --- branches
 
     async def branch(self, id: str, notch: int, *, group: bool | None, asks: Sequence[str] = ()) -> bytes:
-        """Open a branch at a notch of a pass; return its state as compressed JSON."""
+        """Open a branch at a notch of a pass; return the branch's state as compressed JSON."""
         one, now = self._present(id)
         given = await self._around(one, group)
         asked = {"id": now.id, "notch": notch, "asks": list(asks), "sent": await _sent(one)}
@@ -356,7 +357,7 @@ class Twins:
         asks: Sequence[str] = (),
         said: Sequence[JsonValue] = (),
     ) -> bytes:
-        """Give the present code a conversation's recorded answers, and return the branch's state."""
+        """Open a branch in which the present code gets the recorded answers; return the branch's state."""
         lines = await self._journals.journal(conversation)
         if not lines or lines[0].get("chat_id") != chat_id:
             raise TravelError("this chat has no such conversation")
@@ -423,7 +424,7 @@ class Twins:
         await twin.ask("close branch", id=own)
 
     async def keep(self, id: str, notch: int | None, *, group: bool | None) -> JsonValue:
-        """Write a notch of a pass, or without `notch` a branch, as a test; save the test if it passes."""
+        """Write a test of a pass up to a notch, or, without `notch`, of a branch; save a passing test."""
         if notch is None:
             twin, own, kills = self._find_branch(id)
             text = await twin.ask("branch test", id=own, kills=kills)
@@ -494,7 +495,8 @@ async def _sent(one: _Open) -> JsonObject:
     """Return the sent words by operation, from replays under the builds that sent them."""
     sent: JsonObject = {}
     with suppress(TravelError):
-        # Each part also ran the turns before it, with its own words; earlier parts override those.
+        # The replay of a part also ran the turns of earlier parts, with newer words. The words of the earlier
+        # parts override these words.
         for part in reversed(one.parts):
             sent |= await part.twin.ask("sent", id=part.id)
     return sent

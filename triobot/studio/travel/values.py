@@ -1,8 +1,9 @@
 """Values as short texts, for people who look at variables.
 
 Large values aren't copied, and errors in a value's own code don't escape. Texts, collections and the total
-length are limited. A value inside itself is shown as dots, and a failing `__repr__` only by the error's
-class. Objects with fields are written field by field, so that the limits apply to nested values too.
+length are limited. A value that contains itself is shown with dots. If a value's `__repr__` fails, only the
+error's class is shown. Objects with fields are written field by field, so that the limits apply to nested
+values too.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ def _way_of(kind: Any) -> _Write:
 
 
 def _is_generated(own: Any, kind: Any) -> bool:
-    # All fields of triobot's own classes are shown here, though logs hide them.
+    # All fields of triobot's own classes are shown here, even the fields that are hidden in logs.
     return kind.__module__.startswith(_OURS) or not is_authors(_file_of(own))
 
 
