@@ -10,7 +10,7 @@ import { botName, world } from "./world.js";
 
 /**
  * A message for a list of messages. `view` is the pane: {chat, user, act, element}, and `onMade` where one can look
- * at what made a message. `follows` one of the same author, so that the name needn't be said again.
+ * at what made a message. `follows`: the message before has the same author, so the name isn't repeated.
  */
 export function bubble(message, view, follows, more = "") {
   const isMine = message.author === view.user.id;
@@ -31,7 +31,7 @@ export function bubble(message, view, follows, more = "") {
   />`;
 }
 
-/** It is drawn again only if something of it has changed: a message that changes is another object. */
+/** A message is drawn again only if it has changed: a changed message is a new object. */
 class Bubble extends Part {
   render({ message, view, author, isMine, isNamed, isMade, pressed, follows, more }) {
     const marks = [isMine ? "mine" : "theirs", follows && "follows", message.deleted && "gone", more].filter(Boolean).join(" ");

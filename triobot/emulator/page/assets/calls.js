@@ -1,4 +1,4 @@
-// What a request says: its fields, whose it is, what it sent; and how it is taken elsewhere, as curl.
+// A request's contents: its fields, its chat, the message that it sent; and the request as a curl command.
 
 import { idOf } from "./link.js";
 import { ownerOf, world } from "./world.js";
@@ -13,7 +13,7 @@ export function parsed(text) {
   }
 }
 
-/** A JSON object or list that a text holds; null for any other text. */
+/** The JSON object or list in a text; null for any other text. */
 export function structure(text) {
   const value = /^\s*[[{]/.test(text) ? parsed(text) : null;
   return value !== null && typeof value === "object" ? value : null;
@@ -37,16 +37,16 @@ export function decoded(call) {
 
 const field = (call, wanted) => decoded(call).find(([name]) => name === wanted)?.[1];
 
-// A body never changes, and ten thousand are asked again and again.
+// Cached: a body never changes, and ten thousand bodies are searched again and again.
 const recipients = new WeakMap();
 
-/** Which chat a request is about, as its body says: a number, a group's name, a phone number; null for none. */
+/** The chat that a request's body names: a number, a group's name or a phone number; null for none. */
 function recipientOf(call) {
   if (!recipients.has(call)) recipients.set(call, field(call, "chat_id") ?? null);
   return recipients.get(call);
 }
 
-/** The number of the chat that a request is about; null for none that is known. */
+/** The number of a request's chat; null if no chat is known. */
 export function chatOf(call) {
   const recipient = recipientOf(call);
   if (recipient === null) return null;
@@ -58,7 +58,7 @@ export function chatOf(call) {
 
 export const nameOf = (chat) => chat.name ?? ownerOf(chat)?.name ?? String(chat.id);
 
-/** Whom a request is about: of an event in a group the person and the group, else the chat. */
+/** The names that a request concerns: for an event in a group the person and the group, else the chat. */
 export function whoOf(call) {
   const chat = world.chats.get(chatOf(call));
   if (!chat) return String(recipientOf(call) ?? "");
@@ -66,7 +66,7 @@ export function whoOf(call) {
   return person ? `${person} · ${nameOf(chat)}` : nameOf(chat);
 }
 
-/** Which message of which chat a request has sent; null for any other request. */
+/** The message that a request has sent, with its chat; null for any other request. */
 export function sentBy(call) {
   if (call.way !== "operation" || call.name !== "sendMessage" || call.status !== 200) return null;
   const message = parsed(call.answer)?.id;
@@ -79,12 +79,12 @@ const readable = (call) =>
     .map(([, value]) => (typeof value === "string" ? value : JSON.stringify(value)))
     .join("\n");
 
-/** What a message or an event says, where that is a text. */
+/** The text of a message or an event, if there is one. */
 export const saidIn = (call) => decoded(call).find(([name, value]) => name === "data" && typeof value === "string")?.[1] ?? "";
 
 const texts = new WeakMap();
 
-/** All that is looked through in a search; made once, since ten thousand are asked at each letter. */
+/** The text that a search reads; cached, since each typed letter searches ten thousand requests. */
 export function searchable(call) {
   if (!texts.has(call)) {
     const all = [call.name, call.body, call.answer, call.note, readable(call)];
@@ -95,7 +95,7 @@ export function searchable(call) {
 
 /** The request as a command line, without the secrets in it. */
 export function asCurl(call) {
-  // What was asked for may be any path at all: to a shell it is as dangerous as a body.
+  // The requested path may be any text, and is as dangerous to a shell as a body.
   const name = /^[\w/]+$/.test(call.name) ? call.name : quoted(encodeURI(call.name));
   const target = call.way === "operation" ? `"$BASE_URL"/${name}` : '"$BOT_URL"';
   const token = call.way === "operation" ? ' -H "token: $TOKEN"' : "";

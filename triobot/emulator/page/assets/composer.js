@@ -1,4 +1,4 @@
-// Where a person writes: text, files by picker, paste or drop, a contact, a place.
+// The field in which a person writes text and shares files (picked, pasted or dropped), a contact or a place.
 
 import { bytes } from "./format.js";
 import { Card } from "./media.js";
@@ -11,7 +11,7 @@ import { t } from "./words.js";
 const KINDS = ["image", "video", "audio", "voice", "file"];
 // The control API takes 32 MiB of JSON, and base64 makes four bytes of three.
 const LARGEST = 23_000_000;
-// Pixels; a longer text scrolls.
+// Largest height in pixels; a longer text scrolls.
 const TALLEST = 160;
 
 /** @typedef {{uploads: string[]}} State */
@@ -93,7 +93,7 @@ export class Composer extends Component {
     return `triobot-typed ${this.view.chatId} ${this.view.userId}`;
   }
 
-  /** What was typed is there after a reload, too; that of a branch is gone with it. */
+  /** A draft survives a reload; the draft in a branch is discarded with the branch. */
   keep(words) {
     if (this.view.branch) return;
     if (words) sessionStorage.setItem(this.key, words);
@@ -101,7 +101,7 @@ export class Composer extends Component {
   }
 
   onKey = (event) => {
-    // While an input method composes, Enter belongs to it.
+    // While an input method composes, Enter is for the input method.
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     this.send();
@@ -211,7 +211,7 @@ export class Composer extends Component {
   }
 }
 
-/** Ask as what a file is to be sent. */
+/** Ask for the kind under which to send a file. */
 function askAbout(file, place) {
   const preview = file.type.startsWith("image/") ? URL.createObjectURL(file) : null;
   const ended = sheet(

@@ -1,4 +1,4 @@
-// The crowd: random people in a process of their own, whom the first broken promise stops.
+// The crowd: random people in a separate process; the first broken promise stops the crowd.
 
 import { number } from "./format.js";
 import { act } from "./link.js";
@@ -7,7 +7,7 @@ import { draw as put, html, Icon, IconButton, root } from "./ui.js";
 import { t } from "./words.js";
 import { listen, world } from "./world.js";
 
-// What a crowd is made of, with its least and what is usual.
+// The settings of a crowd, with their least and usual values.
 const FIELDS = {
   chats: ["crowdPeople", 1, 20],
   hours: ["crowdHours", 1, 12],
@@ -21,7 +21,7 @@ const FIELDS = {
 export function crowdPanel({ travel }) {
   const element = root("div", { class: "panel-body crowd-panel" });
   const plan = Object.fromEntries(Object.entries(FIELDS).map(([name, [, , usual]]) => [name, Number(usual)]));
-  // Whoever has let the crowd in is led to where it ends; another page only shows it.
+  // The page that started the crowd goes to the broken promise; other pages only show it.
   let mine = false;
 
   const letIn = () =>

@@ -9,7 +9,7 @@ import { t } from "./words.js";
 
 const drafts = new Map();
 
-/** What is filled in at the moment; what was sent, before somebody types again. */
+/** The values in the form now; after sending, the sent values, until somebody types again. */
 function draftOf(message, view) {
   const sent = message.filled?.[view.user.id];
   // A branch has messages of the same numbers.
@@ -80,7 +80,7 @@ function fieldOf(field, values, message, view) {
     case "radio": {
       // A browser's radio group is its name: two panes, or two messages, must not share one.
       const group = `${view.user.id}-${message.id}-${name}`;
-      // Its box stands where the label begins, in whatever language the bot speaks.
+      // The box stands where the label begins, in any language.
       return html`
         <fieldset class="form-field" key=${name}>
           <legend>${label}</legend>
@@ -141,7 +141,7 @@ class Reader extends Component {
   };
 }
 
-/** A code out of a picture, where the browser can read it, or typed in. */
+/** A code that is typed in, or read from a picture if the browser can. */
 function readCode(reader, place) {
   return sheet(
     t(reader),
@@ -173,7 +173,7 @@ async function fromPicture(file, reader) {
     const found = await new BarcodeDetector(options).detect(await createImageBitmap(file));
     if (found.length) return found[0].rawValue;
   } catch {
-    // The browser has the class, and no reader behind it; the answer is the same.
+    // The browser has the class, but can't read codes.
   }
   toast(t("noCode"), { kind: "problem" });
   return null;

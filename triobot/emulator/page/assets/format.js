@@ -5,7 +5,7 @@ import { language, t } from "./words.js";
 
 const locale = language() === "fa" ? "fa-IR" : "en-GB";
 
-// Made once: making one costs more than drawing the bubble that it is for.
+// Made once: making a formatter costs more than drawing a bubble.
 const NUMBER = new Intl.NumberFormat(locale);
 const TWO_DIGITS = new Intl.NumberFormat(locale, { minimumIntegerDigits: 2 });
 const ONE_PLACE = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });

@@ -1,4 +1,4 @@
-// What both pages have around them: light or dark, the language, and the question for the address.
+// The frame of both pages: light or dark colours, the language, and the question for the address.
 
 import { useToken } from "./link.js";
 import { draw as put, html, IconButton, root } from "./ui.js";
@@ -18,7 +18,7 @@ const isDark = () => document.documentElement.dataset.theme === "dark";
 
 function turnLanguage() {
   chooseLanguage(language() === "fa" ? "en" : "fa");
-  // Every word on the page changes; a fresh start is simpler than telling each of them, and loses nothing.
+  // Every word on the page changes; reloading is simpler than drawing each part again, and loses nothing.
   location.reload();
 }
 
@@ -29,7 +29,7 @@ export function dress() {
   document.documentElement.dir = language() === "fa" ? "rtl" : "ltr";
 }
 
-/** The buttons that change these. */
+/** The buttons that change colours and language. */
 export function tools() {
   const element = root("div", { class: "tools" });
   const turnTheme = () => {

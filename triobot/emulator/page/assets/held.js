@@ -1,4 +1,4 @@
-// A reload that is held: the chats that the new code doesn't fit, where it parts from each, and what may be done.
+// A reload that is held back: the chats that the new code doesn't fit, the differences, and the decisions.
 
 import { act } from "./link.js";
 import { number } from "./format.js";
@@ -21,7 +21,7 @@ const nameOf = (/** @type {number} */ chatId) => {
   return chat ? (chat.name ?? ownerOf(chat)?.name ?? String(chatId)) : String(chatId);
 };
 
-/** One side of where they part. @param {{name: string, at: Line}} given */
+/** One side of a difference. @param {{name: string, at: Line}} given */
 const Side = ({ name, at }) => html`
   <div class="held-side">
     <span class="faint">${at ? t(name, { line: number(at.line) }) : t(`${name}None`)}</span>
@@ -46,7 +46,7 @@ function Held({ held, answers }) {
       </div>
       <div class="chips">
         ${
-          // A route that is gone has no code that could be given them.
+          // A deleted route has no code that could get the answers.
           !gone &&
           html`
             <button type="button" class="button primary" disabled=${isDone || broken} onclick=${() => answers(chatId, conversation)}>
@@ -63,7 +63,7 @@ function Held({ held, answers }) {
   `;
 }
 
-/** What is above the page while new code is held. @param {{answers: (chat: number, conversation: number) => void}} hooks */
+/** The bar while new code is held back. @param {{answers: (chat: number, conversation: number) => void}} hooks */
 export function heldBanner({ answers }) {
   const element = root("section", { class: "held", "aria-label": t("held") });
   element.hidden = true;

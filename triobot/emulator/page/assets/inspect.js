@@ -1,5 +1,5 @@
-// The page of `triobot inspect`: the conversations that there are, found by typing, and the view that goes through
-// one. It has nothing that does anything: its server could not do it, either.
+// The page of `triobot inspect`: a list of the conversations with a search field, and the view of
+// one conversation. The page changes nothing, and its server can't change anything.
 
 import { clock, day, number } from "./format.js";
 import { askForAddress, dress, tools } from "./frame.js";
@@ -25,7 +25,7 @@ const app = /** @type {HTMLElement} */ (document.getElementById("app"));
 const rows = new Map();
 /** @type {About | null} */
 let about = null;
-/** Behind which conversation there are more. @type {number | null} */
+/** Number of the conversation after which the list continues; null at the end. @type {number | null} */
 let after = 0;
 let words = "";
 
@@ -101,7 +101,7 @@ function draw() {
   );
 }
 
-/** Open the first that was found; a chat that isn't among those that were read is asked for. */
+/** Open the first conversation found; request a chat that hasn't been read yet. */
 async function onEnter(event) {
   if (event.key !== "Enter") return;
   event.preventDefault();
@@ -117,7 +117,7 @@ async function onEnter(event) {
 
 const keep = (/** @type {Row[]} */ told) => told.forEach((row) => rows.set(row.conversation, row));
 
-/** Read the next ones. */
+/** Read the next conversations. */
 async function more() {
   const told = await look(`travel?after=${after}`);
   keep(told.conversations);
@@ -125,7 +125,7 @@ async function more() {
   draw();
 }
 
-/** An address that names a notch leads to it; one that names none leads to the list. */
+/** Go to the notch that the address names; without a notch, to the list. */
 function goToAddress() {
   const place = placeInAddress();
   if (place) openTravel({ chat_id: place.chat, conversation: place.conversation }, place.notch);

@@ -1,4 +1,4 @@
-// Every request in both directions, as it happens: what the bot asks for, and what is posted to it.
+// Every request in both directions, as it happens: the bot's operations, and the events posted to the bot.
 
 import { asCurl, chatOf, decoded, failed, nameOf, saidIn, searchable, structure, whoOf } from "./calls.js";
 import { exactClock, bytes, number } from "./format.js";
@@ -9,9 +9,9 @@ import { ofCall } from "./travel/links.js";
 import { t } from "./words.js";
 import { addOlderCalls, listen, world } from "./world.js";
 
-// Drawn at first, and so many more each time that somebody looks further back.
+// Requests drawn at first, and each time that somebody looks further back.
 const SHOWN = 200;
-// Asked for at once.
+// Requests per question to the server.
 const PIECE = 1_000;
 const ROW = 37;
 // Letters of a text in one line.
@@ -19,21 +19,21 @@ const LONGEST = 100;
 
 const inOrder = (pieces) => [...pieces].sort(([one], [other]) => one - other);
 
-/** The panel. `made(call)` leads to the line that sent a message, or took an event. */
+/** The panel. `made(call)` opens the line of code that sent a message, or received an event. */
 export function inspectorPanel({ made }) {
   const element = root("div", { class: "panel-body inspector" });
   // What is drawn, in pieces by number: a browser leaves out those out of sight, and one that is as it was is not visited.
   /** @type {Map<number, {numbers: Set<number>, version: number}>} */
   const pieces = new Map();
   const unfolded = new Set();
-  // Chats that requests were about, so that one of a thousand is not looked for among those that are silent.
+  // The chats with requests; a menu of all chats would list many without requests.
   const chats = new Set();
   let [words, way, chat] = ["", "", ""];
   let most = SHOWN;
   let count = 0;
   let isMore = false;
   let hidden = 0;
-  /** The newest that is drawn while others are only counted. @type {number | null} */
+  /** The newest drawn request while newer requests are only counted. @type {number | null} */
   let pausedAt = null;
   let asking = false;
 
@@ -66,7 +66,7 @@ export function inspectorPanel({ made }) {
     draw();
   }
 
-  /** Choose anew what is drawn, and draw it. */
+  /** Choose the requests to draw again, and draw them. */
   function draw() {
     pieces.clear();
     chats.clear();
@@ -78,7 +78,7 @@ export function inspectorPanel({ made }) {
     const others = world.olderCalls && oldest > hidden + 1;
     isMore = calls.length > most || others;
     show();
-    // What is searched for may be further back than what the page knows yet.
+    // The search may concern older requests than those that the page has loaded.
     if (calls.length < most && others) askOlder(oldest);
   }
 
@@ -114,7 +114,7 @@ export function inspectorPanel({ made }) {
     }
   }
 
-  /** Those before a request; true if there were any that are told. */
+  /** Draw the requests before a request; true if there were any to draw. */
   const older = async (before) => {
     const told = await look(`calls?before=${before}&count=${PIECE}`);
     addOlderCalls(told);
@@ -130,7 +130,7 @@ export function inspectorPanel({ made }) {
   }
 
   function show() {
-    // Who reads what is further up stays there.
+    // The scroll position of a reader further up is kept.
     const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < ROW;
     put(
       html`
@@ -193,7 +193,7 @@ export function inspectorPanel({ made }) {
     show();
   }
 
-  /** The drawn calls that are attempts of these deliveries, whose marks may be others now. */
+  /** The drawn calls that are attempts of these deliveries, and whose marks may have changed. */
   function attempts(deliveries) {
     if (!deliveries.length) return [];
     const numbers = new Set(deliveries.map((posted) => posted.number));
@@ -206,7 +206,7 @@ export function inspectorPanel({ made }) {
   listen((fresh) => {
     if (!element.isConnected) return;
     if (fresh.all) {
-      // Another run counts from one again.
+      // Another run numbers its requests from one again.
       if (hidden > newest()) hidden = 0;
       if (pausedAt !== null && pausedAt > newest()) pausedAt = 0;
       return draw();
@@ -221,7 +221,7 @@ export function inspectorPanel({ made }) {
     show();
   });
 
-  /** Show one of the requests; false if it isn't known any more. @param {(calls: any[]) => any} choose */
+  /** Show one request; false if the request is no longer kept. @param {(calls: any[]) => any} choose */
   function showRequest(choose) {
     const found = choose([...world.calls.values()]);
     if (!found) return false;
@@ -240,7 +240,7 @@ export function inspectorPanel({ made }) {
   return { element, draw, showRequest };
 }
 
-/** The filter by chat. It is drawn again when there is another chat. */
+/** The filter by chat, drawn again when there is a new chat. */
 class Chats extends Part {
   render({ ids, chosen, choose }) {
     const all = ids.split(",").flatMap((id) => world.chats.get(Number(id)) ?? []);
@@ -254,7 +254,7 @@ class Chats extends Part {
   }
 }
 
-/** Requests whose numbers are near one another, the newest last. */
+/** A block of requests with consecutive numbers, the newest last. */
 class Piece extends Part {
   render({ numbers, unfolded, turn, made }) {
     const calls = [...numbers].sort((one, other) => one - other).flatMap((one) => world.calls.get(one) ?? []);
@@ -276,7 +276,7 @@ class Piece extends Part {
   }
 }
 
-/** One request: when, what, who, its text, how long, and how it was answered. */
+/** One request: time, name, person, text, duration and answer. */
 class Call extends Part {
   render({ call, posted, isOpen, who, turn, made }) {
     const isOver = call.took !== null;
@@ -353,7 +353,7 @@ const Chip = ({ picture, words, onclick }) => html`
 const silence = (call) =>
   call.took === null ? "underWay" : call.status === null ? "nobodyAnswered" : "emptyAnswer";
 
-/** What is said of a call beside its name. */
+/** The note on a call, beside its name. */
 const marks = (call, posted) =>
   [
     call.note,
@@ -364,7 +364,7 @@ const marks = (call, posted) =>
 
 const postAgain = (given) => tried(() => act("deliveries/again", given));
 
-/** Ask what is to be posted in an event's place, and post that. */
+/** Ask for a changed event, and post it. */
 async function postChanged(posted) {
   const given = await sheet(t("postChanged"), (done) => {
     const give = ({ type, data, chat }) => {

@@ -1,4 +1,4 @@
-// What stands between a chat's messages: presses, forms, money, who came and went. The same words everywhere.
+// The lines between a chat's messages: presses, forms, money, joins and leaves. All views use the same words.
 
 import { clock, money } from "./format.js";
 import { t } from "./words.js";
@@ -9,7 +9,7 @@ import { world } from "./world.js";
  * @typedef {{kind: string, seq: number, at: number, after: number, user?: number, [more: string]: any}} Line
  */
 
-/** What a line says. @param {any} line @param {Map<number, {name: string}>} people */
+/** The words of a line. @param {any} line @param {Map<number, {name: string}>} people */
 export function lineWords(line, people = world.users) {
   const name = line.name || people.get(line.user)?.name || t("somebodyThere");
   switch (line.kind) {
@@ -37,7 +37,7 @@ export const fieldsWords = (fields) =>
     .join(" · ");
 
 /**
- * Messages and lines, as they stand.
+ * Messages and lines, in the order in which the chat shows them.
  * @template {{id: number}} Message
  * @param {Message[]} messages
  * @param {Line[]} lines

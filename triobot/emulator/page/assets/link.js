@@ -6,21 +6,21 @@
 import { t } from "./words.js";
 
 const KEY = "triobot-control";
-// The stream beats every second; a silence of this length means that the line is cut.
+// The stream has a heartbeat every second; a silence of this length means that the connection is lost.
 const SILENCE = 6_000;
-// A busy machine may take its time before there is a line; to give up and ask anew makes it take longer.
+// On a busy machine, connecting may take long; giving up and trying again would take longer.
 const ANSWER = 60_000;
-// A subprotocol can't be empty and a header holds no other letters: a browser fails without asking anybody.
+// A subprotocol can't be empty, and a header allows only these letters: with others the browser sends nothing.
 const SAYABLE = /^[ -~]+$/;
-// What is behind the # may also be a place in the page, which is no secret.
+// The text behind the # may also be a place in the page, which is no secret.
 const PLACE = /^#c\/(-?\d+)\/(\d+)(?:\/n\/(\d+)|\/(answers))?$/;
 
 let token = takeToken();
 
-/** The number of a chat as scripts have it: that of a room has more digits than JavaScript's, and stays text. */
+/** A chat's number in scripts: a room's number is too long for a JavaScript number, and stays text. */
 export const idOf = (/** @type {any} */ text) => /** @type {any} */ (Number.isSafeInteger(Number(text)) ? Number(text) : text);
 
-/** What the address names: chat, conversation, a notch's number, if there is one, and whether its answers go to new code. */
+/** The place in the address: chat, conversation, notch (if any), and whether new code gets the answers. */
 export function placeInAddress() {
   const found = PLACE.exec(location.hash);
   if (!found) return null;
@@ -59,7 +59,7 @@ function unquoted(text) {
 // The address of the next run, opened in this tab, differs behind the # only: the browser wouldn't load it.
 addEventListener("hashchange", () => takeToken() && location.reload());
 
-/** Take the token out of an address, or a bare token, that somebody pasted. */
+/** Return the token from a pasted address, or a pasted token. */
 export function useToken(text) {
   const [bare, behind] = text.trim().split("#");
   token = behind === undefined ? bare : unquoted(behind);
@@ -70,7 +70,7 @@ function headers(more = {}) {
   return { "X-Triobot-Control": token, ...more };
 }
 
-/** The emulator said no; the message is its own words. */
+/** A refusal by the emulator; the message is the emulator's text. */
 export class Refused extends Error {
   /** @param {string} words @param {number} status */
   constructor(words, status = 0) {
@@ -79,25 +79,25 @@ export class Refused extends Error {
   }
 }
 
-/** Do something through the control API. */
+/** Send a POST request to the control API. */
 export async function act(path, given = {}, method = "POST") {
   return answerOf(
     await reach(`/control/${path}`, {
       method,
       headers: headers({ "Content-Type": "application/json" }),
       body: JSON.stringify(given),
-      // What is thrown away is thrown away by a page that is closed, too.
+      // The request is completed even if the page is closed.
       keepalive: method === "DELETE",
     }),
   );
 }
 
-/** Look something up in the control API. */
+/** Send a GET request to the control API. */
 export async function look(path) {
   return answerOf(await reach(`/control/${path}`, { headers: headers() }));
 }
 
-/** Look up a text in the control API. */
+/** Send a GET request for a text to the control API. */
 export async function lookText(path) {
   const answer = await reach(`/control/${path}`, { headers: headers() });
   return answer.ok ? answer.text() : answerOf(answer);
@@ -107,7 +107,7 @@ async function reach(path, request) {
   try {
     return await fetch(path, request);
   } catch {
-    // The browser's own words for it are in English, and name nothing that is known here.
+    // The browser's own error text is in English, and contains nothing useful here.
     throw new Refused(t("unreachable"));
   }
 }
@@ -119,7 +119,7 @@ async function answerOf(answer) {
 }
 
 /**
- * Hear all that happens, for ever; what follows a gap begins with everything anew.
+ * Receive all news for ever; after a gap, the stream begins with the complete state.
  * onState is told "open", "lost" (and tried again), or "refused" (then it ends).
  */
 export async function follow(onNews, onState) {
@@ -132,7 +132,7 @@ export async function follow(onNews, onState) {
       });
       if (refused) return onState("refused");
     } catch (error) {
-      // Any failure of the line looks the same from here; one of ours should be seen.
+      // Any failure of the connection looks the same from here; an error of this script should be visible.
       if (!(error instanceof TypeError || (error instanceof Error && error.name === "AbortError"))) console.error(error);
     }
     onState("lost");
@@ -140,7 +140,7 @@ export async function follow(onNews, onState) {
   }
 }
 
-// A stream over HTTP would hold one of the six connections that a browser has for all tabs of a host.
+// A stream over HTTP would use one of the six connections that a browser allows for all tabs of a host.
 // Resolves to whether the token was refused.
 async function hear(onNews) {
   if (!SAYABLE.test(token)) return true;
@@ -167,7 +167,7 @@ async function hear(onNews) {
     };
   });
   clearTimeout(silence);
-  // A browser doesn't say why a line was refused.
+  // A browser doesn't report why a connection was refused.
   return !heard && (await fetch("/control/bot", { headers: headers() })).status === 403;
 }
 
