@@ -86,7 +86,7 @@ export async function act(path, given = {}, method = "POST") {
       method,
       headers: headers({ "Content-Type": "application/json" }),
       body: JSON.stringify(given),
-      // The request is completed even if the page is closed.
+      // A DELETE is completed even if the page is closed.
       keepalive: method === "DELETE",
     }),
   );

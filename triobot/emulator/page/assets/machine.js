@@ -1,4 +1,4 @@
-// The bot's process: how it is, why it failed, and what it writes.
+// The bot's process: its state, why it failed, and its output.
 
 import { clock, number } from "./format.js";
 import { act } from "./link.js";
@@ -7,7 +7,7 @@ import { draw as put, html, Icon, root } from "./ui.js";
 import { t } from "./words.js";
 import { isUnheard, listen, world } from "./world.js";
 
-// Whoever reads nearer to the end than this stays at the end.
+// A reader nearer to the end than this stays at the end.
 const AT_END = 40;
 
 const restart = () => tried(() => act("bot/restart"));
@@ -44,7 +44,7 @@ const Runtime = ({ told }) => html`
   ${(told.alarms ?? []).slice(-5).map((alarm) => html`<div class="alarm" dir="auto">${alarmWords(alarm)}</div>`)}
 `;
 
-/** The panel with the process's own words. */
+/** The panel with the process's output. */
 export function machinePanel() {
   const element = root("div", { class: "panel-body machine" });
   const log = () => element.querySelector(".log");
@@ -71,7 +71,7 @@ export function machinePanel() {
   return { element, draw };
 }
 
-// What a developer looks for; whatever else the bot tells of itself is for its operator.
+// The counts for developers; the bot's other counts are for its operator.
 const FIGURES = ["live", "parked", "inbox", "unknown_effects"];
 const OUTBOX = ["queued", "in_flight", "done", "failed", "retries", "possible_repeats"];
 
@@ -86,7 +86,7 @@ function figures(told) {
 const alarmWords = ({ text, times }) =>
   times > 1 ? `${text} (${t("times", { count: number(times) })})` : text;
 
-/** What has to be seen wherever one looks: that the line is cut, or that the bot doesn't run, and why. */
+/** The warning that every view shows: the connection is lost, or the bot doesn't run, and why. */
 export function banner(openPanel) {
   const element = root("div", { role: "status" });
   let line = "connecting";
@@ -98,7 +98,7 @@ export function banner(openPanel) {
     put(words, element);
   }
 
-  /** What there is to say, and how bad it is. @returns {[string, any]} */
+  /** The warning and its severity. @returns {[string, any]} */
   function said() {
     const { bot } = world;
     if (line === "lost" || line === "connecting")

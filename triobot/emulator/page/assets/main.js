@@ -1,24 +1,24 @@
 // The page. Read the scripts in this order:
 //
 //   ui, icons, words, format
-//                           what the page is drawn with, the two languages, numbers and times
+//                           drawing, the two languages, numbers and times
 //   frame                   colours, language and the question for the address, which inspect.js has, too
-//   link, world             the line to the emulator, and what is known of it
+//   link, world             the connection to the emulator, and the platform's state
 //   sheet                   dialogs, menus, short messages
 //   people                  the list of everybody
-//   thread, bubble, lines   one chat as one person sees it, and what stands between its messages
+//   thread, bubble, lines   one chat as one person sees it, and the lines between its messages
 //   media, text, buttons, places, paying, form, composer, saving
-//                           what a message holds, and what a person does
+//                           a message's contents, and a person's acts
 //   wallet, inspector (with calls), inside, crowd, mischief, machine
 //                           the panels beside the chats
 //   held                    what may be done about chats that new code doesn't fit
-//   travel/                 a conversation's time: state and story are told by notches, and know no page; passes reads
-//                           them; say puts them in words; timeline, chat, code, values and view show them; branches,
-//                           branch and notes let it go on in another way, kept keeps it as a test; links leads from
+//   travel/                 time travel: state and story follow from notches, without a page; passes reads the
+//                           notches; say words them; timeline, chat, code, values and view show them; branches,
+//                           branch and notes continue in another way, kept saves a test; links leads from
 //                           a chat to a notch, and to requests
 //
-// There is one rule for all of them: what comes from a bot or from a person becomes a text node (ui.html), and
-// nothing is fetched but from this server (world.ownPath).
+// One rule applies to all scripts: text from a bot or from a person becomes a text node (ui.html), and
+// files are fetched from this server only (world.ownPath).
 
 import { crowdPanel } from "./crowd.js";
 import { askForAddress, dress, tools } from "./frame.js";
@@ -41,7 +41,7 @@ import { t } from "./words.js";
 import { botName, listen, merge, ownerOf, world } from "./world.js";
 
 const MOST_PANES = 3;
-// What comes may begin a conversation only after a while, as when the bot was down.
+// An event may begin a conversation after a delay, for example if the bot was down.
 const STARTS_WITHIN = 600_000;
 
 const app = /** @type {HTMLElement} */ (document.getElementById("app"));
@@ -115,7 +115,7 @@ function focusOn(pane, byChoice) {
   focused = pane;
   if (byChoice) {
     show("thread");
-    // On a phone the keyboard would cover half of what one came to read.
+    // On a phone the keyboard would cover half of the text.
     if (matchMedia("(pointer: fine)").matches) pane.focus();
   }
   people.read(pane.chatId);
@@ -151,7 +151,7 @@ function openCrowd(first) {
   travel.open(first.chat_id, first.conversation, first.notch, false, first);
 }
 
-/** Show the notch and the line that made something, or took it. @param {number} chat @param {import("./travel/links.js").Wanted} wanted */
+/** Show the notch and the line that made or received something. @param {number} chat @param {import("./travel/links.js").Wanted} wanted */
 async function openMade(chat, wanted) {
   await tried(async () => {
     const all = (await conversationsOf(chat)).filter((one) => one.started_at <= wanted.at + STARTS_WITHIN);
@@ -168,7 +168,7 @@ function openRequest(choose) {
   if (!panels.inspector.showRequest(choose)) toast(t("requestGone"));
 }
 
-/** An address that names a notch leads to it; one that names none leads back. */
+/** Go to the notch that the address names; without a notch, go back. */
 function goToAddress() {
   const place = placeInAddress();
   if (place) openTravel(place.chat, place.conversation, place.notch, place.answers);
@@ -207,7 +207,7 @@ const Tab = ({ name, isChosen, choose, picture = PICTURES[name] }) => html`
   </button>
 `;
 
-/** The names of the panels, and on a narrow screen that of the chats, too. */
+/** The names of the panels; on a narrow screen also the name of the chats. */
 function drawTabs() {
   const view = app.dataset.view;
   const turn = (name) => () => (panel === name && !isNarrow() ? closePanel() : openPanel(name));
@@ -237,7 +237,7 @@ function closePanel() {
 
 const isNarrow = () => matchMedia("(max-width: 860px)").matches;
 
-/** What a narrow screen shows, which has room for one column. */
+/** The column that a narrow screen shows: it has room for one. */
 function show(what) {
   app.dataset.view = what;
   drawTabs();

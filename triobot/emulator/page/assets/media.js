@@ -1,5 +1,5 @@
-// What a message holds besides text. Files come from this server only; what a descriptor says of any other
-// address is shown as words.
+// A message's contents besides text. Files come from this server only; a descriptor with any other
+// address is shown as text.
 
 import { bytes, number, stopwatch } from "./format.js";
 import { sheet, toast } from "./sheet.js";
@@ -27,7 +27,7 @@ export function contentOf(content) {
   }
 }
 
-/** A text with its links: of a long one the beginning, and the rest in pieces when somebody asks for it. */
+/** A text with its links. Of a long text only the beginning is drawn; the rest follows on request. */
 class Written extends Component {
   state = { whole: "" };
 
@@ -45,7 +45,7 @@ class Written extends Component {
   }
 }
 
-/** The beginning of a text, which ends between two letters and not within one. */
+/** The beginning of a text, never cut within a letter. */
 function startOf(text, length) {
   return text.slice(0, length).replace(/[\uD800-\uDBFF]$/, "");
 }
@@ -98,7 +98,7 @@ function Media({ content }) {
   `;
 }
 
-/** What may turn out to be no picture, or no film: then it is shown as a file. */
+/** A picture or a film; shown as a file if the browser can't show it. */
 class Doubtful extends Component {
   state = { isBroken: false };
 
@@ -171,12 +171,12 @@ const Song = ({ descriptor, path }) => html`
 const STEPS = { ArrowRight: 5, ArrowUp: 5, ArrowLeft: -5, ArrowDown: -5 };
 const MOMENTS = ["onplay", "onpause", "ontimeupdate", "onloadedmetadata", "onended"];
 
-/** A player of our own: the browser's is too wide for a bubble, and looks like nothing else here. */
+/** The page's own player: the browser's player is too wide for a bubble, and has another style. */
 class Player extends Component {
   /** @type {HTMLAudioElement | null} */
   audio = null;
 
-  /** Seconds; as the bot said, until the browser knows. */
+  /** Duration in seconds: the bot's value until the browser knows the real one. */
   get length() {
     const own = this.audio?.duration ?? NaN;
     return Number.isFinite(own) ? own : Number(/** @type {any} */ (this.props).descriptor.duration) || 0;
@@ -254,7 +254,7 @@ const Download = ({ descriptor, path }) => html`
   <a class="icon-button" ...${downloading(descriptor, path)}><${Icon} name="save" /></a>
 `;
 
-/** What has a picture of its kind, a title, and words below it. */
+/** A card: an icon, a title, and words below the title. */
 export const Card = ({ picture, title, words, kind = "" }) => html`
   <div class=${`file ${kind}`}>
     <span class="file-icon"><${Icon} name=${picture} size=${24} /></span>

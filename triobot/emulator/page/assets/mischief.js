@@ -1,4 +1,4 @@
-// What can go wrong, on demand: to the bot's process, to time, to operations, and to events on their way.
+// Faults on demand: of the bot's process, of clocks, of operations, and of events on their way.
 
 import { number } from "./format.js";
 import { act } from "./link.js";
@@ -78,7 +78,7 @@ const Outage = () => html`
   <//>
 `;
 
-/** What goes wrong next, and how often; `chosen` outlives the drawing. */
+/** The next fault, and how often it occurs; `chosen` outlives the drawing. */
 function Faults({ title, by, names, effects, chosen }) {
   const plan = (effect) => () =>
     tried(() => act("faults", { [by]: chosen.name, ...effect, ...(chosen.times && { times: Number(chosen.times) }) }));

@@ -1,4 +1,4 @@
-// Paying: the button in place and the invoice, with every way in which either can fail.
+// Paying a payment button or an invoice, with every possible failure.
 
 import { money } from "./format.js";
 import { sheet, tried } from "./sheet.js";
@@ -22,7 +22,7 @@ export async function payInvoice(bill, view) {
   await tried(() => view.act("pay", { invoice: bill.id, ...ending }), view.element);
 }
 
-/** How a payment is to end, as it was filled in. */
+/** The chosen outcome of a payment. */
 function endingOf({ code, taken, amount }) {
   const ending = {};
   if (code) ending.code = Number(code);

@@ -1,4 +1,4 @@
-// The side: everybody there is, and the groups, each with what was said last; the newest first, found by typing.
+// The list of all people and groups, each with the newest message; the newest first, with a search field.
 
 import { clock, number } from "./format.js";
 import { act } from "./link.js";
@@ -8,15 +8,15 @@ import { Asking, Avatar, draw as put, Field, html, Icon, IconButton, Part, root 
 import { t } from "./words.js";
 import { listen, newestOf, now, ownerOf, world } from "./world.js";
 
-// More than a line has room for; a text may be a hundred thousand letters long.
+// More letters than a line has room for; a text may have a hundred thousand letters.
 const LONGEST_PREVIEW = 200;
-// Fewer are found by looking.
+// A shorter list needs no search field.
 const MANY = 7;
 
 const whole = (typed) => Number(typed.replace(/\D/g, "") || 0);
 const nameOf = (chat) => chat.name ?? ownerOf(chat)?.name ?? "";
 
-/** One chat of the list. What it is given is all that it shows, so that most are not drawn again. */
+/** One chat of the list. It shows only its properties, so most chats aren't drawn again. */
 class Item extends Part {
   render({ id, name, isGroup, preview, isTyping, at, unread, isOpen, isMember, open }) {
     return html`
@@ -44,7 +44,7 @@ const Heading = ({ title, hint, make }) => html`
   <div class="list-heading"><span>${title}</span><${IconButton} name="plus" title=${hint} onclick=${make} /></div>
 `;
 
-/** The list of chats. `open(chatId)` opens one; `isOpen(chatId)` tells what is in sight. */
+/** The list of chats. `open(chatId)` opens a chat; `isOpen(chatId)`: whether the chat is visible. */
 export function peopleList({ open, isOpen, tools }) {
   const element = root("aside", { class: "people", "aria-label": t("chats") });
   const list = root("nav", { class: "chats", "aria-label": t("chats") });
@@ -83,7 +83,7 @@ export function peopleList({ open, isOpen, tools }) {
       `,
       list,
     );
-    // Who works by keyboard stays at a chat that has moved up.
+    // The keyboard focus stays at a chat that has moved up.
     if (before !== document.activeElement && list.contains(before)) before?.focus({ preventScroll: true });
     clearTimeout(typingTimer);
     const ends = [...world.chats.values()].map((chat) => chat.typing_until).filter((until) => until > now());
@@ -121,7 +121,7 @@ export function peopleList({ open, isOpen, tools }) {
   return {
     element,
     draw,
-    /** What is looked at is read. */
+    /** Mark visible chats as read. */
     read(chatId) {
       const chat = world.chats.get(chatId);
       if (chat?.unread) {
@@ -176,7 +176,7 @@ export function peopleList({ open, isOpen, tools }) {
     if (made) openSoon(made.chat_id);
   }
 
-  // The answer may overtake the stream.
+  // The answer may come before the stream's news.
   function openSoon(chatId, tries = 40) {
     if (world.chats.has(chatId)) open(chatId);
     else if (tries) setTimeout(openSoon, 50, chatId, tries - 1);

@@ -1,4 +1,4 @@
-// Where a person is: made up, or where this browser is, if it may say.
+// A person's location: invented, or the browser's location if the browser permits it.
 
 import { sheet, toast } from "./sheet.js";
 import { Asking, Field, html, Icon } from "./ui.js";
@@ -40,7 +40,7 @@ class PlaceFields extends Component {
     );
 }
 
-/** Ask where one is; resolves to {lat, long, desc} or undefined. */
+/** Ask for a location; resolves to {lat, long, desc} or undefined. */
 export function choosePlace(place) {
   return sheet(
     t("shareLocation"),

@@ -1,4 +1,4 @@
-// What is kept of the page as a file of the person's.
+// Saves parts of the page as files.
 
 /** Have the browser save a text. */
 export function save(filename, text, type = "text/plain") {

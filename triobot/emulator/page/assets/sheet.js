@@ -1,13 +1,13 @@
-// What lies over the page for a moment: dialogs, menus, and the short words at its foot.
+// Layers over the page: dialogs, menus, and short messages at the page's foot.
 
 import { draw as put, html, root } from "./ui.js";
 import { t } from "./words.js";
 
-/** What can have the focus in an element. @param {Element} holder */
+/** The elements that can have the focus, within an element. @param {Element} holder */
 const focusable = (holder) =>
   /** @type {HTMLInputElement[]} */ ([...holder.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]);
 
-/** Keep Tab inside: behind its last element comes its first. */
+/** Keep Tab inside an element: after the last control, Tab goes to the first. */
 function keepTabInside(holder, event) {
   const all = focusable(holder).filter((one) => one.checkVisibility() && !one.disabled);
   const end = event.shiftKey ? all[0] : all.at(-1);
@@ -57,7 +57,7 @@ export function sheet(title, build, { place = document.body, kind = "" } = {}) {
 
 const topmost = () => [...document.querySelectorAll(".cover")].pop();
 
-/** Ask for a yes; resolves to true or undefined. */
+/** Ask for confirmation; resolves to true or undefined. */
 export function confirm(title, content, yes = t("ok"), options = {}) {
   return sheet(
     title,
@@ -72,7 +72,7 @@ export function confirm(title, content, yes = t("ok"), options = {}) {
   );
 }
 
-/** Show what a bot wants read; one button. */
+/** Show a bot's alert, with one button. */
 export function alertSheet(text, place) {
   return sheet(
     "",
@@ -86,15 +86,15 @@ export function alertSheet(text, place) {
   );
 }
 
-// Of what is said faster than anybody reads, the newest.
+// Maximum number of shown messages: the newest, if they come faster than anybody reads.
 const MOST_TOASTS = 3;
 
-/** What is said in a place. @type {WeakMap<Element, {element: HTMLElement, lines: Said[]}>} */
+/** The messages shown in a place. @type {WeakMap<Element, {element: HTMLElement, lines: Said[]}>} */
 const stacks = new WeakMap();
 /** @typedef {{number: number, text: string, kind: string, isLeaving: boolean}} Said */
 let toasts = 0;
 
-/** Say something short: a bot's answer at the head of its pane, anything else at the foot of the page. */
+/** Show a short message: a bot's answer at the head of its pane, others at the foot of the page. */
 export function toast(text, { place = document.body, kind = "", seconds = 4 } = {}) {
   const holder = kind === "answer" ? place : document.body;
   const stack = stacks.get(holder) ?? { element: root("div", { class: "toasts" }), lines: [] };
@@ -112,7 +112,7 @@ const Toast = ({ number, text, kind, isLeaving }) => html`
   <div key=${number} class=${`toast ${kind} ${isLeaving ? "leaving" : ""}`} dir="auto" role="status">${text}</div>
 `;
 
-/** Run what a person asked for; a refusal is shown, not thrown. Resolves to whether it went well. */
+/** Run a person's request; show a refusal instead of throwing. Resolves to whether it succeeded. */
 export async function tried(what, place) {
   try {
     await what();
@@ -170,7 +170,7 @@ export function menu(anchor, items) {
   list.querySelector("button")?.focus();
 }
 
-/** Put a text into the clipboard, and say so. */
+/** Copy a text to the clipboard, and show a message. */
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);

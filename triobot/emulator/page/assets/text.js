@@ -16,7 +16,7 @@ export function linked(text) {
   return parts.filter((part) => part !== "");
 }
 
-/** The address, if it leads to the web: a bot's `javascript:` or `data:` leads nowhere. */
+/** The address if it is a web address; nothing for `javascript:`, `data:` and others. */
 export function webAddress(address) {
   try {
     const url = new URL(address);
@@ -26,7 +26,7 @@ export function webAddress(address) {
   }
 }
 
-/** A link that opens beside the page, and that the other side can't trace back or steer. @param {{address: string}} given */
+/** A link that opens in a new tab, without access or a referrer to this page. @param {{address: string}} given */
 function WebLink({ address }) {
   const href = webAddress(address);
   if (href === null) return html`<span>${address}</span>`;

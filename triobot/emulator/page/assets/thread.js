@@ -1,4 +1,4 @@
-// A pane: one chat as one person sees it. Several stand side by side; each listens for itself.
+// A pane: one chat as one person sees it. Several panes may be side by side; each receives the news.
 
 import { bubble } from "./bubble.js";
 import { ReplyKeyboard } from "./buttons.js";
@@ -12,13 +12,13 @@ import { Avatar, draw as put, html, Icon, IconButton, Part, root } from "./ui.js
 import { t } from "./words.js";
 import { addOlder, botName, hold, isUnheard, listen, now, world } from "./world.js";
 
-// A bot in a loop must not fill the browser's memory: what is further up is asked for again.
+// A bot in a loop must not fill the browser's memory: older messages are dropped and loaded again.
 const MOST_DRAWN = 600;
-// Nearer to the end than this, a reader is at the end, and stays there.
+// A reader nearer to the end than this stays at the end.
 const AT_END = 80;
 // A wheel or a finger that moved within this time moves the chat; so may what comes and goes meanwhile.
 const HAND = 500;
-// Two messages of one author that are further apart each have the author's name.
+// If two messages of one author are further apart than this, each has the author's name.
 const TOGETHER = 300_000;
 
 /** What was done, as no message shows it; it leads to where it was taken. */
@@ -122,7 +122,7 @@ export function openThread(chatId, userId, hooks) {
           <small>${isTyping() ? html`<span class="now-typing">${t("typing")}</span>` : status}</small>
         </div>
         ${
-          // In a private chat there is nobody else to be.
+          // A private chat has only one person to play.
           isGroup()
             ? html`<button type="button" class="persona" title=${youAre} onclick=${(event) => chooseUser(event.currentTarget)}>${persona}</button>`
             : html`<span class="persona" title=${youAre}>${persona}</span>`
@@ -170,7 +170,7 @@ export function openThread(chatId, userId, hooks) {
 
   // --- messages
 
-  /** Messages, what was done between them, and the days on which that was. */
+  /** The messages, the lines between them, and the days. */
   function entriesOf() {
     const all = [];
     let shownDay = "";
@@ -201,7 +201,7 @@ export function openThread(chatId, userId, hooks) {
 
   async function loadOlder() {
     const [first] = view.chat.messages.keys();
-    // Who goes far back gets longer pieces.
+    // A reader who goes far back gets longer pieces.
     const count = Math.min(Math.max(60, view.chat.messages.size), 500);
     await tried(async () => {
       const before = scroller.scrollHeight - scroller.scrollTop;
@@ -255,7 +255,7 @@ export function openThread(chatId, userId, hooks) {
     if (fresh.all) return drawAll();
     const mine = fresh.changes.filter((change) => change.chat_id === chatId);
     for (const change of mine) takeChange(change);
-    // Who reads further up stays there, unless so much has come that a bot must be in a loop.
+    // The position of a reader further up is kept, unless so much came that a bot must be in a loop.
     if (view.chat.messages.size > MOST_DRAWN && (stayed || pending > MOST_DRAWN)) shorten();
     if (mine.some((change) => change.kind === "message" && (stayed || change.message.author === view.userId))) return toEnd(false);
     if (mine.length || fresh.chats.has(chatId) || fresh.bot || fresh.address || fresh.users) draw();

@@ -1,5 +1,5 @@
-// What the page is drawn with: templates that a browser reads as they stand, and only what differs is touched.
-// Whatever a bot or a person wrote becomes a text node, and only a text node.
+// Drawing: templates that a browser reads without a build step; only differences change the page.
+// Text from a bot or a person becomes a text node, and nothing else.
 
 import { PATHS } from "./icons.js";
 import { colour, initials } from "./format.js";
@@ -22,7 +22,7 @@ const readable = (child) => {
 /** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
 export const html = htm.bind((type, props, ...children) => h(type, props, ...children.map(readable)));
 
-/** Draw into an element; what was drawn there before is changed into this. */
+/** Draw into an element; the earlier drawing becomes the new drawing. */
 export const draw = (/** @type {Drawn | null} */ drawn, /** @type {Element} */ holder) => render(drawn, holder);
 
 /**
@@ -37,7 +37,7 @@ export function root(tag, attributes = {}) {
   return element;
 }
 
-/** A part that is drawn again only if it is given something else. */
+/** A part that is drawn again only if its properties change. */
 export class Part extends Component {
   /** @param {any} given @returns {any} */
   render(given) {
@@ -70,7 +70,7 @@ export const Asking = ({ give, cancel, yes, ready = false, children }) => html`
 /** A control with its label. */
 export const Field = ({ label, children }) => html`<label class="field"><span>${label}</span>${children}</label>`;
 
-/** An icon. It says nothing to a screen reader: what holds it has a title. */
+/** An icon, hidden from screen readers: the element around the icon has a title. */
 export const Icon = ({ name, size = 20 }) => html`
   <svg viewBox="0 0 24 24" width=${size} height=${size} class=${`icon icon-${name}`} aria-hidden="true">
     <path d=${PATHS[name]} />

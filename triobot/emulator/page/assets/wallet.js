@@ -1,4 +1,4 @@
-// A person's wallet: what is in it, what is to be paid, what was paid, and the hour in which a bot must verify.
+// A person's wallet: its money, open bills, paid bills, and the hour in which a bot must verify.
 
 import { clock, money, number, stopwatch } from "./format.js";
 import { act } from "./link.js";
@@ -79,7 +79,7 @@ const concerns = (bill, person) =>
   bill.takings.some((taking) => taking.payer === person.id) ||
   Boolean(world.chats.get(bill.chat_id)?.members.includes(person.id));
 
-/** The wallet of whoever `user()` names at the moment. */
+/** The wallet of the person that `user()` returns now. */
 export function walletPanel(user) {
   const element = root("div", { class: "panel-body wallet" });
   let hasCountdown = false;

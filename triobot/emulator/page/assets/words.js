@@ -1,4 +1,4 @@
-// The page's own words, in English and in Persian. What bots and people write is never in here.
+// The page's own words, in English and in Persian. Texts of bots and people are never in here.
 
 import { ENGLISH as BRANCH_ENGLISH, PERSIAN as BRANCH_PERSIAN } from "./words_branch.js";
 import { ENGLISH as CROWD_ENGLISH, PERSIAN as CROWD_PERSIAN } from "./words_crowd.js";
@@ -436,7 +436,7 @@ export function chooseLanguage(name) {
   localStorage.setItem(KEY, name);
 }
 
-/** The words for a key, with what stands in braces filled in. */
+/** The words for a key, with the names in braces replaced by values. */
 export function t(key, values = {}) {
   const words = TABLES[chosen][key] ?? TABLES.en[key] ?? key;
   // A name may run in the other direction; isolates keep it from turning the words around it.

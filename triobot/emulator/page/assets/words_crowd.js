@@ -1,4 +1,4 @@
-// The words of the panel that lets a crowd in; a part of words.js.
+// The words of the crowd's panel; a part of words.js.
 
 export const ENGLISH = {
   crowd: "Crowd",

@@ -1,4 +1,4 @@
-// The words of the page of `triobot inspect`, and of what it hides; a part of words.js.
+// The words of the page of `triobot inspect`, and of hidden texts; a part of words.js.
 
 export const ENGLISH = {
   inspect_bot: "a running bot",

@@ -1,12 +1,12 @@
-// What this page knows of the platform. One writer, `merge`; everything else reads, and is told what is new.
+// The page's copy of the platform's state. Only `merge` writes; all others read, and are called with news.
 
 const MOST_CALLS = 10_000;
 const MOST_LINES = 1_000;
-// Of a chat that nobody has open; the rest is asked for when somebody scrolls up.
+// Messages kept of a chat that isn't open; the rest is loaded when somebody scrolls up.
 const MOST_UNREAD = 300;
 
 /**
- * The bot's process, as far as this program has it in hand.
+ * The bot's process, if this program runs it.
  * @typedef {{target: string, phase: string, since: number, starts: number, pid: number | null, problem: string}} Process
  */
 
@@ -16,7 +16,7 @@ export const world = {
   bills: new Map(),
   calls: new Map(),
   olderCalls: false,
-  // What becomes of each event, by its number.
+  // The delivery of each event, by number.
   deliveries: new Map(),
   // Whether a bot listens where events are posted to.
   address: /** @type {{address: string | null, listens: boolean | null, reached_at: number | null} | null} */ (null),
@@ -36,28 +36,28 @@ export const world = {
 let offset = 0;
 const listeners = new Set();
 const readers = new Map();
-// Whose private chat it is, by its number.
+// The person of each private chat, by the chat's number.
 const owners = new Map();
 
-/** Keep all that a chat shows, until the function that comes back is called. */
+/** Keep all messages of a chat until the returned function is called. */
 export function hold(chatId) {
   readers.set(chatId, (readers.get(chatId) ?? 0) + 1);
   return () => readers.set(chatId, readers.get(chatId) - 1);
 }
 
-/** Whether events find no bot: one whose process is ours has a phase that says so. */
+/** Whether no bot receives events; for this program's own process, the phase decides. */
 export const isUnheard = () => !world.bot && world.address?.listens === false && world.address.address !== null;
 
 /** The platform's clock, in milliseconds. */
 export const now = () => Date.now() + offset;
 
-/** Be told of what is new, until the function that comes back is called. */
+/** Register a function for news, until the returned function is called. */
 export function listen(hear) {
   listeners.add(hear);
   return () => listeners.delete(hear);
 }
 
-/** Take in what the stream said. */
+/** Merge the stream's news into the state. */
 export function merge(news) {
   offset = news.now - Date.now();
   const fresh = {
@@ -160,35 +160,35 @@ function apply(change) {
   }
 }
 
-/** The newest message of a chat, without a walk through all of them. */
+/** The newest message of a chat, found without visiting all messages. */
 export const newestOf = (chat) => chat.messages.get(chat.newest) ?? null;
 
-/** Put older messages, and the lines between them, in front of those that a chat shows. */
+/** Add older messages, and the lines between them, before a chat's loaded messages. */
 export function addOlder(chat, { messages, lines, older }) {
   chat.lines = [...lines, ...chat.lines];
   chat.messages = new Map([...messages.map((message) => [message.id, message]), ...chat.messages]);
   chat.older = older;
 }
 
-/** Put older requests in front of those that are known. */
+/** Add older requests before the loaded requests. */
 export function addOlderCalls({ calls, older_calls }) {
   world.calls = new Map([...calls.map((call) => [call.number, call]), ...world.calls]);
   world.olderCalls = older_calls && world.calls.size < MOST_CALLS;
 }
 
-/** Whose private chat this is; nobody's for a group. */
+/** The person of a private chat; none for a group. */
 export function ownerOf(chat) {
   return chat.name === null ? (owners.get(chat.id) ?? null) : null;
 }
 
-/** The bot's name, as far as anybody knows it. */
+/** The bot's name, if known. */
 export function botName() {
   const target = world.bot?.target ?? "";
   const [file = ""] = target.replace(/:[^:/]*$/, "").split("/").slice(-1);
   return file.replace(/\.py$/, "").split(".").pop() || "bot";
 }
 
-/** A descriptor's address as a path on this server; null for one that leads elsewhere: nothing is fetched there. */
+/** A descriptor's address as a path on this server; null for other servers, which are never contacted. */
 export function ownPath(address) {
   try {
     const url = new URL(String(address));

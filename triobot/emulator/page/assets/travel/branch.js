@@ -1,5 +1,5 @@
-// A branch: the chat as it was at a notch, and how it goes on in another way. A person writes, presses, fills in and
-// pays there with what the ordinary chat has for it; what is done goes to the branch, and its answer is how it looks.
+// A branch: the chat as of a notch, and its other continuation. A person writes, presses, fills in and pays as in
+// an ordinary chat. The acts go to the branch, and the answer is the branch's new state.
 
 import { bubble } from "../bubble.js";
 import { ReplyKeyboard } from "../buttons.js";
@@ -17,7 +17,7 @@ import { isGone } from "./passes.js";
 
 const TEN_MINUTES = 600;
 const UNITS = [1, 60, 3_600, 86_400];
-// What somebody gets who pays without having enough: the commonest way to pay nothing.
+// The code of a payment by a person with too little money: the commonest failure.
 const NOT_ENOUGH = 1_000;
 
 /**
@@ -35,12 +35,12 @@ const NOT_ENOUGH = 1_000;
 /** @type {ReturnType<typeof differing>} */
 const NOTHING_DIFFERS = { others: new Map(), missing: new Map() };
 
-/** A message that was said then, and is not said now. */
+/** A recorded message that the branch doesn't send. */
 const Missing = ({ words }) => html`
   <p class="differs-words missing" dir="auto"><span class="faint">${t("notSaidNow")}</span>${" "}<del>${words}</del></p>
 `;
 
-/** A message that says otherwise than then: the words that are gone, and those that are new. */
+/** A message with other words than the recorded message: the removed words and the new words. */
 const Differs = ({ was, is }) => html`
   <p class="differs-words" dir="auto">
     <span class="faint">${t(was === null ? "notSaidThen" : "saidOtherwise")}</span>${" "}
@@ -61,7 +61,7 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
   let working = 0;
   let userId = told.people[0]?.id ?? 0;
   const element = root("div", { class: "branch", role: "group", "aria-label": title });
-  // What the parts of an ordinary chat know of where they are.
+  // The pane that the parts of an ordinary chat get.
   const view = {
     branch: told.id,
     chatId: told.chat_id,
@@ -86,7 +86,7 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
 
   let differs = NOTHING_DIFFERS;
 
-  /** Have something done in the branch. @param {string} what @param {any} given */
+  /** Run a command in the branch. @param {string} what @param {any} given */
   async function ask(what, given) {
     working += 1;
     isTouched = true;
@@ -105,7 +105,7 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
 
   const tries = (what, given) => tried(() => ask(what, given), element);
 
-  /** Let the new code's branch be the chat from now on. */
+  /** Replace the conversation by the new code's branch. */
   const takePlace = () =>
     tried(async () => {
       await act(`travel/branch/${told.id}/take`);
@@ -258,7 +258,7 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
     },
     holds: (place) => element.contains(place),
     focus: () => (writing ?? /** @type {HTMLElement | null} */ (element.querySelector(".branch-head button")))?.focus(),
-    /** Let go of the branch itself, too. */
+    /** Discard the branch itself, too. */
     close() {
       sizes.disconnect();
       put(null, element);

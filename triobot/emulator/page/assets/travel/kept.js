@@ -1,4 +1,4 @@
-// A test that is kept: it is written down and run before it is called saved, and its text is there to be taken.
+// A saved test: it is written and run before it counts as saved; its text can be copied.
 
 import { number } from "../format.js";
 import { act } from "../link.js";
@@ -9,7 +9,7 @@ import { Component } from "../vendor/preact.mjs";
 import { t } from "../words.js";
 import { botName } from "../world.js";
 
-/** Have a notch or a branch written down as a test, and show it with how it ran. @param {string} path @param {any} given */
+/** Write a notch or a branch as a test, and show the test with its result. @param {string} path @param {any} given */
 export async function keepAsTest(path, given) {
   await sheet(t("keepTest"), (done) => html`<${Keeping} path=${path} given=${given} done=${() => done(undefined)} />`, { kind: "wide" });
 }
@@ -52,7 +52,7 @@ function Kept({ kept = null, problem = "", done }) {
       <button type="button" class="button" autofocus onclick=${done}>${t("close")}</button>
       ${kept && html`<button type="button" class="button" onclick=${() => copy(kept.text)}>${t("copyText")}</button>`}
       ${
-        // What fails is nothing to be put among the tests.
+        // A failing test isn't saved among the tests.
         kept?.passed &&
         html`<button type="button" class="button primary" onclick=${() => save(`test_${botName()}.py`, kept.text)}>${t("download")}</button>`
       }

@@ -7,7 +7,7 @@ import { html } from "../ui.js";
 import { t } from "../words.js";
 import { shortRoute } from "./choose.js";
 
-// The newest moments have room.
+// Maximum number of shown moments: the newest.
 const SHOWN = 200;
 const HINTED = new Set(["aside", "interrupt"]);
 

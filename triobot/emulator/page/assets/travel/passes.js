@@ -1,4 +1,4 @@
-// The line to the passes: one is opened, waited for, and read window by window, that of the wanted notch first.
+// Access to the passes: open a pass, wait for it, and read its windows, first the wanted notch's window.
 
 import { act, look, lookText, Refused } from "../link.js";
 import { listen } from "../world.js";
@@ -6,7 +6,7 @@ import { coloured } from "./python.js";
 
 /** @typedef {import("./state.js").Pass} Pass @typedef {import("./state.js").Journal} Journal */
 
-// The stream tells when a pass is ready. What it told before anybody listened is found by asking.
+// The stream reports that a pass is ready. A request finds a pass that was ready before.
 const ASK_AFTER = 400;
 const GONE = 410;
 
@@ -57,7 +57,7 @@ function hearOf(id) {
   });
 }
 
-/** A pass that nobody looks at needs no room. It may have ended by itself. */
+/** Close a pass that nobody looks at. The pass may be gone already. */
 export const closePass = (id) => void act(`travel/pass/${id}`, undefined, "DELETE").catch(() => {});
 
 /** One value in full. */
@@ -88,7 +88,7 @@ export async function readAll(journal, wanted, onMore, isWanted) {
     const next = journal.missing(wanted()) ?? journal.nextMissing();
     if (!next) return;
     const told = await look(`travel/pass/${journal.pass.id}/notches?from=${next.from}&to=${next.to}`);
-    // What has nothing to say about the window would be asked for ever.
+    // A server without this window would be asked for ever.
     if (!told.notches.length) throw new Refused(`no notches from ${next.from} to ${next.to}`);
     if (!isWanted()) return;
     journal.take(told.notches);

@@ -1,11 +1,11 @@
-// The path of a turn: the lines that ran in it. A pass is traced once that is asked for.
+// The path of a turn: the lines that ran in the turn. A pass is traced at the first request for a path.
 
 import { tried } from "../sheet.js";
 import { byNumber, pathsOf } from "./passes.js";
 
 /** @typedef {[number, number]} Line a source's number, and the line's */
 
-/** What ran in the turn that is shown, while that is wanted. @param {() => void} draw */
+/** The lines that ran in the shown turn, while the path is switched on. @param {() => void} draw */
 export function turnPath(draw) {
   let isOn = false;
   let of = "";
