@@ -1,4 +1,4 @@
-// The chat as it was at a notch: what the notch made is ringed, what came later is faint and dashed.
+// The chat as of a notch: the notch's own messages are ringed, later messages are faint and dashed.
 
 import { exactClock, money } from "../format.js";
 import { html, Icon, Part } from "../ui.js";
@@ -13,7 +13,7 @@ const LONGEST = 2_000;
 
 const short = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
 
-/** One bubble or grey line. It is drawn again when its look changes, and not for each notch. */
+/** One bubble or grey line, drawn again only when its look changes, not for each notch. */
 class Entry extends Part {
   /** @param {{item: any, isLater: boolean, isNow: boolean, isPending: boolean, isGone: boolean, isUsed: boolean, isBare: boolean, isOther: boolean, by: string, said: any, now: string | null | undefined, go: (n: number) => void}} given */
   render({ item, isLater, isNow, isPending, isGone, isUsed, isBare, isOther, by, said, now, go }) {
@@ -61,7 +61,7 @@ class Entry extends Part {
   }
 }
 
-// Of a text that the server hides: bars, as long as it is.
+// For a text that the server hides: bars of the text's length.
 const LINE = 28;
 const LINES = 6;
 
@@ -83,7 +83,7 @@ const buttonWords = (button) => labelOf(button, wordsOn(button));
 const wordsOn = (button) =>
   button.kind === "pay" && button.letters === undefined ? `${button.text} ${money(button.amount, button.currency)}` : button.text;
 
-/** A picture, if its file is on this server; of all else, what it is. */
+/** A picture, if its file is on this server; for all else, the kind of content. */
 function mediaOf(content) {
   const path = content.type === "image" ? ownPath(content.descriptor?.path) : null;
   if (path) return html`<img class="then-picture" src=${path} alt=${t("image")} />`;
@@ -108,7 +108,7 @@ const formOf = (fields, isUsed) => html`
   </span>
 `;
 
-/** What a grey line says. @param {Item} item */
+/** The words of a grey line. @param {Item} item */
 function actWords(item) {
   if (item.sent?.unknown) return t("wordsUnknown");
   if (item.sent?.reworded) return `${sentWords(item)} (${t("notAsSent")})`;
@@ -122,7 +122,7 @@ function sentWords({ sent }) {
   return saying(sent.kind === "answer" ? "answeredPress" : sent.kind === "invoice" ? "madeInvoice" : "didSend", sent);
 }
 
-/** An error's own words; what tells of it may have put the class before them. */
+/** An error's message, without the class name that may come before it. */
 const saidBy = ({ error, text }) => {
   const words = text.startsWith(`${error}: `) ? text.slice(error.length + 2) : text;
   return words && words !== error ? `: ${short(words)}` : "";

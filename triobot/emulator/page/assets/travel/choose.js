@@ -1,4 +1,4 @@
-// Which of a chat's conversations to go through.
+// Chooses one of a chat's conversations for time travel.
 
 import { exactClock, number } from "../format.js";
 import { sheet, toast, tried } from "../sheet.js";
@@ -10,7 +10,7 @@ const OVER = new Set(["ended", "interrupted", "left", "stopped", "crashed"]);
 
 export const shortRoute = (route) => route.split(".").at(-1) ?? route;
 
-/** Open the one that there is, or that alone goes on; else ask which. */
+/** Open the only conversation, or the only live one; else ask for a choice. */
 export async function chooseConversation(chatId, open) {
   await tried(async () => {
     const all = await conversationsOf(chatId);

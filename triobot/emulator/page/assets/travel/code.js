@@ -1,11 +1,11 @@
-// The author's file with the line where the conversation stood; in the margin, the notches that stood in a line.
+// The author's file with the current line of the notch; in the margin, the notches with each line as current line.
 
 import { number } from "../format.js";
 import { html, Part } from "../ui.js";
 import { t } from "../words.js";
 import { ranges } from "./path.js";
 
-// The nearest ones; a line in a loop has hundreds.
+// Maximum number of marks of a line: the nearest notches; a line in a loop has hundreds.
 const MARKS = 3;
 const SCHEMES = {
   none: null,
@@ -15,7 +15,7 @@ const SCHEMES = {
 };
 const KEY = "triobot-editor";
 
-/** Of the notches that stood in a line, those nearest to the one that is shown. */
+/** The notches with this current line, only the notches nearest to the shown notch. */
 function nearest(all, cur) {
   if (all.length <= MARKS) return all;
   let place = all.findIndex((n) => n >= cur);
@@ -24,7 +24,7 @@ function nearest(all, cur) {
   return all.slice(from, from + MARKS);
 }
 
-/** A line; most of them stay as they are from notch to notch. */
+/** A line; most lines don't change from notch to notch. */
 class Line extends Part {
   /** @param {{at: number, pieces: [string, string][], marks: string, count: number, lit: string, ran: boolean, fired: boolean, cur: number, note: string, go: (n: number) => void}} given */
   render({ at, pieces, marks, count, lit, ran, fired, cur, note, go }) {
@@ -94,7 +94,7 @@ function Editor({ source, line }) {
   `;
 }
 
-/** Where the code parts from the journal: what is recorded, and what it does now, if there is a line of that. */
+/** The difference of code and journal: the recorded line, and the line of the present code, if there is one. */
 const Parting = ({ recorded, line, mended }) => html`
   <div class=${`parting ${mended ? "mended" : ""}`} role="note">
     <b>${t(mended ? "mendedHere" : "partsHere")}</b>

@@ -1,17 +1,17 @@
-// What differs between what was said then and what is said now: messages, and the words in them. Pure.
+// The differences between the recorded messages and a branch's messages, and between their words. Pure.
 
 const SPACE = /(\s+)/;
 // Words of a message, or messages, that are compared one by one; more of them are one difference, or none.
 const MOST = 600;
 // Of a longer text a pass tells no more.
 const LETTERS = 4_000;
-// Two messages that are the same outweigh some that are alike.
+// A pair of equal messages outweighs some pairs of similar messages.
 const SAME = 3;
-// What is missing, and what is new at its place, are a pair also without a word in common.
+// A missing message and a new message in its place are a pair even without a common word.
 const TINY = 0.001;
 const ALIKE = 0.5;
 
-/** What one version of a message says: its text, the labels of its form, and its buttons with what they cost. */
+/** The words of one version of a message: its text, the labels of its form, its buttons with their prices. */
 const linesOf = ({ content, form, buttons }) => [
   (content?.text ?? content?.caption ?? content?.desc ?? content?.name)?.slice(0, LETTERS),
   ...(form ?? []).flatMap((field) => [field.label, ...(field.options ?? []).map((one) => one.label)]),
@@ -21,11 +21,11 @@ const linesOf = ({ content, form, buttons }) => [
 /** What a message says in all its versions: a button that is gone because it was pressed or paid says nothing. @param {any[]} versions */
 export const saidIn = (versions) => [...new Set(versions.flatMap(linesOf).filter(Boolean))].join("\n");
 
-/** The same, as a pass tells it. @param {import("./story.js").Item} item */
+/** The words of a message in a pass. @param {import("./story.js").Item} item */
 export const saidByItem = ({ sent, edits }) => saidIn([sent, ...edits.map((edit) => edit.sent)]);
 
 /**
- * The pairs of places in two lists, in their order, that are alike most when all are taken together.
+ * The pairs of places in two lists, in order, with the greatest total similarity.
  * @param {number} many @param {number} others how long the lists are
  * @param {(i: number, j: number) => number} like 0 for what is no pair
  */
@@ -45,12 +45,12 @@ function paired(many, others, like) {
 
 const wordsIn = (text) => new Set(text.split(SPACE).filter((word) => word.trim()));
 
-/** How much of two messages is the same: 0 for nothing, 1 for all. @param {Set<string>} one @param {Set<string>} other */
+/** The similarity of two messages: 0 for no common word, 1 for equal words. @param {Set<string>} one @param {Set<string>} other */
 const likeness = (one, other) => (2 * [...one].filter((word) => other.has(word)).length) / (one.size + other.size || 1);
 
 /**
- * Which messages differ: of each one of now the place of the one of then in whose place it stands, or null for none;
- * and those of then that nothing stands for, by the place of now before which they are missing.
+ * The differing messages: for each differing message of now, the place of the message of then that it replaces, or null;
+ * and the missing messages of then, by the place of now before which they are missing.
  * @param {string[]} then
  * @param {{words: string, isElsewhere: boolean}[]} now `isElsewhere`: another conversation of the chat said this then
  * @param {boolean} isOver nothing more is said
@@ -64,7 +64,7 @@ export function differing(then, now, isOver) {
   const [old, fresh] = [then.map(wordsIn), now.map(({ words }) => wordsIn(words))];
   const like = (i, j) => (then[i] === now[j].words ? SAME : now[j].isElsewhere ? 0 : TINY + likeness(old[i], fresh[j]));
   const pairs = paired(then.length, now.length, like);
-  // What a branch that goes on hasn't said yet is not missing.
+  // Messages that a running branch hasn't sent yet don't count as missing.
   if (!isOver) pairs.length = pairs.findLastIndex((pair) => like(...pair) >= ALIKE) + 1;
   const places = new Map(pairs.map(([i, j]) => [j, i]));
   for (const [j, { words, isElsewhere }] of now.entries()) {

@@ -1,4 +1,4 @@
-// Finds a word in what was said, in variables and in the code, and goes from notch to notch with it.
+// Finds a word in messages, variables and code, and goes to each notch with this word.
 
 import { number } from "../format.js";
 import { html } from "../ui.js";
@@ -6,7 +6,7 @@ import { t } from "../words.js";
 
 /** @typedef {import("./state.js").Journal} Journal */
 
-/** All that is looked through of a notch, in small letters. @param {import("./state.js").Notch} notch */
+/** The searched text of a notch, in small letters. @param {import("./state.js").Notch} notch */
 function textOf(notch) {
   /** @type {(string | null | undefined)[]} */
   const parts = [notch.in?.text, notch.in?.label, notch.in?.name, ...Object.values(notch.in?.fields ?? {})];
@@ -19,7 +19,7 @@ function textOf(notch) {
 }
 
 /**
- * The notches in which a word is.
+ * The notches that contain a word.
  * @param {Journal} journal
  * @param {Map<number, {text: string}>} sources
  * @param {string} words

@@ -1,4 +1,4 @@
-// The head of the view: whose conversation it is and how it is, and what can be done with it.
+// The head of the view: the conversation's person and state, and the commands.
 
 import { day, exactClock, number } from "../format.js";
 import { html, Icon } from "../ui.js";
@@ -9,7 +9,7 @@ import { buildAt, isMended, partingOf, saysNow } from "./state.js";
 
 const KINDS = { waits: "good", ended: "good", interrupted: "good", left: "good", stopped: "good", works: "good", mended: "good", parked: "warn" };
 
-/** Whose chat it is. @param {number} chatId */
+/** The name of the chat. @param {number} chatId */
 export function nameOf(chatId) {
   const chat = world.chats.get(chatId);
   return chat ? (chat.name ?? ownerOf(chat)?.name ?? String(chat.id)) : String(chatId);
@@ -17,7 +17,7 @@ export function nameOf(chatId) {
 
 const stateOf = (pass) => (isMended(pass) ? "mended" : pass.state);
 
-/** Why it goes no further, where nothing else in the view says so. */
+/** Why the conversation hangs or is parked; false for any other conversation. */
 const bannerOf = (pass) =>
   !pass.hangs
     ? pass.state === "parked" && pass.because
@@ -27,7 +27,7 @@ const bannerOf = (pass) =>
 const goesOtherwise = (pass) => many(pass) > 0 || partingOf(pass) !== null;
 const many = (pass) => Object.keys(saysNow(pass)).length;
 
-/** Under which build the notch ran, where that is not the code of today. */
+/** The build that ran the notch, if it isn't the present code. */
 const builtAt = (pass, cur) => {
   const { known, since = null } = buildAt(pass, cur) ?? {};
   return known && since !== null ? t("ranUnder", { when: `${day(since, Date.now())} ${exactClock(since)}` }) : t("ranUnknown");
@@ -39,7 +39,7 @@ const Button = ({ picture, words, title = words, label = words, kind = "", oncli
   </button>
 `;
 
-/** Which of the chat's conversations is shown, and a way to the others. */
+/** The shown conversation of the chat, and a menu of the others. */
 const Switcher = ({ all, conversation, choose }) => html`
   <select class="switcher" aria-label=${t("travelChoose")} value=${String(conversation)} onchange=${(event) => choose(Number(event.target.value))}>
     ${all.map(
@@ -57,9 +57,9 @@ export function Head({ chat, crowd, pass, cur, conversation, all, choose, field,
   const isOnly = all.length < 2;
   const banner = pass && bannerOf(pass);
   const onceMore = again && html`<button type="button" class="chip" onclick=${again}>${t("again")}</button>`;
-  // Code that can't be loaded is given no answers.
+  // Code that can't be loaded gets no answers.
   const isSaved = again && saved && !pass.broken;
-  // A chat of the crowd's may have the number of one that is here.
+  // A chat of the crowd may have the same number as a chat of the platform.
   const name = !crowd ? nameOf(chat) : crowd.person ? t("crowdOther", { name: crowd.person }) : t("crowd");
   return html`
     <header class="travel-head">
@@ -87,7 +87,7 @@ export function Head({ chat, crowd, pass, cur, conversation, all, choose, field,
   `;
 }
 
-/** What is there until a conversation can be shown. @param {{problem: string, tryAgain: () => void}} given */
+/** Shown until the conversation is ready. @param {{problem: string, tryAgain: () => void}} given */
 export function Waiting({ problem, tryAgain }) {
   if (problem) {
     return html`

@@ -88,7 +88,7 @@ export async function readAll(journal, wanted, onMore, isWanted) {
     const next = journal.missing(wanted()) ?? journal.nextMissing();
     if (!next) return;
     const told = await look(`travel/pass/${journal.pass.id}/notches?from=${next.from}&to=${next.to}`);
-    // A server without this window would be asked for ever.
+    // An empty window would be requested for ever.
     if (!told.notches.length) throw new Refused(`no notches from ${next.from} to ${next.to}`);
     if (!isWanted()) return;
     journal.take(told.notches);

@@ -1,4 +1,4 @@
-// A notch, an item, and what they hold, in the words of the page.
+// Notches and items in the page's words.
 
 import { exactClock, number } from "../format.js";
 import { fieldsWords, lineWords } from "../lines.js";
@@ -13,7 +13,7 @@ import { t } from "../words.js";
 
 const LONGEST = 120;
 
-/** The first line of a text, as far as a line has room. */
+/** The first line of a text, cut to the room of a line. */
 export function brief(text, longest = LONGEST) {
   const [line = ""] = String(text ?? "").split("\n");
   return line.length > longest || line.length < String(text ?? "").length ? `${line.slice(0, longest)}…` : line;
@@ -43,18 +43,18 @@ const WAITS = {
   "the payment's number": "waitsNumber",
 };
 
-/** What a branch waits for. @param {import("./state.js").Parked} one */
+/** The words for a branch's wait. @param {import("./state.js").Parked} one */
 export function waitWords(one) {
   if (one.words in WAITS) return t(WAITS[one.words]);
   const [, step] = /^the step (.+)$/.exec(one.words) ?? [];
   return step ? t("waitsStep", { step }) : one.words || kindWords(one.kind);
 }
 
-/** Where money went, or why it didn't. @param {import("./state.js").Money} money */
+/** The words for a movement of money, or for its failure. @param {import("./state.js").Money} money */
 export const moneyWords = (money, name = "") =>
   lineWords({ kind: money.what === "failed" ? "payment_failed" : "money", ...money, name: money.name || name });
 
-/** What came in. @param {Came} came @param {string} kind */
+/** The words for a received event. @param {Came} came @param {string} kind */
 export function cameWords(came, kind) {
   const name = came.name || t("somebodyThere");
   const text = brief(came.text);
@@ -122,6 +122,6 @@ export function labelOf(notch) {
   return brief(came.label ?? textOf(came), 22) || cameWords(came, notch.k);
 }
 
-/** What one hears of a notch. */
+/** A notch in words, for screen readers. */
 export const spoken = (notch, last, words) =>
   `${t("notchOf", { n: number(notch.n), last: number(last) })}, ${words}, ${exactClock(notch.t)}`;

@@ -1,4 +1,4 @@
-// What stands still in a chat: its newest conversation, if that has failed or is parked, with the way to look at it.
+// A bar for a chat whose newest conversation has failed or is parked; leads to that conversation.
 
 import { html, Icon } from "../ui.js";
 import { Component } from "../vendor/preact.mjs";
@@ -10,12 +10,12 @@ const STOOD = new Set(["crashed", "parked"]);
 // Failures come with alarms and counts of several sources; one look tells of all.
 const LOOK_AFTER = 300;
 
-/** Whether there is anything to ask for: most bots have nothing that stands still, ever. */
+/** Whether to request conversations: most bots never have a failed or parked conversation. */
 const isLikely = () =>
   world.bot?.phase === "running" &&
   (world.runtime.parked > 0 || world.runtime.counts?.crashed > 0 || world.runtime.open_alarm_kinds?.conversation_crashed > 0);
 
-/** What changes when a conversation of a chat fails, is parked, or goes on. */
+/** A value that changes when a conversation of a chat fails, is parked, or continues. */
 function sign(chatId) {
   const { parked, live, counts, open_alarm_kinds: alarms } = world.runtime;
   const chat = world.inside.chats.find((one) => one.chat_id === chatId);

@@ -1,4 +1,4 @@
-// The chat as a pass tells it: bubbles with all that became of them, and grey lines for what people did. Pure.
+// The chat from a pass: bubbles with their later changes, and grey lines for people's acts. Pure.
 
 /**
  * @typedef {import("./state.js").Notch} Notch
@@ -24,7 +24,7 @@ function made(key, kind, notch, sent = null) {
 const isNews = (came) => came.what === "payment" && !came.money;
 
 /**
- * All that the chat shows of these notches, in its order.
+ * The chat's items from these notches, in the chat's order.
  * @param {Notch[]} notches
  * @param {string} payer who pays here, as far as nothing tells
  * @returns {Item[]}
@@ -56,7 +56,7 @@ export function storyOf(notches, payer = "") {
     else if (came && GREY.has(came.what)) items.push(made(`in ${notch.n}`, "act", notch));
     const about = came?.message_id === undefined ? undefined : byMessage.get(came.message_id);
     if (about && came?.what === "form") about.used = Math.min(about.used, notch.n);
-    // What was sent before may be edited at once.
+    // An earlier message may be edited in the same turn.
     for (const [id, message] of notch.done ?? []) {
       const item = byOperation.get(id);
       if (!item) continue;
@@ -89,15 +89,15 @@ export function storyOf(notches, payer = "") {
   return items;
 }
 
-/** What a bubble said at a notch. @param {Item} item @param {number} n @returns {Sent | null} */
+/** A bubble's contents at a notch. @param {Item} item @param {number} n @returns {Sent | null} */
 export function saidAt(item, n) {
   return item.edits.findLast((edit) => edit.at <= n)?.sent ?? item.sent;
 }
 
-/** Whether a notch made something of an item. @param {Item} item @param {number} n */
+/** Whether a notch created or changed an item. @param {Item} item @param {number} n */
 export const isOf = (item, n) => item.at === n || item.done === n || item.edits.some((edit) => edit.at === n);
 
-/** What waits to be delivered at a notch. @param {Item[]} items @param {number} n */
+/** The items that wait for delivery at a notch. @param {Item[]} items @param {number} n */
 export const outboxAt = (items, n) => items.filter((item) => item.sent && item.at <= n && item.done > n && !item.failed);
 
 /** Those near a notch: a browser lays out no thousands for one step. @param {Item[]} items @param {number} n */

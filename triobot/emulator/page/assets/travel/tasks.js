@@ -1,4 +1,4 @@
-// The tasks of a nursery, each a tab; nothing where there is only one.
+// The tasks of a nursery, one tab for each task; nothing for a single task.
 
 import { html } from "../ui.js";
 import { t } from "../words.js";

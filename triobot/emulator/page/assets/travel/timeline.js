@@ -8,9 +8,9 @@ import { labelOf } from "./say.js";
 
 /** @typedef {import("./state.js").Journal} Journal */
 
-/** More notches than this are shown in a window of so many. */
+/** Size of the window; a longer journal is shown in a window. */
 export const SHOWN = 120;
-// A label wants so much of the line's length, in hundredths.
+// Length of a label, in hundredths of the line's length.
 const ROOM = 8.5;
 const BARS = 180;
 
@@ -69,7 +69,7 @@ class Notches extends Part {
       let n = from;
       while (n < to && (journal.notch(n + 1)?.t ?? Infinity) <= at) n += 1;
       const first = journal.notch(from);
-      // A start right behind its kill is one event to whoever looks.
+      // A start right after a kill is shown as one event with the kill.
       if (!first || at < first.t || n >= to || (what !== "kill" && seen.has(n))) continue;
       seen.add(n);
       places.push((100 * (n + 0.5 - from)) / Math.max(1, to - from));
