@@ -11,9 +11,9 @@ from typing import Final
 MOST: Final = {
     # Lines without docstrings, comments and what is blank. What a bot loads is what a reader of the core has
     # before him: see `loading`.
-    "code lines": 57_760,
-    "code lines that a bot loads": 35_981,
-    "code lines of conversations and engine": 13_064,
+    "code lines": 57_763,
+    "code lines that a bot loads": 35_984,
+    "code lines of conversations and engine": 13_067,
     "code lines of the largest class": 463,
     "methods of the class with most": 40,
     # What the bot enters from the request to the settled write. See `ways`.
