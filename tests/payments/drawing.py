@@ -234,7 +234,7 @@ def _taken(row: Transition) -> Iterator[str]:
         case "last":
             yield 'the aside takes it; with `late="refund"`, only if the next answer confirms the payment'
         case "once":
-            yield 'if no conversation waits, the aside takes it from now on only with `late="deliver"`'
+            yield 'from now on, without a waiting conversation, the aside takes it only with `late="deliver"`'
         case "once_more":
             yield 'as for `inquire_early`, unless this is the first "verified" since another answer'
         case "handler":

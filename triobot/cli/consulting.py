@@ -116,8 +116,8 @@ async def gather(ask: Callable[[Request, Tell], Awaitable[object]], request: Req
 
 
 async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
-    """Send a request within a Trio program. Return whether a running bot answered, rather than the opened
-    store.
+    """Send a request within a Trio program. Return True if a running bot answered, False if this process
+    opened the store and answered.
 
     Raises: as `consult`.
     """

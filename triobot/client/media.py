@@ -31,7 +31,7 @@ _AT_ONCE: Final = 4
 _ADDRESSES: Final = 4
 # A limit per address, so that an unreachable address leaves time for the next address.
 _CONNECT_SECONDS: Final = 5
-# A file may take an hour; after the hour `_SLOWEST` bytes a second are required.
+# A download may take an hour. A longer one must average `_SLOWEST` bytes a second since its start.
 _LONGEST: Final = 3600
 _SLOWEST: Final = 16 * 1024
 # Endings that a desktop opens in a viewer or a player. Files with any other ending are saved without one, so

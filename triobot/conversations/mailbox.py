@@ -44,8 +44,8 @@ class Mailbox:
         behind: whether events between `cursor` and `latest` wait in the inbox.
         passed: rows beyond `cursor` that were handled ahead of their turn.
         waiting: events that wait here for a conversation, in the inbox's order.
-        shown: the revived conversation that repeats its last turn, and the chat's waiting events in order.
-            The repeated turn may take these events before they are routed.
+        shown: a revived conversation that repeats its last turn, with the chat's waiting events in order; the
+            repeated turn may take these events before they are routed. None: no turn is repeated.
     """
 
     cursor: int

@@ -114,7 +114,7 @@ class Reading:
         return shape, lists
 
     def goes_over_like(self, other: Reading) -> bool:
-        """Whether the loops of both readings have equal iterables; a range may be added or removed."""
+        """Whether both readings loop over like iterables. A loop over a `range` may be added or removed."""
         mine, its = self.loops, other.loops
         if len(mine) != len(its):
             mine, its = ([one for one in loops if not one[0].endswith(" range")] for loops in (mine, its))

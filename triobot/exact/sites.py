@@ -38,8 +38,8 @@ class SiteLink(NamedTuple):
     """Link of a chain: one call.
 
     Attributes:
-        digest: digest of the source. Code without a fitting source has `CODE`, followed by a digest of the
-            code. A border between a child task and the line that started the task has `CHILD`.
+        digest: digest of the source. Code without a known source has `CODE`, followed by a digest of the
+            code. The link between a child task and the line that started the task has `CHILD`.
         function: the ``__qualname__``.
         place: range in the source; for code without a source, the line counts from the function's first line.
     """

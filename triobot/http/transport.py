@@ -61,7 +61,7 @@ async def body_of(request: httpx.Request, framing: Framing) -> bytes | None:
             raise httpx.LocalProtocolError("an asynchronous transport needs an asynchronous body") from None
         if framing.length != 0:
             return None
-        # The head alone would complete the request, whatever body followed.
+        # The headers announce no body, so the head completes the request: a body would be an error.
         whole = await _nothing(aiter(request.stream))
     if framing.length is not None and framing.length != len(whole):
         raise httpx.LocalProtocolError(_TOO_LONG if len(whole) > framing.length else _TOO_SHORT)

@@ -163,7 +163,7 @@ METRICS: Final = (
     Metric(
         "triobot_conversations",
         "gauge",
-        "Conversations that have not ended: all, in memory, and parked.",
+        "Conversations that have not ended, by state: all, in memory, parked.",
         _conversations,
     ),
     Metric(

@@ -86,7 +86,7 @@ class Attempts:
         self._suspects.worked(delivery.chat, delivery.began, now)
 
     def fail(self, delivery: Delivery, operation: Operation[object], error: Exception, now: float) -> None:
-        """End an attempt with the error of `operation`: repeat, suspend or reject the delivery.
+        """End an attempt with the error of `operation`: repeat, suspend or reject the lane's entry.
 
         Args:
             operation: the delivery's own operation, or the upload of its file.

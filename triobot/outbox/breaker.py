@@ -287,7 +287,8 @@ class Breaker:
         """Whether the token itself is refused.
 
         The last question's answer decides, otherwise the refusals of the chats. A question without a usable
-        answer makes the value False: every refused user may have left. A probe to another chat then decides.
+        answer makes the value False: every refused user may have left. The next success or refusal of a probe
+        then shows which.
         """
         if self.held is None or self._undecided:
             return False

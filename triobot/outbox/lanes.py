@@ -304,8 +304,8 @@ class Lanes(Generic[P]):
 
         Args:
             rests: seconds of pause that the platform asked for (`Retry-After`). The lane pauses. If the
-                platform asked two lanes for a pause, and no other lane had a success in between, all classes
-                except money pause too.
+                pauses of two lanes overlap, and since the first pause no newer request was answered, every
+                class except MONEY pauses, too. Lanes of the class MONEY don't count.
 
         Returns:
             Time at which the lane's current row of failures began.

@@ -85,7 +85,7 @@ Verdict: TypeAlias = Again | GiveUp | Suspect
 
 
 def is_push_back(error: Exception) -> bool:
-    """Return whether the platform is overloaded, failing or unreachable, as opposed to answering."""
+    """Return whether the platform is overloaded, failing or unreachable; False for a plain refusal."""
     if isinstance(error, RefusedError):
         return error.status in (_TOO_MANY, _TIMED_OUT) or error.status >= 500
     return isinstance(error, NotDeliveredError | DeliveryUnknownError)

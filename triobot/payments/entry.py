@@ -45,7 +45,7 @@ STATES: Final[dict[State, str]] = {
     "verifying": "a verify was started, and its outcome isn't certain",
     "closing": "no conversation waits any more; watched until a payment is impossible",
     "verified": "the money is captured; the goods aren't given yet",
-    "delivered": "the aside for its item has the payment",
+    "delivered": "handed over to its item's aside, which has not ended normally yet",
     "settled": "the goods are given",
     "mismatch": "a wrong amount was captured; an operator pays it back by hand",
     "lapsed": "not paid, and can't be paid any more",

@@ -99,7 +99,7 @@ FACTS: Final[dict[FactName, str]] = {
     "removed": "the button is gone from the user's screen",
     "remove_failed": "the button could not be removed",
     "taker_gone": "the conversation doesn't wait for the payment any more",
-    "delivered": "the aside for its item has the payment",
+    "delivered": "the payment is handed over to its item's aside",
     "settled": "the aside for its item ended normally",
     "handler_failed": "the aside for its item failed, or was ended from outside",
     "no_handler": "there is no aside for its item",

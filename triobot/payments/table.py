@@ -66,7 +66,7 @@ OUTCOMES: Final[dict[Outcome, str]] = {
     "a fresh button",
     "mismatch": "AmountMismatchError",
     "paid": "Paid, after the normal end of the aside for the item",
-    "handed_over": "PaymentHandedOverError: the aside for the item gets it again, or an operator has it",
+    "handed_over": "PaymentHandedOverError: the item's aside gets the payment again, or an operator has it",
 }
 
 

@@ -688,7 +688,7 @@ def apart(bot: Bot) -> tuple[Bot, Sequence[Provided]]:
 
 @contextmanager
 def within(bot: Bot, around: Surroundings) -> Generator[None]:
-    """Give each run of the bot that begins in the block these surroundings, as the test kit does."""
+    """In the block, each new run of the bot uses the replacements in `around`; for the test kit."""
     before, bot._around = bot._around, around  # pyright: ignore[reportPrivateUsage]
     try:
         yield

@@ -28,7 +28,7 @@ class Arrival:
             in ``press:7:...``, so that the chat's keys can be found and deleted.
         once: whether the key is unique in itself. The store then drops every second arrival, acknowledged or
             not, for seven days, or for `Retention.keys` if the author's code gave the key. Without `once`, an
-            equal key is a redelivery only within a minute of a delivery that wasn't acknowledged.
+            arrival is dropped only within a minute of a delivery with an equal key that wasn't acknowledged.
         came: steady-clock time at which the request was read. Needed only where accepting an event has a time
             limit.
     """

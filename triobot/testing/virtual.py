@@ -202,7 +202,7 @@ def _deadline(task: trio.lowlevel.Task) -> float:
 
 
 def _nothing_comes(*, due: bool) -> bool:
-    """Whether nothing can wake a task: no thread, no socket, and, unless `due`, no deadline."""
+    """Whether no thread or socket can wake a task. Without `due`, nor a deadline or a runnable task."""
     found = trio.lowlevel.current_statistics()
     io = found.io_statistics
     if io.backend == "epoll":

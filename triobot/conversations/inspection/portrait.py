@@ -127,7 +127,8 @@ def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> Portrait:
     """Describe a task of a conversation.
 
     * ``path``: empty for the coroutine itself; a child's path begins with its nursery's number.
-    * ``place``: "holds" (has the turn), "queued", "works" or "rests" (in an operation, or awaits children).
+    * ``place``: "holds" (has the turn), "queued" (to be started), "works" (in an effect's body), or "rests"
+      (in an operation, or waiting for its children).
     * ``operation``, ``kind``, ``due``: id, kind and deadline of the open operation.
     * ``positions``: the task's lines in the author's code, outermost first.
     """
