@@ -186,7 +186,7 @@ SIGNAL: Final = "triobot/signal\n"
 ROOM_SIGNAL: Final = "triobot/room\n"
 """Content type of a signal to a room; the row's body has the room's name and key before the value."""
 SIGNALS: Final = 256
-"""Maximum number of a chat's waiting rows with which a signal is stored; platform events may be more."""
+"""Number of a chat's waiting rows at which no further signal is stored; platform events may be more."""
 
 
 @final
