@@ -7,7 +7,7 @@ import ssl
 import httpx
 import pytest
 
-from triobot.client.exchange import Delivery
+from triobot.client.exchange import RequestProgress
 from triobot.client.terms import stalled
 from triobot.errors import DeliveryUnknownError, NotDeliveredError
 
@@ -33,13 +33,13 @@ AFTER = [
 @pytest.mark.parametrize("error", BEFORE, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("may_have_left", [True, False])
 def test_an_error_of_connecting_always_means_not_delivered(error: Exception, may_have_left: bool) -> None:
-    assert isinstance(Delivery(may_have_left).failed("sendMessage", error), NotDeliveredError)
+    assert isinstance(RequestProgress(may_have_left).failed("sendMessage", error), NotDeliveredError)
 
 
 @pytest.mark.parametrize("error", AFTER, ids=lambda error: type(error).__name__)
 def test_any_other_error_goes_by_how_far_the_request_got(error: Exception) -> None:
-    assert isinstance(Delivery(may_have_left=True).failed("sendMessage", error), DeliveryUnknownError)
-    assert isinstance(Delivery(may_have_left=False).failed("sendMessage", error), NotDeliveredError)
+    assert isinstance(RequestProgress(may_have_left=True).failed("sendMessage", error), DeliveryUnknownError)
+    assert isinstance(RequestProgress(may_have_left=False).failed("sendMessage", error), NotDeliveredError)
 
 
 def test_running_out_of_patience_goes_by_how_far_the_request_got() -> None:
@@ -48,24 +48,24 @@ def test_running_out_of_patience_goes_by_how_far_the_request_got() -> None:
 
 
 def test_a_request_may_have_left_once_its_headers_are_being_written() -> None:
-    delivery = Delivery(may_have_left=False)
+    progress = RequestProgress(may_have_left=False)
     for event in ("connection.connect_tcp.started", "connection.connect_tcp.complete"):
-        delivery.step(event, tunnel=False)
-    assert not delivery.may_have_left
+        progress.step(event, tunnel=False)
+    assert not progress.may_have_left
 
-    delivery.step("http11.send_request_headers.started", tunnel=False)
-    assert delivery.may_have_left
+    progress.step("http11.send_request_headers.started", tunnel=False)
+    assert progress.may_have_left
 
 
 def test_the_request_that_opens_a_proxys_tunnel_is_not_ours() -> None:
-    delivery = Delivery(may_have_left=False)
-    delivery.step("http11.send_request_headers.started", tunnel=True)
+    progress = RequestProgress(may_have_left=False)
+    progress.step("http11.send_request_headers.started", tunnel=True)
 
-    assert not delivery.may_have_left
+    assert not progress.may_have_left
 
 
 def test_a_connection_is_fresh_from_its_making_to_its_first_request() -> None:
-    delivery = Delivery(may_have_left=False)
+    progress = RequestProgress(may_have_left=False)
     seen = []
     for event in (
         "connection.connect_tcp.started",
@@ -75,8 +75,8 @@ def test_a_connection_is_fresh_from_its_making_to_its_first_request() -> None:
         "http11.send_request_headers.started",
         "http11.send_request_headers.complete",
     ):
-        delivery.step(event, tunnel=False)
-        seen.append(delivery.fresh)
+        progress.step(event, tunnel=False)
+        seen.append(progress.fresh)
 
     assert seen == [False, True, False, True, False, False]
 
@@ -86,5 +86,7 @@ def test_why_there_was_no_connection_is_told_from_below() -> None:
     error.__cause__ = OSError("")
     error.__cause__.__cause__ = ssl.SSLError("certificate verify failed")
 
-    assert "certificate verify failed" in str(Delivery(may_have_left=False).failed("sendMessage", error))
-    assert "ConnectTimeout" in str(Delivery(may_have_left=False).failed("x", httpx.ConnectTimeout("")))
+    assert "certificate verify failed" in str(
+        RequestProgress(may_have_left=False).failed("sendMessage", error)
+    )
+    assert "ConnectTimeout" in str(RequestProgress(may_have_left=False).failed("x", httpx.ConnectTimeout("")))

@@ -20,7 +20,7 @@ from ..wire.operations import Operation
 from .exchange import Patience, WholeBody, exchange
 from .media import MediaFetcher
 from .successor import AnyTransport, adapted
-from .terms import Answer, Terms, UploadProgress
+from .terms import Reply, Terms, UploadProgress
 from .upload import UploadBody, frame, open_source
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Carrier:
         self.closes = [one for one, given in both if given is None or not lent]
         self._terms = terms
 
-    async def carry(self, operation: Operation[Any]) -> Answer:
+    async def carry(self, operation: Operation[Any]) -> Reply:
         """Send an operation, including its file if there is one."""
         if encode_operation(operation).file is not None:
             return (await self.upload(operation, None))[0]
@@ -65,7 +65,7 @@ class Carrier:
 
     async def upload(
         self, operation: Operation[Any], on_progress: UploadProgress | None
-    ) -> tuple[Answer, str, int]:
+    ) -> tuple[Reply, str, int]:
         """Send an operation's file; return the answer, and the digest and size of the sent bytes.
 
         Raises:
@@ -98,7 +98,7 @@ class Carrier:
 
     async def _post(
         self, path: str, content_type: str, body: WholeBody | UploadBody, patience: Patience
-    ) -> Answer:
+    ) -> Reply:
         headers = self._terms.headers(content_type, body.length)
         request = httpx.Request("POST", f"{self._terms.base}/{path}", headers=headers, stream=body)
         async with self._terms.slots:

@@ -3,7 +3,7 @@
 Requests go directly to the transport, not through `httpx.AsyncClient`: no redirects, no cookies, no
 environment variables, no changed headers.
 
-A failure's meaning depends on the progress of the request (`Delivery`). If no byte can have left this
+A failure's meaning depends on the progress of the request (`RequestProgress`). If no byte can have left this
 machine, repeating is safe. Otherwise the platform may have acted. In doubt the request counts as sent.
 """
 
@@ -24,8 +24,8 @@ from ..seams.own_http import connections_of
 from .successor import AdaptedTransport
 from .terms import (
     LARGEST_ANSWER,
-    Answer,
     Failure,
+    Reply,
     broken_off,
     cut_off,
     not_connected,
@@ -52,7 +52,7 @@ _BEFORE: Final = (
 
 @final
 @attrs.define
-class Delivery:
+class RequestProgress:
     """Progress of one request, as far as its transport reports it.
 
     Attributes:
@@ -137,7 +137,7 @@ async def exchange(
     operation: str,
     patience: Patience,
     before: Callable[[], None] | None = None,
-) -> Answer:
+) -> Reply:
     """Send a request once and read its answer, within `patience` from now.
 
     Args:
@@ -155,43 +155,43 @@ async def exchange(
     told = connections_of(transport) is not None or isinstance(transport, httpx.AsyncHTTPTransport)
     if isinstance(transport, AdaptedTransport):
         told = transport.reports
-    delivery = Delivery(may_have_left=not told, before=before)
+    progress = RequestProgress(may_have_left=not told, before=before)
     head: httpx.Response | None = None
     patience.renew()
     try:
         with patience.scope:
-            head = await send(transport, request, delivery)
+            head = await send(transport, request, progress)
             body = await _body(head)
             retry_after = retry_after_of(head.headers.raw)
-            return Answer(head.status_code, body or b"", retry_after, too_large=body is None)
+            return Reply(head.status_code, body or b"", retry_after, too_large=body is None)
     except FAILURES as error:
-        return broken_off(head.status_code if head else 0, delivery.failed(operation, error), error)
+        return broken_off(head.status_code if head else 0, progress.failed(operation, error), error)
     except Exception:
         raise
     except BaseException as error:
         raise contained_in_task(error) from error  # a transport is foreign code
-    failure = stalled(operation, patience.seconds, may_have_left=delivery.may_have_left)
+    failure = stalled(operation, patience.seconds, may_have_left=progress.may_have_left)
     return broken_off(head.status_code if head else 0, failure)
 
 
 async def send(
-    transport: httpx.AsyncBaseTransport, request: httpx.Request, delivery: Delivery
+    transport: httpx.AsyncBaseTransport, request: httpx.Request, progress: RequestProgress
 ) -> httpx.Response:
-    """Send a request and wait for the head of its answer; update `delivery` on the way."""
+    """Send a request and wait for the head of its answer; update `progress` on the way."""
     handover = trio.CancelScope()
     with handover:
 
         async def trace(event: str, details: Mapping[str, object]) -> None:
             inner = details.get("request")
-            delivery.step(event, tunnel=getattr(inner, "method", None) == b"CONNECT")
+            progress.step(event, tunnel=getattr(inner, "method", None) == b"CONNECT")
             # httpcore loses the pool's slot of a new connection if the cancellation comes before the
             # connection gets its request. No task waits at that point, so the shield only delays the
             # cancellation.
-            handover.shield = delivery.fresh
+            handover.shield = progress.fresh
 
         request.extensions["trace"] = trace
         response = await transport.handle_async_request(request)
-        delivery.may_have_left = True
+        progress.may_have_left = True
         return response
     raise AssertionError("nobody cancels this scope")
 

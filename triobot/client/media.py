@@ -22,7 +22,7 @@ from ..seams.own_http import new_transport
 from ..wire.content import Media
 from ..wire.rules import is_digits
 from .address import allowed_domains, check_addresses, is_host
-from .exchange import FAILURES, Delivery, Patience, reading, send
+from .exchange import FAILURES, Patience, RequestProgress, reading, send
 from .terms import USER_AGENT, DownloadProgress, Terms, cause_of
 
 OPERATION: Final = "download"
@@ -113,7 +113,7 @@ class MediaFetcher:
             raise NotDeliveredError(OPERATION, f"the connection failed ({type(error).__name__})") from error
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
-        return await send(self.transport, request, Delivery(may_have_left=True))
+        return await send(self.transport, request, RequestProgress(may_have_left=True))
 
     def _pinned(self, url: httpx.URL, address: str) -> httpx.Request:
         """Build a request to the checked IP address: a second look-up could return another address.

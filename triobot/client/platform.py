@@ -21,7 +21,7 @@ from ..wire.decode import decode_result, is_taken, shape_of, take_unread
 from ..wire.operations import Operation, Upload
 from ..wire.results import Sent
 from .address import checked_hosts, parse_base_url
-from .terms import LARGEST_ANSWER, Answer, DownloadProgress, Terms, Uploaded, UploadProgress
+from .terms import LARGEST_ANSWER, DownloadProgress, Reply, Terms, Uploaded, UploadProgress
 
 if TYPE_CHECKING:
     from .carried import Carrier
@@ -278,7 +278,7 @@ class PlatformClient:
         """
         return await self._carried().media.fetch(source, to, limit=limit, on_progress=on_progress)
 
-    def _result(self, operation: Operation[R], answer: Answer) -> R:
+    def _result(self, operation: Operation[R], answer: Reply) -> R:
         body = self._terms.without_token(answer.body)
         try:
             if (answer.too_large or answer.broken is not None) and is_taken(answer.status):
@@ -295,7 +295,7 @@ class PlatformClient:
             self._tell_unreadable(operation, answer)
         return result
 
-    def _tell_unreadable(self, operation: Operation[object], answer: Answer) -> None:
+    def _tell_unreadable(self, operation: Operation[object], answer: Reply) -> None:
         if self._on_unreadable is not None:
             if answer.broken is not None:
                 shape = "broken off"

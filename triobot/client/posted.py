@@ -19,7 +19,7 @@ from ..http.outgoing import encode_head
 from ..http.request import MalformedError
 from ..wire.encode import FORM_TYPE, encode_operation_form
 from ..wire.operations import Operation
-from .terms import LARGEST_ANSWER, Answer, Terms, broken_off, cut_off, not_connected, retry_after_of, stalled
+from .terms import LARGEST_ANSWER, Reply, Terms, broken_off, cut_off, not_connected, retry_after_of, stalled
 
 # Errors for failures of the connection or the other side; our own bugs are not among them.
 _FAILURES: Final = (NoConnectionError, MalformedError, OSError, *LOST)
@@ -36,7 +36,7 @@ class Forms:
     """
 
     def __init__(
-        self, connections: Connections, terms: Terms, read: Callable[[Operation[Any], Answer], Any]
+        self, connections: Connections, terms: Terms, read: Callable[[Operation[Any], Reply], Any]
     ) -> None:
         self.origin: Final = Origin(terms.base.scheme, terms.base.host, terms.base.port)
         self.connections: Final = connections
@@ -123,7 +123,7 @@ class PostedForm(Generic[R]):
             self._forms.connections.settle(connection)
             status, large = connection.reader.status, len(body) > LARGEST_ANSWER
             retry_after = None if status == 200 else retry_after_of(connection.reader.headers)
-            answer = Answer(status, b"" if large else body, retry_after, too_large=large)
+            answer = Reply(status, b"" if large else body, retry_after, too_large=large)
         result: R = self._forms.read(self._operation, answer)
         return result
 
@@ -153,7 +153,7 @@ class PostedForm(Generic[R]):
         if connection is not None:
             self._forms.connections.discard(connection)
 
-    def _broken_off(self, connection: ClientConnection | None, error: Exception) -> Answer:
+    def _broken_off(self, connection: ClientConnection | None, error: Exception) -> Reply:
         path, may_have_left = self._operation.path, connection is not None and connection.may_have_left
         status = 0 if connection is None else connection.reader.status
         if self._stalled:

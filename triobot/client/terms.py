@@ -125,7 +125,7 @@ def cause_of(error: BaseException) -> str:
 
 @final
 @attrs.define
-class Answer:
+class Reply:
     """A status with its body.
 
     Attributes:
@@ -173,7 +173,7 @@ def _date(said: str) -> datetime | None:
     return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
-def broken_off(status: int, failure: Failure, cause: Exception | None = None) -> Answer:
+def broken_off(status: int, failure: Failure, cause: Exception | None = None) -> Reply:
     """Return the answer of a request that failed; without a `cause` the request timed out.
 
     A status that was read counts, although the text after it is lost. Without a status (0), `failure` is
@@ -182,7 +182,7 @@ def broken_off(status: int, failure: Failure, cause: Exception | None = None) ->
     failure.__cause__ = cause
     if not status:
         raise failure
-    return Answer(status, b"", broken=failure if is_taken(status) else None)
+    return Reply(status, b"", broken=failure if is_taken(status) else None)
 
 
 @final

@@ -56,14 +56,14 @@ DAY: Final = 24 * 60 * 60 * 1000
 
 @final
 @guarded
-class Delivery:
+class AcceptedDelivery:
     """The last accepted delivery of a key."""
 
     at: int
     acknowledged: bool
 
 
-def is_redelivery(arrival: Arrival, previous: Delivery | None, known_for: int) -> bool:
+def is_redelivery(arrival: Arrival, previous: AcceptedDelivery | None, known_for: int) -> bool:
     """Return whether `arrival` is in the store already, given the last accepted delivery of its key.
 
     Args:

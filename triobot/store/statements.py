@@ -30,7 +30,7 @@ from .rules import (
     NAMING,
     OF_CODE,
     UNSURE_BEFORE_A_CRASH,
-    Delivery,
+    AcceptedDelivery,
     Retention,
     Tally,
     cutoff,
@@ -383,7 +383,7 @@ class Tables:
         row: tuple[int, int] | None = self._sql.execute(
             "SELECT at, acknowledged IS NOT NULL FROM deliveries WHERE key = ?", (arrival.key,)
         ).fetchone()
-        previous = None if row is None else Delivery(at=row[0], acknowledged=bool(row[1]))
+        previous = None if row is None else AcceptedDelivery(at=row[0], acknowledged=bool(row[1]))
         if is_redelivery(arrival, previous, self.retention.keys):
             return False
         if noting:

@@ -18,7 +18,7 @@ from ...seams.writes import Forgotten, PutData
 from ...wire.ids import ChatId, RefId, SenderId
 from ..journal_rows import JournalTables
 from ..payment_rows import PAYMENTS, MoneyTables, payments_of
-from ..rules import Delivery, Tally, is_redelivery
+from ..rules import AcceptedDelivery, Tally, is_redelivery
 from ..statements import NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN, Tables
 from ..writer import Arriving, Job
 from .session import Session
@@ -122,7 +122,7 @@ class PostgresTables(Tables):
         self.journals = self._conversations
         self._payments = PostgresMoney(session)
         self.money = self._payments
-        self._delivered: dict[str, Delivery | None] = {}
+        self._delivered: dict[str, AcceptedDelivery | None] = {}
         # For some chats: the first sender, and whether there were several senders; None: no sender yet.
         self._seen: dict[ChatId, tuple[SenderId, bool] | None] = {}
         self._kept: dict[ChatId, dict[str, str]] = {}
@@ -153,7 +153,7 @@ class PostgresTables(Tables):
         if delivered is not None:
             self._delivered = dict.fromkeys(keys)
             self._delivered.update(
-                (key, Delivery(at=at, acknowledged=told)) for key, at, told in delivered.fetchall()
+                (key, AcceptedDelivery(at=at, acknowledged=told)) for key, at, told in delivered.fetchall()
             )
         if seen is not None:
             self._seen = dict.fromkeys(chats)
@@ -268,7 +268,7 @@ class PostgresTables(Tables):
             return False
         if noting:
             self.noted += before is None
-            self._delivered[key] = Delivery(at=arrival.at, acknowledged=False)
+            self._delivered[key] = AcceptedDelivery(at=arrival.at, acknowledged=False)
             statement = NOTE_NEW if before is None else NOTE_AGAIN
             self._session.execute(statement, (key, arrival.at, int(arrival.once)))
         return True
@@ -277,14 +277,14 @@ class PostgresTables(Tables):
         super()._note_new(arrivals)
         for arrival in arrivals:
             if arrival.key in self._delivered:
-                self._delivered[arrival.key] = Delivery(at=arrival.at, acknowledged=False)
+                self._delivered[arrival.key] = AcceptedDelivery(at=arrival.at, acknowledged=False)
 
     def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
         """Write the notes; later jobs of the batch see the answers."""
         super().catch_up(answered, consumed, now)
         for key in answered:
             if (before := self._delivered.get(key)) is not None:
-                self._delivered[key] = Delivery(at=before.at, acknowledged=True)
+                self._delivered[key] = AcceptedDelivery(at=before.at, acknowledged=True)
 
     def _is_group(self, arrival: Arrival) -> bool:
         chat_id, sender_id = arrival.chat_id, arrival.sender_id
