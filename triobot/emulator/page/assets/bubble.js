@@ -1,4 +1,4 @@
-// One message as it stands in its chat.
+// One message in a chat.
 
 import { InlineKeyboard } from "./buttons.js";
 import { clock, colour, exactClock } from "./format.js";
@@ -9,8 +9,8 @@ import { t } from "./words.js";
 import { botName, world } from "./world.js";
 
 /**
- * A message for a list of messages. `view` is the pane: {chat, user, act, element}, and `onMade` where one can look
- * at what made a message. `follows`: the message before has the same author, so the name isn't repeated.
+ * Return a message's bubble. `view` is the pane: {chat, user, act, element}; its optional `onMade(message)` opens the
+ * code that sent or received the message. `follows`: whether the message before has the same author.
  */
 export function bubble(message, view, follows, more = "") {
   const isMine = message.author === view.user.id;
@@ -31,7 +31,7 @@ export function bubble(message, view, follows, more = "") {
   />`;
 }
 
-/** A message is drawn again only if it has changed: a changed message is a new object. */
+/** A message, drawn again only after a change: a changed message is a new object. */
 class Bubble extends Part {
   render({ message, view, author, isMine, isNamed, isMade, pressed, follows, more }) {
     const marks = [isMine ? "mine" : "theirs", follows && "follows", message.deleted && "gone", more].filter(Boolean).join(" ");

@@ -1,4 +1,4 @@
-// Keyboards: the buttons under a message, and the keys under the text field.
+// Keyboards: the buttons under a message, and the reply keys above the text field.
 
 import { money } from "./format.js";
 import { payButton } from "./paying.js";
@@ -43,14 +43,14 @@ function LinkButton({ button }) {
   const href = webAddress(button.url);
   const words = html`<span dir="auto">${button.text}</span><${Icon} name="link" size=${15} />`;
   if (href === null) {
-    // The app doesn't open javascript:, data: and similar addresses.
+    // The platform's app opens only web addresses, not `javascript:` or `data:`.
     const say = () => toast(t("deadLink", { url: button.url.slice(0, 80) }), { kind: "problem" });
     return html`<button type="button" class="inline-button dead" onclick=${say}>${words}</button>`;
   }
   return html`<a class="inline-button" href=${href} target="_blank" rel="noopener noreferrer" title=${href}>${words}</a>`;
 }
 
-/** A button that waits, from a press until the bot has answered the press. */
+/** A callback button; after a press, the button shows that it waits for the bot's answer. */
 class CallbackButton extends Component {
   state = { isUnderWay: false };
 
@@ -72,7 +72,7 @@ class CallbackButton extends Component {
   press = async (event) => {
     const { message, button, index, view } = /** @type {any} */ (this.props);
     const given = { label: button.text, message: message.id, index, chat: view.chat.id };
-    // A double click with Shift presses twice, as an impatient user does.
+    // A click with Shift presses twice, like an impatient user.
     if (event.shiftKey) Object.assign(given, { times: 2 });
     this.setState({ isUnderWay: true });
     await tried(() => view.act("press", given), view.element);
@@ -80,7 +80,7 @@ class CallbackButton extends Component {
   };
 }
 
-/** The bot's keys under the text field. */
+/** The bot's reply keys, above the text field. */
 export const ReplyKeyboard = ({ rows, view }) => html`
   <div class="reply-keyboard">
     ${rows.map(

@@ -1,4 +1,4 @@
-// A request's contents: its fields, its chat, the message that it sent; and the request as a curl command.
+// Requests: the fields, the chat and the sent message of a request, and the request as a curl command.
 
 import { idOf } from "./link.js";
 import { ownerOf, world } from "./world.js";
@@ -13,13 +13,13 @@ export function parsed(text) {
   }
 }
 
-/** The JSON object or list in a text; null for any other text. */
+/** Return the JSON object or list in a text; null for any other text. */
 export function structure(text) {
   const value = /^\s*[[{]/.test(text) ? parsed(text) : null;
   return value !== null && typeof value === "object" ? value : null;
 }
 
-/** A form's fields, or a JSON object's, in their order. */
+/** Return the [name, value] pairs of a request's body: a form or a JSON object. */
 export function decoded(call) {
   if (call.content_type.startsWith("application/json")) {
     const value = parsed(call.body);
@@ -28,7 +28,7 @@ export function decoded(call) {
   if (!call.content_type.startsWith("application/x-www-form-urlencoded")) return [];
   const fields = [...new URLSearchParams(call.body)];
   const type = fields.find(([name]) => name === "type")?.[1];
-  // The text of a message stays text, even when it looks like JSON; structures are unfolded.
+  // A message's text stays a string, even if it looks like JSON; other fields are parsed.
   return fields.map(([name, value]) => [
     name,
     name === "data" && type === "text" ? value : (structure(value) ?? value),
@@ -37,16 +37,16 @@ export function decoded(call) {
 
 const field = (call, wanted) => decoded(call).find(([name]) => name === wanted)?.[1];
 
-// Cached: a body never changes, and ten thousand bodies are searched again and again.
+// Cached: a body never changes, and each search reads up to ten thousand bodies.
 const recipients = new WeakMap();
 
-/** The chat that a request's body names: a number, a group's name or a phone number; null for none. */
+/** Return the `chat_id` field of a request: a number, a group's name or a phone number; null for none. */
 function recipientOf(call) {
   if (!recipients.has(call)) recipients.set(call, field(call, "chat_id") ?? null);
   return recipients.get(call);
 }
 
-/** The number of a request's chat; null if no chat is known. */
+/** Return the id of a request's chat; null if the page has no such chat. */
 export function chatOf(call) {
   const recipient = recipientOf(call);
   if (recipient === null) return null;
@@ -58,7 +58,7 @@ export function chatOf(call) {
 
 export const nameOf = (chat) => chat.name ?? ownerOf(chat)?.name ?? String(chat.id);
 
-/** The names that a request concerns: for an event in a group the person and the group, else the chat. */
+/** Return a request's chat by name; for an event in a group, with the person's name. */
 export function whoOf(call) {
   const chat = world.chats.get(chatOf(call));
   if (!chat) return String(recipientOf(call) ?? "");
@@ -66,7 +66,7 @@ export function whoOf(call) {
   return person ? `${person} · ${nameOf(chat)}` : nameOf(chat);
 }
 
-/** The message that a request has sent, with its chat; null for any other request. */
+/** Return the chat and id of the message that a request sent; null for any other request. */
 export function sentBy(call) {
   if (call.way !== "operation" || call.name !== "sendMessage" || call.status !== 200) return null;
   const message = parsed(call.answer)?.id;
@@ -79,12 +79,12 @@ const readable = (call) =>
     .map(([, value]) => (typeof value === "string" ? value : JSON.stringify(value)))
     .join("\n");
 
-/** The text of a message or an event, if there is one. */
+/** Return the text of the message or event in a request; "" if there is none. */
 export const saidIn = (call) => decoded(call).find(([name, value]) => name === "data" && typeof value === "string")?.[1] ?? "";
 
 const texts = new WeakMap();
 
-/** The text that a search reads; cached, since each typed letter searches ten thousand requests. */
+/** Return the text that a search reads; cached, since each typed letter searches all requests. */
 export function searchable(call) {
   if (!texts.has(call)) {
     const all = [call.name, call.body, call.answer, call.note, readable(call)];
@@ -93,9 +93,9 @@ export function searchable(call) {
   return texts.get(call);
 }
 
-/** The request as a command line, without the secrets in it. */
+/** Return a request as a shell command; variables stand for the token and the addresses. */
 export function asCurl(call) {
-  // The requested path may be any text, and is as dangerous to a shell as a body.
+  // The request's path may contain any text, so quote the path for the shell like the body.
   const name = /^[\w/]+$/.test(call.name) ? call.name : quoted(encodeURI(call.name));
   const target = call.way === "operation" ? `"$BASE_URL"/${name}` : '"$BOT_URL"';
   const token = call.way === "operation" ? ' -H "token: $TOKEN"' : "";
@@ -106,7 +106,7 @@ export function asCurl(call) {
   return `curl -X POST ${target}${token} -H ${quoted(`Content-Type: ${call.content_type}`)}${body}`;
 }
 
-// Nothing in single quotes means anything to a shell; a control character would still mean something to a terminal.
+// Single quotes disable all shell syntax; control characters are escaped, because a terminal would interpret them.
 function quoted(text) {
   if (!/[\u0000-\u001f\u007f-\u009f]/.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
   const escaped = text.replace(

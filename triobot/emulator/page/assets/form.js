@@ -1,5 +1,5 @@
-// Native forms. What was typed is kept here, so that it outlives the redrawing of its message; what was sent, the
-// platform knows, also after a reload or in another tab.
+// Native forms. This module keeps the drafts: a draft survives the redrawing of its message. The platform keeps the
+// sent values, also for a reload and for other tabs.
 
 import { number } from "./format.js";
 import { sheet, toast, tried } from "./sheet.js";
@@ -9,10 +9,10 @@ import { t } from "./words.js";
 
 const drafts = new Map();
 
-/** The values in the form now; after sending, the sent values, until somebody types again. */
+/** Return the form's draft; after each sending, a new draft begins with the sent values. */
 function draftOf(message, view) {
   const sent = message.filled?.[view.user.id];
-  // A branch has messages of the same numbers.
+  // A branch's messages have the same ids as the chat's messages.
   const key = JSON.stringify([view.branch, view.user.id, message.id, sent]);
   if (!drafts.has(key)) drafts.set(key, { ...(sent ?? startingValues(message.form)) });
   return drafts.get(key);
@@ -26,7 +26,6 @@ function startingValues(fields) {
   return values;
 }
 
-/** The form of a message. */
 export class Form extends Component {
   state = { isUnderWay: false };
 
@@ -78,9 +77,9 @@ function fieldOf(field, values, message, view) {
         </label>
       `;
     case "radio": {
-      // A browser's radio group is its name: two panes, or two messages, must not share one.
+      // A browser groups radio buttons by name: two panes or two messages must not share a name.
       const group = `${view.user.id}-${message.id}-${name}`;
-      // The box stands where the label begins, in any language.
+      // `dir="auto"` on the label puts the button before the label in each language.
       return html`
         <fieldset class="form-field" key=${name}>
           <legend>${label}</legend>
@@ -109,7 +108,7 @@ function fieldOf(field, values, message, view) {
   }
 }
 
-/** A field for a code, which a picture may have. */
+/** A field for a barcode or QR code: typed, or read from a picture. */
 class Reader extends Component {
   /** @param {any} given */
   render({ field, label, values }) {
@@ -141,7 +140,7 @@ class Reader extends Component {
   };
 }
 
-/** A code that is typed in, or read from a picture if the browser can. */
+/** Ask for a code: typed, or read from a picture if the browser can read codes. */
 function readCode(reader, place) {
   return sheet(
     t(reader),
@@ -173,7 +172,7 @@ async function fromPicture(file, reader) {
     const found = await new BarcodeDetector(options).detect(await createImageBitmap(file));
     if (found.length) return found[0].rawValue;
   } catch {
-    // The browser has the class, but can't read codes.
+    // Some browsers have the class, but can't read codes.
   }
   toast(t("noCode"), { kind: "problem" });
   return null;

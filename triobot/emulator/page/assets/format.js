@@ -1,11 +1,10 @@
-// Numbers, money and times in the page's language: Persian digits in Persian, and marks that keep an amount
-// together when it stands in text of the other direction.
+// Numbers, money and times as text in the page's language; Persian text has Persian digits.
 
 import { language, t } from "./words.js";
 
 const locale = language() === "fa" ? "fa-IR" : "en-GB";
 
-// Made once: making a formatter costs more than drawing a bubble.
+// Created once: creating a formatter costs more than drawing a bubble.
 const NUMBER = new Intl.NumberFormat(locale);
 const TWO_DIGITS = new Intl.NumberFormat(locale, { minimumIntegerDigits: 2 });
 const ONE_PLACE = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
@@ -19,7 +18,7 @@ const DAY = new Intl.DateTimeFormat(locale, { day: "numeric", month: "long" });
 
 export const number = (value) => NUMBER.format(value);
 
-/** An amount with its currency. */
+/** Return an amount with its currency. */
 export const money = (amount, currency) =>
   t(currency === "coin" ? "amountCoin" : "amountIrr", { amount: number(amount) });
 
@@ -27,18 +26,18 @@ export const clock = (at) => CLOCK.format(at);
 
 export const exactClock = (at) => EXACT_CLOCK.format(at);
 
-/** "Today", or the day: of the Iranian calendar in Persian. */
+/** Return "Today", or the day and month; in Persian, of the Iranian calendar. */
 export function day(at, today) {
   return new Date(at).toDateString() === new Date(today).toDateString() ? t("today") : DAY.format(at);
 }
 
-/** Minutes and seconds, as on a stopwatch. */
+/** Return minutes and seconds, as on a stopwatch. */
 export function stopwatch(seconds) {
   const whole = Math.max(0, Math.round(seconds));
   return `${number(Math.floor(whole / 60))}:${TWO_DIGITS.format(whole % 60)}`;
 }
 
-/** A time that may be hours or days, as on a stopwatch. */
+/** Return a duration as on a stopwatch; above an hour, with hours and days. */
 export function longwatch(seconds) {
   const whole = Math.max(0, Math.round(seconds));
   const [days, hours, minutes] = [Math.floor(whole / 86_400), Math.floor(whole / 3_600) % 24, Math.floor(whole / 60) % 60];
@@ -57,7 +56,7 @@ export function bytes(size) {
   return `${size < 10 && power ? ONE_PLACE.format(size) : number(Math.round(size))} ${units[power]}`;
 }
 
-/** One or two letters for a round picture. */
+/** Return one or two letters of a name for an avatar. */
 export function initials(name) {
   const words = name
     .replace(/^@/, "")
@@ -70,7 +69,7 @@ export function initials(name) {
     .toUpperCase();
 }
 
-/** One of the eight colours of the style sheet, always the same for a name. */
+/** Return one of the style sheet's eight colours; a name always gets the same colour. */
 export function colour(name) {
   let sum = 0;
   for (const letter of name) sum = (sum * 31 + letter.codePointAt(0)) >>> 0;

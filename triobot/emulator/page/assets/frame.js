@@ -1,4 +1,4 @@
-// The frame of both pages: light or dark colours, the language, and the question for the address.
+// Code of both pages, main.js and inspect.js: light or dark colours, the language, and the form for the address.
 
 import { useToken } from "./link.js";
 import { draw as put, html, IconButton, root } from "./ui.js";
@@ -18,18 +18,18 @@ const isDark = () => document.documentElement.dataset.theme === "dark";
 
 function turnLanguage() {
   chooseLanguage(language() === "fa" ? "en" : "fa");
-  // Every word on the page changes; reloading is simpler than drawing each part again, and loses nothing.
+  // All texts change: a reload is simpler than drawing each part again, and loses nothing.
   location.reload();
 }
 
-/** Give the page its colours, its language and its direction. */
+/** Set the page's colours, language and writing direction. */
 export function dress() {
   applyTheme();
   document.documentElement.lang = language();
   document.documentElement.dir = language() === "fa" ? "rtl" : "ltr";
 }
 
-/** The buttons that change colours and language. */
+/** Create the buttons that change the colours and the language. */
 export function tools() {
   const element = root("div", { class: "tools" });
   const turnTheme = () => {
@@ -50,7 +50,7 @@ export function tools() {
   return element;
 }
 
-/** Ask for the address, in place of the page, and start with it. @param {string} words @param {() => void} start */
+/** Replace the page by a form for the address; after the answer, call `start`. @param {string} words @param {() => void} start */
 export function askForAddress(app, words, start) {
   const form = root("form", { class: "gate" });
   form.addEventListener("submit", (event) => {

@@ -1,4 +1,4 @@
-// The icons of the page, drawn for it on a grid of 24, as strokes.
+// The page's icons: paths of strokes on a grid of 24 by 24.
 
 export const PATHS = {
   send: "M4 12 20 4l-5 16-3.5-6.5zM11.5 13.5 20 4",

@@ -1,15 +1,15 @@
-// The lines between a chat's messages: presses, forms, money, joins and leaves. All views use the same words.
+// The lines between a chat's messages: presses, forms, money, joins and leaves. All views word a line the same.
 
 import { clock, money } from "./format.js";
 import { t } from "./words.js";
 import { world } from "./world.js";
 
 /**
- * A line as the platform tells it: a change that has `after`, the message behind which it stands.
+ * A platform's change that a chat shows as a line; `after` is the id of the message before the line.
  * @typedef {{kind: string, seq: number, at: number, after: number, user?: number, [more: string]: any}} Line
  */
 
-/** The words of a line. @param {any} line @param {Map<number, {name: string}>} people */
+/** Return a line's words. @param {any} line @param {Map<number, {name: string}>} people */
 export function lineWords(line, people = world.users) {
   const name = line.name || people.get(line.user)?.name || t("somebodyThere");
   switch (line.kind) {
@@ -30,14 +30,14 @@ export function lineWords(line, people = world.users) {
   }
 }
 
-/** A filled form's values, in its order. */
+/** Return a sent form's values, in the form's order. */
 export const fieldsWords = (fields) =>
   Object.values(fields)
     .map((value) => (value === "" || value === null ? t("emptyField") : String(value)))
     .join(" · ");
 
 /**
- * Messages and lines, in the order in which the chat shows them.
+ * Merge messages and lines into the chat's order.
  * @template {{id: number}} Message
  * @param {Message[]} messages
  * @param {Line[]} lines

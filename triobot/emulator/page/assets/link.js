@@ -1,26 +1,27 @@
-// The line to the emulator: acts go through the control API, and all that happens comes back in one stream.
+// The connection to the emulator: acts are requests to the control API; all news arrives in one stream.
 //
-// The token comes behind the # of the address, which a browser sends nowhere. It stays in this tab, so that a
-// reload works, and leaves the address bar, so that a copied address or a screenshot doesn't give it away.
+// The token comes after the # of the address: browsers never send that part. The tab's session storage keeps the
+// token for a reload. The script removes the token from the address bar, so that no copied address or screenshot
+// contains the token.
 
 import { t } from "./words.js";
 
 const KEY = "triobot-control";
-// The stream has a heartbeat every second; a silence of this length means that the connection is lost.
+// The stream has a heartbeat every second; after so many milliseconds of silence, the connection is lost.
 const SILENCE = 6_000;
-// On a busy machine, connecting may take long; giving up and trying again would take longer.
+// Maximum milliseconds for connecting: a busy machine may need long, and a second attempt would take longer.
 const ANSWER = 60_000;
-// A subprotocol can't be empty, and a header allows only these letters: with others the browser sends nothing.
+// A subprotocol must not be empty and may contain only these letters; with others, the browser doesn't connect.
 const SAYABLE = /^[ -~]+$/;
-// The text behind the # may also be a place in the page, which is no secret.
+// The part after the # is either the token or a place in the page.
 const PLACE = /^#c\/(-?\d+)\/(\d+)(?:\/n\/(\d+)|\/(answers))?$/;
 
 let token = takeToken();
 
-/** A chat's number in scripts: a room's number is too long for a JavaScript number, and stays text. */
+/** Return a chat's id as a number; a room's id is too long for a JavaScript number, and stays a string. */
 export const idOf = (/** @type {any} */ text) => /** @type {any} */ (Number.isSafeInteger(Number(text)) ? Number(text) : text);
 
-/** The place in the address: chat, conversation, notch (if any), and whether new code gets the answers. */
+/** Return the address's chat, conversation and notch, and whether new code gets the same answers; null if none. */
 export function placeInAddress() {
   const found = PLACE.exec(location.hash);
   if (!found) return null;
@@ -33,7 +34,7 @@ export function placeInAddress() {
   };
 }
 
-/** Write a place into the address; null for none, and of what a crowd did there is none. A step to another notch makes no step back of the browser's. */
+/** Write a place into the address; null or a crowd's place removes the place. The browser's history gets no entry. */
 export function writePlace(place) {
   const behind = place && !place.crowd ? `#c/${place.chat}/${place.conversation}${place.notch === null ? "" : `/n/${place.notch}`}` : "";
   history.replaceState(null, "", location.pathname + behind);
@@ -56,10 +57,10 @@ function unquoted(text) {
   }
 }
 
-// The address of the next run, opened in this tab, differs behind the # only: the browser wouldn't load it.
+// The next run's address differs only after the #: the browser loads no new page for that, so reload.
 addEventListener("hashchange", () => takeToken() && location.reload());
 
-/** Return the token from a pasted address, or a pasted token. */
+/** Use and store the token in `text`: a pasted address, or a pasted token. */
 export function useToken(text) {
   const [bare, behind] = text.trim().split("#");
   token = behind === undefined ? bare : unquoted(behind);
@@ -70,7 +71,7 @@ function headers(more = {}) {
   return { "X-Triobot-Control": token, ...more };
 }
 
-/** A refusal by the emulator; the message is the emulator's text. */
+/** A request that the emulator refused, or that failed; the message is the emulator's text, if any. */
 export class Refused extends Error {
   /** @param {string} words @param {number} status */
   constructor(words, status = 0) {
@@ -79,25 +80,25 @@ export class Refused extends Error {
   }
 }
 
-/** Send a POST request to the control API. */
+/** Send a request with a JSON body to the control API; return the JSON answer. */
 export async function act(path, given = {}, method = "POST") {
   return answerOf(
     await reach(`/control/${path}`, {
       method,
       headers: headers({ "Content-Type": "application/json" }),
       body: JSON.stringify(given),
-      // A DELETE is completed even if the page is closed.
+      // The browser completes a DELETE even after the page is closed.
       keepalive: method === "DELETE",
     }),
   );
 }
 
-/** Send a GET request to the control API. */
+/** Send a GET request to the control API; return the JSON answer. */
 export async function look(path) {
   return answerOf(await reach(`/control/${path}`, { headers: headers() }));
 }
 
-/** Send a GET request for a text to the control API. */
+/** Send a GET request to the control API; return the answer's text. */
 export async function lookText(path) {
   const answer = await reach(`/control/${path}`, { headers: headers() });
   return answer.ok ? answer.text() : answerOf(answer);
@@ -107,7 +108,7 @@ async function reach(path, request) {
   try {
     return await fetch(path, request);
   } catch {
-    // The browser's own error text is in English, and contains nothing useful here.
+    // The browser's own error text is English, and contains nothing useful here.
     throw new Refused(t("unreachable"));
   }
 }
@@ -119,8 +120,8 @@ async function answerOf(answer) {
 }
 
 /**
- * Receive all news for ever; after a gap, the stream begins with the complete state.
- * onState is told "open", "lost" (and tried again), or "refused" (then it ends).
+ * Receive news until the token is refused; each connection's first news is the complete state.
+ * `onState` gets "open" with each news, "lost" before each new attempt, and "refused" at the end.
  */
 export async function follow(onNews, onState) {
   for (let wait = 300; ; wait = Math.min(wait * 1.6, 3_000)) {
@@ -132,7 +133,7 @@ export async function follow(onNews, onState) {
       });
       if (refused) return onState("refused");
     } catch (error) {
-      // Any failure of the connection looks the same from here; an error of this script should be visible.
+      // These are the errors of a failed connection; any other error is a fault of this script, and is logged.
       if (!(error instanceof TypeError || (error instanceof Error && error.name === "AbortError"))) console.error(error);
     }
     onState("lost");
@@ -140,8 +141,8 @@ export async function follow(onNews, onState) {
   }
 }
 
-// A stream over HTTP would use one of the six connections that a browser allows for all tabs of a host.
-// Resolves to whether the token was refused.
+// Receive news over one WebSocket; return whether the token was refused. A stream over HTTP would use one of the
+// six connections that a browser allows to a host from all tabs.
 async function hear(onNews) {
   if (!SAYABLE.test(token)) return true;
   const line = new WebSocket(`${location.origin.replace(/^http/, "ws")}/control/stream`, ["triobot", inHex(token)]);
@@ -167,7 +168,7 @@ async function hear(onNews) {
     };
   });
   clearTimeout(silence);
-  // A browser doesn't report why a connection was refused.
+  // A browser doesn't report the reason of a refused WebSocket: ask with a request.
   return !heard && (await fetch("/control/bot", { headers: headers() })).status === 403;
 }
 

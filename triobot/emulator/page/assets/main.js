@@ -1,23 +1,24 @@
-// The page. Read the scripts in this order:
+// The page's main script: panes, panels and the address. Read the scripts in this order:
 //
 //   ui, icons, words, format
-//                           drawing, the two languages, numbers and times
-//   frame                   colours, language and the question for the address, which inspect.js has, too
-//   link, world             the connection to the emulator, and the platform's state
+//                           drawing, the texts in both languages, numbers and times
+//   frame                   colours, language and the form for the address; inspect.js uses frame, too
+//   link, world             the connection to the emulator, and the page's copy of the platform's state
 //   sheet                   dialogs, menus, short messages
-//   people                  the list of everybody
-//   thread, bubble, lines   one chat as one person sees it, and the lines between its messages
+//   people                  the list of people and groups
+//   thread, bubble, lines   one chat as one person sees the chat, and the lines between the chat's messages
 //   media, text, buttons, places, paying, form, composer, saving
 //                           a message's contents, and a person's acts
 //   wallet, inspector (with calls), inside, crowd, mischief, machine
 //                           the panels beside the chats
-//   held                    what may be done about chats that new code doesn't fit
-//   travel/                 time travel: state and story follow from notches, without a page; passes reads the
-//                           notches; say words them; timeline, chat, code, values and view show them; branches,
-//                           branch and notes continue in another way, kept saves a test; links leads from
-//                           a chat to a notch, and to requests
+//   held                    the decisions about chats that new code doesn't fit
+//   travel/                 time travel: passes reads the notches of a conversation; state and story compute
+//                           the conversation's state and chat from the notches; say describes notches in words;
+//                           timeline, chat, code, values and view show a notch; branches, branch and notes show
+//                           alternative continuations; kept saves a test; links finds the notch or the request
+//                           of a message
 //
-// One rule applies to all scripts: text from a bot or from a person becomes a text node (ui.html), and
+// Two rules apply to all scripts: text from a bot or from a person becomes a text node (ui.html), and
 // files are fetched from this server only (world.ownPath).
 
 import { crowdPanel } from "./crowd.js";
@@ -41,7 +42,7 @@ import { t } from "./words.js";
 import { botName, listen, merge, ownerOf, world } from "./world.js";
 
 const MOST_PANES = 3;
-// An event may begin a conversation after a delay, for example if the bot was down.
+// Maximum milliseconds from an event to the conversation that it begins: events wait while the bot is down.
 const STARTS_WITHIN = 600_000;
 
 const app = /** @type {HTMLElement} */ (document.getElementById("app"));
@@ -92,7 +93,7 @@ function openChat(chatId, beside = false) {
   return pane;
 }
 
-/** Another chat beside this one: the first that isn't open yet, as a person would choose. */
+/** Open the first chat that has no pane yet, in a pane beside the others. */
 function besides(pane) {
   const next = [...world.chats.keys()].find((id) => !panes.some((open) => open.chatId === id));
   focusOn(pane, false);
@@ -145,13 +146,13 @@ function openTravel(chat, conversation, notch = null, answers = false) {
   travel.open(chat, conversation, notch, answers);
 }
 
-/** Show where a crowd broke a promise. */
+/** Show the notch at which the bot broke a promise in a crowd. */
 function openCrowd(first) {
   app.classList.add("travelling");
   travel.open(first.chat_id, first.conversation, first.notch, false, first);
 }
 
-/** Show the notch and the line that made or received something. @param {number} chat @param {import("./travel/links.js").Wanted} wanted */
+/** Show the notch and the code line that sent or received a message, a line or a request. @param {number} chat @param {import("./travel/links.js").Wanted} wanted */
 async function openMade(chat, wanted) {
   await tried(async () => {
     const all = (await conversationsOf(chat)).filter((one) => one.started_at <= wanted.at + STARTS_WITHIN);
@@ -161,14 +162,14 @@ async function openMade(chat, wanted) {
   });
 }
 
-/** Show a request. @param {import("./travel/links.js").Choose} choose */
+/** Show the request that `choose` returns. @param {import("./travel/links.js").Choose} choose */
 function openRequest(choose) {
   travel.close();
   openPanel("inspector");
   if (!panels.inspector.showRequest(choose)) toast(t("requestGone"));
 }
 
-/** Go to the notch that the address names; without a notch, go back. */
+/** Show the notch that the address names; if the address names no notch, close the time travel. */
 function goToAddress() {
   const place = placeInAddress();
   if (place) openTravel(place.chat, place.conversation, place.notch, place.answers);
@@ -207,7 +208,7 @@ const Tab = ({ name, isChosen, choose, picture = PICTURES[name] }) => html`
   </button>
 `;
 
-/** The names of the panels; on a narrow screen also the name of the chats. */
+/** Draw the tabs of the panels; on a narrow screen, draw the tab of the chats, too. */
 function drawTabs() {
   const view = app.dataset.view;
   const turn = (name) => () => (panel === name && !isNarrow() ? closePanel() : openPanel(name));
@@ -237,7 +238,7 @@ function closePanel() {
 
 const isNarrow = () => matchMedia("(max-width: 860px)").matches;
 
-/** The column that a narrow screen shows: it has room for one. */
+/** Choose the only column that a narrow screen shows. */
 function show(what) {
   app.dataset.view = what;
   drawTabs();

@@ -1,5 +1,5 @@
-// A message's contents besides text. Files come from this server only; a descriptor with any other
-// address is shown as text.
+// A message's content: text, media, contacts and locations. Files are fetched from this server only; for a file
+// at another address, the page shows a card with the file's name.
 
 import { bytes, number, stopwatch } from "./format.js";
 import { sheet, toast } from "./sheet.js";
@@ -9,11 +9,10 @@ import { Component } from "./vendor/preact.mjs";
 import { t } from "./words.js";
 import { ownPath } from "./world.js";
 
-// A browser lays out a text of a megabyte for many seconds; nobody reads that in a bubble.
+// A longer text is cut: a browser needs many seconds to lay out a text of a megabyte.
 const LONGEST = 8_000;
 const BEGINNING = 4_000;
 
-/** The content of a message. */
 export function contentOf(content) {
   switch (content.type) {
     case "text":
@@ -27,7 +26,7 @@ export function contentOf(content) {
   }
 }
 
-/** A text with its links. Of a long text only the beginning is drawn; the rest follows on request. */
+/** A text with links. Only the beginning of a long text is drawn; a button shows the rest. */
 class Written extends Component {
   state = { whole: "" };
 
@@ -45,12 +44,12 @@ class Written extends Component {
   }
 }
 
-/** The beginning of a text, never cut within a letter. */
+/** Return the beginning of a text; never cut a surrogate pair. */
 function startOf(text, length) {
   return text.slice(0, length).replace(/[\uD800-\uDBFF]$/, "");
 }
 
-/** A text in pieces that a browser lays out one by one, as they come into sight; cut at ends of lines or words. */
+/** Cut a text into pieces at ends of lines or words; a browser lays out only the visible pieces. */
 function pieces(text) {
   const all = [];
   for (let rest = text; rest; ) {
@@ -63,7 +62,7 @@ function pieces(text) {
   return all;
 }
 
-/** One line for a list of chats. */
+/** Return a message's summary for the list of chats. */
 export function summaryOf(message) {
   if (message.deleted) return t("messageDeleted");
   const content = message.content;
@@ -98,7 +97,7 @@ function Media({ content }) {
   `;
 }
 
-/** A picture or a film; shown as a file if the browser can't show it. */
+/** A picture or a video; if the browser can't show the picture or video, a plain file. */
 class Doubtful extends Component {
   state = { isBroken: false };
 
@@ -171,12 +170,12 @@ const Song = ({ descriptor, path }) => html`
 const STEPS = { ArrowRight: 5, ArrowUp: 5, ArrowLeft: -5, ArrowDown: -5 };
 const MOMENTS = ["onplay", "onpause", "ontimeupdate", "onloadedmetadata", "onended"];
 
-/** The page's own player: the browser's player is too wide for a bubble, and has another style. */
+/** An audio player: the browser's own player is too wide for a bubble, and has another style. */
 class Player extends Component {
   /** @type {HTMLAudioElement | null} */
   audio = null;
 
-  /** Duration in seconds: the bot's value until the browser knows the real one. */
+  /** Duration in seconds: from the browser once known, before that the bot's value. */
   get length() {
     const own = this.audio?.duration ?? NaN;
     return Number.isFinite(own) ? own : Number(/** @type {any} */ (this.props).descriptor.duration) || 0;
@@ -188,7 +187,7 @@ class Player extends Component {
     const isPaused = this.audio?.paused ?? true;
     const at = this.audio?.currentTime ?? 0;
     const drawsAgain = Object.fromEntries(MOMENTS.map((moment) => [moment, () => this.setState({})]));
-    // Time runs from left to right here in every language, as it does on players.
+    // The track runs from left to right in every language, as on other players.
     return html`
       <div class="player" dir="ltr">
         <button type="button" class="play" title=${t("play")} aria-label=${t("play")} onclick=${this.turn}>
@@ -266,7 +265,7 @@ export const Card = ({ picture, title, words, kind = "" }) => html`
 `;
 
 function Location({ lat, long, desc }) {
-  // No map is fetched: streets of nowhere, that differ from place to place.
+  // No map is fetched: a pattern of streets, turned by an angle that depends on the location.
   const turn = `${(Math.abs(Number(lat) * 7 + Number(long) * 3) || 0) % 40}deg`;
   return html`
     <div class="place">

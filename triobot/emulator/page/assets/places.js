@@ -1,4 +1,4 @@
-// A person's location: invented, or the browser's location if the browser permits it.
+// The form for a person's location: an example, typed coordinates, or the browser's own location.
 
 import { sheet, toast } from "./sheet.js";
 import { Asking, Field, html, Icon } from "./ui.js";
@@ -40,7 +40,7 @@ class PlaceFields extends Component {
     );
 }
 
-/** Ask for a location; resolves to {lat, long, desc} or undefined. */
+/** Ask for a location; return {lat, long, desc}, or undefined if cancelled. */
 export function choosePlace(place) {
   return sheet(
     t("shareLocation"),

@@ -1,6 +1,4 @@
-// Saves parts of the page as files.
-
-/** Have the browser save a text. */
+/** Download a text as a file. */
 export function save(filename, text, type = "text/plain") {
   const url = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
   const link = document.createElement("a");

@@ -1,13 +1,13 @@
-// Layers over the page: dialogs, menus, and short messages at the page's foot.
+// Layers over the page: dialogs, menus and short messages.
 
 import { draw as put, html, root } from "./ui.js";
 import { t } from "./words.js";
 
-/** The elements that can have the focus, within an element. @param {Element} holder */
+/** Return the elements in `holder` that can have the focus. @param {Element} holder */
 const focusable = (holder) =>
   /** @type {HTMLInputElement[]} */ ([...holder.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]);
 
-/** Keep Tab inside an element: after the last control, Tab goes to the first. */
+/** Keep the focus in an element: Tab goes from the last control to the first, Shift+Tab from the first to the last. */
 function keepTabInside(holder, event) {
   const all = focusable(holder).filter((one) => one.checkVisibility() && !one.disabled);
   const end = event.shiftKey ? all[0] : all.at(-1);
@@ -17,8 +17,8 @@ function keepTabInside(holder, event) {
 }
 
 /**
- * Show a dialog and wait for its end. `build(done)` says what is in it; done(value) ends it. Escape, the backdrop
- * and the close button end it with undefined. `place` may be a pane, which the dialog then covers alone.
+ * Show a dialog; return the dialog's result. `build(done)` returns the content; `done(value)` ends the dialog with
+ * `value`. Escape and a click on the backdrop end the dialog with undefined. The dialog covers `place` only.
  */
 export function sheet(title, build, { place = document.body, kind = "" } = {}) {
   return new Promise((resolve) => {
@@ -57,7 +57,7 @@ export function sheet(title, build, { place = document.body, kind = "" } = {}) {
 
 const topmost = () => [...document.querySelectorAll(".cover")].pop();
 
-/** Ask for confirmation; resolves to true or undefined. */
+/** Ask for confirmation; return true, or undefined if cancelled. */
 export function confirm(title, content, yes = t("ok"), options = {}) {
   return sheet(
     title,
@@ -72,7 +72,7 @@ export function confirm(title, content, yes = t("ok"), options = {}) {
   );
 }
 
-/** Show a bot's alert, with one button. */
+/** Show a bot's alert with a button. */
 export function alertSheet(text, place) {
   return sheet(
     "",
@@ -86,15 +86,15 @@ export function alertSheet(text, place) {
   );
 }
 
-// Maximum number of shown messages: the newest, if they come faster than anybody reads.
+// Maximum number of short messages that are shown together: the newest.
 const MOST_TOASTS = 3;
 
-/** The messages shown in a place. @type {WeakMap<Element, {element: HTMLElement, lines: Said[]}>} */
+/** The shown short messages of each holder. @type {WeakMap<Element, {element: HTMLElement, lines: Said[]}>} */
 const stacks = new WeakMap();
 /** @typedef {{number: number, text: string, kind: string, isLeaving: boolean}} Said */
 let toasts = 0;
 
-/** Show a short message: a bot's answer at the head of its pane, others at the foot of the page. */
+/** Show a short message: a bot's answer at the top of the pane `place`, others at the bottom of the page. */
 export function toast(text, { place = document.body, kind = "", seconds = 4 } = {}) {
   const holder = kind === "answer" ? place : document.body;
   const stack = stacks.get(holder) ?? { element: root("div", { class: "toasts" }), lines: [] };
@@ -112,7 +112,7 @@ const Toast = ({ number, text, kind, isLeaving }) => html`
   <div key=${number} class=${`toast ${kind} ${isLeaving ? "leaving" : ""}`} dir="auto" role="status">${text}</div>
 `;
 
-/** Run a person's request; show a refusal instead of throwing. Resolves to whether it succeeded. */
+/** Run `what` for a person; show an error as a short message. Return whether `what` succeeded. */
 export async function tried(what, place) {
   try {
     await what();
@@ -123,7 +123,7 @@ export async function tried(what, place) {
   }
 }
 
-/** A menu under its button: items are [picture, label, act], and false for none. */
+/** Show a menu at a button. Items are [picture, label, act]; false items are left out. */
 export function menu(anchor, items) {
   document.querySelector(".menu")?.remove();
   const list = root("div", { class: "menu", role: "menu" });
@@ -170,7 +170,7 @@ export function menu(anchor, items) {
   list.querySelector("button")?.focus();
 }
 
-/** Copy a text to the clipboard, and show a message. */
+/** Copy a text to the clipboard; show whether this succeeded. */
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);

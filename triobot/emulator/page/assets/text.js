@@ -1,10 +1,10 @@
-// Text with its web addresses as links. An address is a link only if it leads to the web; all else stays text.
+// Texts with links. Only http and https addresses become links; all else stays text.
 
 import { html } from "./ui.js";
 
 const WEB = /\bhttps?:\/\/[^\s<>"']+[^\s<>"'.,:;!?)\]}،؛]/giu;
 
-/** A text in pieces, some of which are links. @param {string} text */
+/** Split a text into texts and links. @param {string} text */
 export function linked(text) {
   const parts = [];
   let done = 0;
@@ -16,7 +16,7 @@ export function linked(text) {
   return parts.filter((part) => part !== "");
 }
 
-/** The address if it is a web address; nothing for `javascript:`, `data:` and others. */
+/** Return a web address in normal form; null for `javascript:`, `data:` and others. */
 export function webAddress(address) {
   try {
     const url = new URL(address);
@@ -26,7 +26,7 @@ export function webAddress(address) {
   }
 }
 
-/** A link that opens in a new tab, without access or a referrer to this page. @param {{address: string}} given */
+/** A link that opens in a new tab; the opened page gets no referrer, and no access to this page. @param {{address: string}} given */
 function WebLink({ address }) {
   const href = webAddress(address);
   if (href === null) return html`<span>${address}</span>`;

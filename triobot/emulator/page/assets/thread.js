@@ -1,4 +1,4 @@
-// A pane: one chat as one person sees it. Several panes may be side by side; each receives the news.
+// A pane: one chat as one person sees the chat. The page can show several panes side by side.
 
 import { bubble } from "./bubble.js";
 import { ReplyKeyboard } from "./buttons.js";
@@ -12,16 +12,16 @@ import { Avatar, draw as put, html, Icon, IconButton, Part, root } from "./ui.js
 import { t } from "./words.js";
 import { addOlder, botName, hold, isUnheard, listen, now, world } from "./world.js";
 
-// A bot in a loop must not fill the browser's memory: older messages are dropped and loaded again.
+// Maximum number of drawn messages, for a bot in a loop: older messages are dropped, and loaded again on request.
 const MOST_DRAWN = 600;
-// A reader nearer to the end than this stays at the end.
+// A reader within so many pixels of the end stays at the end when messages arrive.
 const AT_END = 80;
-// A wheel or a finger that moved within this time moves the chat; so may what comes and goes meanwhile.
+// Milliseconds after a wheel, touch or pointer event; a scroll in this time is the reader's.
 const HAND = 500;
-// If two messages of one author are further apart than this, each has the author's name.
+// Two messages of one author further apart than these milliseconds both show the author's name.
 const TOGETHER = 300_000;
 
-/** What was done, as no message shows it; it leads to where it was taken. */
+/** A line between messages; a click opens the code that received or caused the change. */
 class Line extends Part {
   render({ line, open }) {
     return html`<div class="day"><button type="button" class="line" title=${exactClock(line.at)} onclick=${() => open(line)}>${lineWords(line)}</button></div>`;
@@ -51,10 +51,10 @@ export function openThread(chatId, userId, hooks) {
   let scroller = element;
   /** @type {Composer | null} */
   let writing = null;
-  // The messages that were edited while the chat was open.
+  // Ids of the messages that were edited while the pane was open.
   const edited = new Set();
   let stayed = true;
-  /** Where the end was, when the reader was there last; and when a hand was last on the chat. */
+  /** Last scroll position; scroll height when last at the end; time of the last wheel, touch or pointer event. */
   let [height, tall, touched] = [0, 0, 0];
   let frame = 0;
   let pending = 0;
@@ -170,7 +170,7 @@ export function openThread(chatId, userId, hooks) {
 
   // --- messages
 
-  /** The messages, the lines between them, and the days. */
+  /** Return the messages and lines in order, each day under a heading. */
   function entriesOf() {
     const all = [];
     let shownDay = "";
@@ -201,7 +201,7 @@ export function openThread(chatId, userId, hooks) {
 
   async function loadOlder() {
     const [first] = view.chat.messages.keys();
-    // A reader who goes far back gets longer pieces.
+    // The further back a reader goes, the more messages each request loads.
     const count = Math.min(Math.max(60, view.chat.messages.size), 500);
     await tried(async () => {
       const before = scroller.scrollHeight - scroller.scrollTop;
@@ -223,7 +223,7 @@ export function openThread(chatId, userId, hooks) {
     else settleSoon();
   }
 
-  // Once for all that came since the last picture: where the end is costs a layout of the whole chat.
+  // Scroll once a frame: reading the scroll height makes the browser lay out the whole chat.
   function settleSoon() {
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(settle);
@@ -232,12 +232,12 @@ export function openThread(chatId, userId, hooks) {
   function settle() {
     if (!stayed) return;
     scroller.scrollTop = scroller.scrollHeight;
-    // Its event comes later, and whoever scrolls up before that must not be taken for somebody who stayed.
+    // Store the position now: the scroll event comes later, and the reader may scroll up before the event.
     [height, tall] = [scroller.scrollTop, scroller.scrollHeight];
   }
 
-  // What grows after it was drawn, such as a picture, must not push the end out of sight; only a reader who
-  // scrolls up leaves it. (The event comes late: what has grown or gone since must not look like a reader.)
+  // Only a reader's scroll upwards leaves the end; content that grows later, such as a picture, doesn't. If the
+  // chat's height has changed, a scroll counts as the reader's only right after a wheel, touch or pointer event.
   function onScroll() {
     const before = stayed;
     if (isAtEnd()) [stayed, tall] = [true, scroller.scrollHeight];
@@ -255,7 +255,7 @@ export function openThread(chatId, userId, hooks) {
     if (fresh.all) return drawAll();
     const mine = fresh.changes.filter((change) => change.chat_id === chatId);
     for (const change of mine) takeChange(change);
-    // The position of a reader further up is kept, unless so much came that a bot must be in a loop.
+    // Dropped messages would move the text for a reader further up. Only a bot in a loop sends too many to keep.
     if (view.chat.messages.size > MOST_DRAWN && (stayed || pending > MOST_DRAWN)) shorten();
     if (mine.some((change) => change.kind === "message" && (stayed || change.message.author === view.userId))) return toEnd(false);
     if (mine.length || fresh.chats.has(chatId) || fresh.bot || fresh.address || fresh.users) draw();

@@ -1,5 +1,5 @@
-// Drawing: templates that a browser reads without a build step; only differences change the page.
-// Text from a bot or a person becomes a text node, and nothing else.
+// Drawing: a browser reads these templates without a build step; a drawing changes only the differing elements.
+// Text from a bot or a person always becomes a text node.
 
 import { PATHS } from "./icons.js";
 import { colour, initials } from "./format.js";
@@ -9,7 +9,7 @@ import { t } from "./words.js";
 
 /** @typedef {import("./vendor/preact.mjs").VNode<any>} Drawn */
 
-// Thousands of marks upon one letter hold a browser up for a minute; no language has more than a few.
+// Thousands of combining marks on one letter block a browser for a minute; no language uses more than a few.
 const PILES = /(\p{M}{30})\p{M}+/gu;
 
 const readableText = (text) => (text.length < 31 ? text : text.replace(PILES, "$1…"));
@@ -22,11 +22,11 @@ const readable = (child) => {
 /** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
 export const html = htm.bind((type, props, ...children) => h(type, props, ...children.map(readable)));
 
-/** Draw into an element; the earlier drawing becomes the new drawing. */
+/** Draw into an element, in place of the earlier drawing. */
 export const draw = (/** @type {Drawn | null} */ drawn, /** @type {Element} */ holder) => render(drawn, holder);
 
 /**
- * An element for a part of the page to draw into.
+ * Create an element; a part of the page draws into it.
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {Record<string, string | number>} attributes
@@ -37,7 +37,7 @@ export function root(tag, attributes = {}) {
   return element;
 }
 
-/** A part that is drawn again only if its properties change. */
+/** A component that is drawn again only if a property has changed. */
 export class Part extends Component {
   /** @param {any} given @returns {any} */
   render(given) {
@@ -51,7 +51,7 @@ export class Part extends Component {
   }
 }
 
-/** A dialog's form: what is asked, and two buttons; `give` gets what was filled in. If `ready`, the second button has the focus. */
+/** A dialog's form with two buttons; `give` gets the fields' values. With `ready`, the second button has the focus. */
 export const Asking = ({ give, cancel, yes, ready = false, children }) => html`
   <form
     onsubmit=${(event) => {
@@ -77,12 +77,12 @@ export const Icon = ({ name, size = 20 }) => html`
   </svg>
 `;
 
-/** The first letters of a name, on its colour. */
+/** A name's initials on the name's colour. */
 export const Avatar = ({ name, more = "", children = null }) => html`
   <span class=${`avatar ${more}`} style=${{ "--own": colour(name) }} title=${more === "small" ? name : undefined}>${children ?? initials(name)}</span>
 `;
 
-/** A button that is an icon only. */
+/** A button with an icon and without text. */
 export const IconButton = ({ name, title, onclick, more = "", ...others }) => html`
   <button type="button" class=${`icon-button ${more}`} title=${title} aria-label=${title} onclick=${onclick} ...${others}>
     <${Icon} name=${name} />

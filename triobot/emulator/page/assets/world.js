@@ -1,12 +1,12 @@
-// The page's copy of the platform's state. Only `merge` writes; all others read, and are called with news.
+// The page's copy of the platform's state. `merge` adds news and calls the listeners; other scripts only read.
 
 const MOST_CALLS = 10_000;
 const MOST_LINES = 1_000;
-// Messages kept of a chat that isn't open; the rest is loaded when somebody scrolls up.
+// Maximum number of kept messages of a chat without a pane; a pane loads older messages on request.
 const MOST_UNREAD = 300;
 
 /**
- * The bot's process, if this program runs it.
+ * The bot's process, if the emulator's program runs the process.
  * @typedef {{target: string, phase: string, since: number, starts: number, pid: number | null, problem: string}} Process
  */
 
@@ -16,9 +16,9 @@ export const world = {
   bills: new Map(),
   calls: new Map(),
   olderCalls: false,
-  // The delivery of each event, by number.
+  // The deliveries of events, by number.
   deliveries: new Map(),
-  // Whether a bot listens where events are posted to.
+  // The address of events, and whether a bot listens there.
   address: /** @type {{address: string | null, listens: boolean | null, reached_at: number | null} | null} */ (null),
   lines: /** @type {string[]} */ ([]),
   machine: { faults: [], switches: {}, ahead: 0, operations: /** @type {string[]} */ ([]) },
@@ -36,28 +36,28 @@ export const world = {
 let offset = 0;
 const listeners = new Set();
 const readers = new Map();
-// The person of each private chat, by the chat's number.
+// The person of each private chat, by the chat's id.
 const owners = new Map();
 
-/** Keep all messages of a chat until the returned function is called. */
+/** Keep all messages of a chat in memory until the returned function is called. */
 export function hold(chatId) {
   readers.set(chatId, (readers.get(chatId) ?? 0) + 1);
   return () => readers.set(chatId, readers.get(chatId) - 1);
 }
 
-/** Whether no bot receives events; for this program's own process, the phase decides. */
+/** Whether no bot listens at the address of events; false if the emulator's program runs the bot. */
 export const isUnheard = () => !world.bot && world.address?.listens === false && world.address.address !== null;
 
-/** The platform's clock, in milliseconds. */
+/** Return the platform's time in milliseconds. */
 export const now = () => Date.now() + offset;
 
-/** Register a function for news, until the returned function is called. */
+/** Call `hear` after each `merge`, until the returned function is called. */
 export function listen(hear) {
   listeners.add(hear);
   return () => listeners.delete(hear);
 }
 
-/** Merge the stream's news into the state. */
+/** Merge the stream's news into the state, then call the listeners. */
 export function merge(news) {
   offset = news.now - Date.now();
   const fresh = {
@@ -160,7 +160,7 @@ function apply(change) {
   }
 }
 
-/** The newest message of a chat, found without visiting all messages. */
+/** Return a chat's newest message, without a search through all messages; null if there is none. */
 export const newestOf = (chat) => chat.messages.get(chat.newest) ?? null;
 
 /** Add older messages, and the lines between them, before a chat's loaded messages. */
@@ -176,19 +176,19 @@ export function addOlderCalls({ calls, older_calls }) {
   world.olderCalls = older_calls && world.calls.size < MOST_CALLS;
 }
 
-/** The person of a private chat; none for a group. */
+/** Return the person of a private chat; null for a group. */
 export function ownerOf(chat) {
   return chat.name === null ? (owners.get(chat.id) ?? null) : null;
 }
 
-/** The bot's name, if known. */
+/** Return the bot's name, from the process's target; "bot" if unknown. */
 export function botName() {
   const target = world.bot?.target ?? "";
   const [file = ""] = target.replace(/:[^:/]*$/, "").split("/").slice(-1);
   return file.replace(/\.py$/, "").split(".").pop() || "bot";
 }
 
-/** A descriptor's address as a path on this server; null for other servers, which are never contacted. */
+/** Return a file's path on this server; null for an address on another server, from which nothing is fetched. */
 export function ownPath(address) {
   try {
     const url = new URL(String(address));
