@@ -1,4 +1,4 @@
-// The linter's rules for the page. Names that nothing defines are found by the type checker.
+// Linter rules for the page's scripts. `no-undef` is off, since the type checker reports undefined names.
 import js from "@eslint/js";
 
 export default [

@@ -1,4 +1,4 @@
-// The field in which a person writes text and shares files (picked, pasted or dropped), a contact or a place.
+// The text field of a chat: a person writes texts and shares files (chosen, pasted or dropped), contacts and locations.
 
 import { bytes } from "./format.js";
 import { Card } from "./media.js";
@@ -9,16 +9,16 @@ import { Component } from "./vendor/preact.mjs";
 import { t } from "./words.js";
 
 const KINDS = ["image", "video", "audio", "voice", "file"];
-// The control API takes 32 MiB of JSON, and base64 makes four bytes of three.
+// Maximum bytes of a file: the control API accepts 32 MiB of JSON, and base64 turns three bytes into four.
 const LARGEST = 23_000_000;
-// Largest height in pixels; a longer text scrolls.
+// Maximum height of the text field in pixels; a longer text scrolls.
 const TALLEST = 160;
 
 /** @typedef {{uploads: string[]}} State */
 
 /**
- * `view` is the pane: {chatId, userId, chat, user, act, element}; files may be dropped anywhere on its element. It is
- * `hidden` from a person who has left the chat, who finds what was typed on coming back. `begun` gets the composer.
+ * `view` is the pane: {chatId, userId, chat, user, act, element}; a file may be dropped anywhere on `element`. For a
+ * person who has left the chat, the composer is `hidden`, and keeps the draft. `begun(composer)` is called once.
  */
 export class Composer extends Component {
   /** @type {State} */
@@ -93,7 +93,7 @@ export class Composer extends Component {
     return `triobot-typed ${this.view.chatId} ${this.view.userId}`;
   }
 
-  /** A draft survives a reload; the draft in a branch is discarded with the branch. */
+  /** Store the draft for a reload; a branch's draft isn't stored. */
   keep(words) {
     if (this.view.branch) return;
     if (words) sessionStorage.setItem(this.key, words);
@@ -101,7 +101,7 @@ export class Composer extends Component {
   }
 
   onKey = (event) => {
-    // While an input method composes, Enter is for the input method.
+    // While an input method composes a letter, Enter belongs to the input method.
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     this.send();
@@ -211,7 +211,7 @@ export class Composer extends Component {
   }
 }
 
-/** Ask for the kind under which to send a file. */
+/** Ask for the kind and the caption of a file. */
 function askAbout(file, place) {
   const preview = file.type.startsWith("image/") ? URL.createObjectURL(file) : null;
   const ended = sheet(
@@ -233,7 +233,7 @@ function askAbout(file, place) {
 }
 
 function kindOf(file) {
-  // A drawing (SVG) is not a picture to the platform, which shows raster images only.
+  // An SVG drawing is sent as a file: the platform shows raster images only.
   if (/^image\/(png|jpeg|gif|webp)$/.test(file.type)) return "image";
   if (file.type.startsWith("video/")) return "video";
   return file.type.startsWith("audio/") ? "audio" : "file";
@@ -248,7 +248,7 @@ function base64Of(blob) {
   });
 }
 
-/** How long something plays, in seconds; 0 if the browser can't tell. */
+/** Return the duration of a video or sound in seconds; 0 for other kinds, or if the browser can't read the duration. */
 function durationOf(blob, kind) {
   if (!["video", "audio", "voice"].includes(kind)) return 0;
   const url = URL.createObjectURL(blob);

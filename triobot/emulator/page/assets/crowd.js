@@ -1,4 +1,4 @@
-// The crowd: random people in a separate process; the first broken promise stops the crowd.
+// The panel of the crowd: random people use the bot in a separate process, until a promise is broken.
 
 import { number } from "./format.js";
 import { act } from "./link.js";
@@ -7,7 +7,7 @@ import { draw as put, html, Icon, IconButton, root } from "./ui.js";
 import { t } from "./words.js";
 import { listen, world } from "./world.js";
 
-// The settings of a crowd, with their least and usual values.
+// The settings of a crowd: label, least value, default.
 const FIELDS = {
   chats: ["crowdPeople", 1, 20],
   hours: ["crowdHours", 1, 12],
@@ -17,11 +17,11 @@ const FIELDS = {
   seed: ["crowdSeed", 0, 0],
 };
 
-/** @param {{travel: (first: any) => void}} hooks `travel` goes to where a promise broke */
+/** @param {{travel: (first: any) => void}} hooks `travel(first)` shows the notch of the first broken promise */
 export function crowdPanel({ travel }) {
   const element = root("div", { class: "panel-body crowd-panel" });
   const plan = Object.fromEntries(Object.entries(FIELDS).map(([name, [, , usual]]) => [name, Number(usual)]));
-  // The page that started the crowd goes to the broken promise; other pages only show it.
+  // Whether this page started the crowd: only then the page opens the broken promise by itself.
   let mine = false;
 
   const letIn = () =>
@@ -31,7 +31,7 @@ export function crowdPanel({ travel }) {
     });
 
   function over(crowd) {
-    if (crowd.state === "held") plan.seed += 1; // the next one is another one
+    if (crowd.state === "held") plan.seed += 1; // the next crowd should act differently
     draw();
     if (mine && crowd.opens && element.isConnected) travel(crowd.first);
     mine = false;

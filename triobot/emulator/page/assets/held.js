@@ -1,4 +1,4 @@
-// A reload that is held back: the chats that the new code doesn't fit, the differences, and the decisions.
+// The bar of a held reload: the conversations that the new code doesn't fit, the differences, and the decisions.
 
 import { act } from "./link.js";
 import { number } from "./format.js";
@@ -8,7 +8,7 @@ import { t } from "./words.js";
 import { listen, ownerOf, world } from "./world.js";
 
 /**
- * A conversation that holds the reload.
+ * A conversation that holds the reload, since the new code doesn't fit the conversation's journal.
  * @typedef {{file: string, line: number, code: string} | null} Line
  * @typedef {{
  *   chat_id: number, conversation: number, route: string, notch: number, was: Line, now: Line, what: string | null,
@@ -21,7 +21,7 @@ const nameOf = (/** @type {number} */ chatId) => {
   return chat ? (chat.name ?? ownerOf(chat)?.name ?? String(chatId)) : String(chatId);
 };
 
-/** One side of a difference. @param {{name: string, at: Line}} given */
+/** One side of a difference: the old or the new code line. @param {{name: string, at: Line}} given */
 const Side = ({ name, at }) => html`
   <div class="held-side">
     <span class="faint">${at ? t(name, { line: number(at.line) }) : t(`${name}None`)}</span>
@@ -46,7 +46,7 @@ function Held({ held, answers }) {
       </div>
       <div class="chips">
         ${
-          // A deleted route has no code that could get the answers.
+          // A deleted route has no new code, so no code can get the same answers.
           !gone &&
           html`
             <button type="button" class="button primary" disabled=${isDone || broken} onclick=${() => answers(chatId, conversation)}>
@@ -63,7 +63,7 @@ function Held({ held, answers }) {
   `;
 }
 
-/** The bar while new code is held back. @param {{answers: (chat: number, conversation: number) => void}} hooks */
+/** The bar, hidden while no reload is held. @param {{answers: (chat: number, conversation: number) => void}} hooks */
 export function heldBanner({ answers }) {
   const element = root("section", { class: "held", "aria-label": t("held") });
   element.hidden = true;

@@ -1,5 +1,5 @@
-// The bot's current state: each chat's conversations with their tasks and lines, and their waits with
-// deadlines; the events that wait; the requests to be sent; the payments.
+// The bot's current state: each chat's conversations with their tasks, code lines, waits and deadlines; the chat's
+// mailbox, queued requests and open payments.
 
 import { exactClock, longwatch, money, number } from "./format.js";
 import { draw as put, html, Icon, IconButton, root } from "./ui.js";
@@ -8,7 +8,7 @@ import { listen, now, ownerOf, world } from "./world.js";
 
 const OVER = new Set(["settled", "lapsed", "refused", "void", "resolved"]);
 
-/** The panel. `travel(chatId, conversation)` opens the conversation's time travel. */
+/** The panel "Inside". `travel(chatId, conversation)` opens the conversation's time travel. */
 export function insidePanel({ travel }) {
   const element = root("div", { class: "panel-body inside" });
   function draw() {
@@ -171,7 +171,7 @@ function nameOf(chatId) {
   return chat ? (chat.name ?? ownerOf(chat)?.name ?? String(chatId)) : String(chatId);
 }
 
-/** The words for an operation's kind: "send sendMessage" is a kind of sending. */
+/** Return an operation's kind with its first word translated, as in "send sendMessage". */
 function inWords(kind) {
   const [what, ...rest] = kind.split(" ");
   const words = t(`operation_${what}`);

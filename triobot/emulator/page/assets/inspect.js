@@ -1,5 +1,5 @@
-// The page of `triobot inspect`: a list of the conversations with a search field, and the view of
-// one conversation. The page changes nothing, and its server can't change anything.
+// The page of `triobot inspect`: a list of conversations with a search field, and the time travel of one
+// conversation. Neither the page nor the page's server changes anything.
 
 import { clock, day, number } from "./format.js";
 import { askForAddress, dress, tools } from "./frame.js";
@@ -25,7 +25,7 @@ const app = /** @type {HTMLElement} */ (document.getElementById("app"));
 const rows = new Map();
 /** @type {About | null} */
 let about = null;
-/** Number of the conversation after which the list continues; null at the end. @type {number | null} */
+/** Number of the last conversation read; null once all are read. @type {number | null} */
 let after = 0;
 let words = "";
 
@@ -39,7 +39,7 @@ function found() {
   return [...rows.values()].filter(fits).sort((one, other) => other.updated_at - one.updated_at);
 }
 
-/** One conversation; it is drawn again only if it has changed. */
+/** One conversation of the list; drawn again only after a change. */
 class Item extends Part {
   /** @param {{row: Row}} given */
   render({ row }) {
@@ -101,7 +101,7 @@ function draw() {
   );
 }
 
-/** Open the first conversation found; request a chat that hasn't been read yet. */
+/** On Enter, open the first found conversation; if none is found for a chat's id, read that chat. */
 async function onEnter(event) {
   if (event.key !== "Enter") return;
   event.preventDefault();
@@ -125,7 +125,7 @@ async function more() {
   draw();
 }
 
-/** Go to the notch that the address names; without a notch, to the list. */
+/** Show the conversation and notch that the address names; if the address names none, show the list. */
 function goToAddress() {
   const place = placeInAddress();
   if (place) openTravel({ chat_id: place.chat, conversation: place.conversation }, place.notch);

@@ -1,4 +1,4 @@
-// Every request in both directions, as it happens: the bot's operations, and the events posted to the bot.
+// The panel of requests: the bot's operations, and the events posted to the bot.
 
 import { asCurl, chatOf, decoded, failed, nameOf, saidIn, searchable, structure, whoOf } from "./calls.js";
 import { exactClock, bytes, number } from "./format.js";
@@ -9,31 +9,31 @@ import { ofCall } from "./travel/links.js";
 import { t } from "./words.js";
 import { addOlderCalls, listen, world } from "./world.js";
 
-// Requests drawn at first, and each time that somebody looks further back.
+// Number of requests drawn at first, and added by each click on "Older requests"; also the size of a piece.
 const SHOWN = 200;
-// Requests per question to the server.
+// Number of older requests per query to the server.
 const PIECE = 1_000;
 const ROW = 37;
-// Letters of a text in one line.
+// Maximum letters of a message's text in a request's line.
 const LONGEST = 100;
 
 const inOrder = (pieces) => [...pieces].sort(([one], [other]) => one - other);
 
-/** The panel. `made(call)` opens the line of code that sent a message, or received an event. */
+/** The panel "Requests". `made(call)` opens the code line that sent the message or received the event. */
 export function inspectorPanel({ made }) {
   const element = root("div", { class: "panel-body inspector" });
-  // What is drawn, in pieces by number: a browser leaves out those out of sight, and one that is as it was is not visited.
+  // The drawn requests in pieces by number: browsers skip invisible pieces; unchanged pieces aren't drawn again.
   /** @type {Map<number, {numbers: Set<number>, version: number}>} */
   const pieces = new Map();
   const unfolded = new Set();
-  // The chats with requests; a menu of all chats would list many without requests.
+  // Ids of the chats with requests; only these chats are in the filter.
   const chats = new Set();
   let [words, way, chat] = ["", "", ""];
   let most = SHOWN;
   let count = 0;
   let isMore = false;
   let hidden = 0;
-  /** The newest drawn request while newer requests are only counted. @type {number | null} */
+  /** Number of the newest request at the pause; null while not paused. @type {number | null} */
   let pausedAt = null;
   let asking = false;
 
@@ -66,7 +66,7 @@ export function inspectorPanel({ made }) {
     draw();
   }
 
-  /** Choose the requests to draw again, and draw them. */
+  /** Choose the drawn requests anew, and draw. */
   function draw() {
     pieces.clear();
     chats.clear();
@@ -78,7 +78,7 @@ export function inspectorPanel({ made }) {
     const others = world.olderCalls && oldest > hidden + 1;
     isMore = calls.length > most || others;
     show();
-    // The search may concern older requests than those that the page has loaded.
+    // Older requests, which the page hasn't loaded yet, may match the filters.
     if (calls.length < most && others) askOlder(oldest);
   }
 
@@ -114,7 +114,7 @@ export function inspectorPanel({ made }) {
     }
   }
 
-  /** Draw the requests before a request; true if there were any to draw. */
+  /** Load requests older than `before`; return whether there were any. */
   const older = async (before) => {
     const told = await look(`calls?before=${before}&count=${PIECE}`);
     addOlderCalls(told);
@@ -130,7 +130,7 @@ export function inspectorPanel({ made }) {
   }
 
   function show() {
-    // The scroll position of a reader further up is kept.
+    // Only a reader at the end is moved to the new end.
     const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < ROW;
     put(
       html`
@@ -193,7 +193,7 @@ export function inspectorPanel({ made }) {
     show();
   }
 
-  /** The drawn calls that are attempts of these deliveries, and whose marks may have changed. */
+  /** Return the drawn requests of these deliveries: the requests' marks may have changed. */
   function attempts(deliveries) {
     if (!deliveries.length) return [];
     const numbers = new Set(deliveries.map((posted) => posted.number));
@@ -206,7 +206,7 @@ export function inspectorPanel({ made }) {
   listen((fresh) => {
     if (!element.isConnected) return;
     if (fresh.all) {
-      // Another run numbers its requests from one again.
+      // A new run of the emulator numbers the requests from one again.
       if (hidden > newest()) hidden = 0;
       if (pausedAt !== null && pausedAt > newest()) pausedAt = 0;
       return draw();
@@ -221,7 +221,7 @@ export function inspectorPanel({ made }) {
     show();
   });
 
-  /** Show one request; false if the request is no longer kept. @param {(calls: any[]) => any} choose */
+  /** Show the request that `choose` returns; return false if the request is no longer kept. @param {(calls: any[]) => any} choose */
   function showRequest(choose) {
     const found = choose([...world.calls.values()]);
     if (!found) return false;
@@ -240,7 +240,7 @@ export function inspectorPanel({ made }) {
   return { element, draw, showRequest };
 }
 
-/** The filter by chat, drawn again when there is a new chat. */
+/** The filter by chat; drawn again only for a new chat or another choice. */
 class Chats extends Part {
   render({ ids, chosen, choose }) {
     const all = ids.split(",").flatMap((id) => world.chats.get(Number(id)) ?? []);
@@ -254,7 +254,7 @@ class Chats extends Part {
   }
 }
 
-/** A block of requests with consecutive numbers, the newest last. */
+/** A piece of the list: requests in a range of numbers, the newest last. */
 class Piece extends Part {
   render({ numbers, unfolded, turn, made }) {
     const calls = [...numbers].sort((one, other) => one - other).flatMap((one) => world.calls.get(one) ?? []);
@@ -353,7 +353,7 @@ const Chip = ({ picture, words, onclick }) => html`
 const silence = (call) =>
   call.took === null ? "underWay" : call.status === null ? "nobodyAnswered" : "emptyAnswer";
 
-/** The note on a call, beside its name. */
+/** Return the notes beside a request's name. */
 const marks = (call, posted) =>
   [
     call.note,
@@ -364,7 +364,7 @@ const marks = (call, posted) =>
 
 const postAgain = (given) => tried(() => act("deliveries/again", given));
 
-/** Ask for a changed event, and post it. */
+/** Ask for changes of an event, and post the changed event. */
 async function postChanged(posted) {
   const given = await sheet(t("postChanged"), (done) => {
     const give = ({ type, data, chat }) => {

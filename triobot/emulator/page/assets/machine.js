@@ -1,4 +1,4 @@
-// The bot's process: its state, why it failed, and its output.
+// The bot's process: state, error and output.
 
 import { clock, number } from "./format.js";
 import { act } from "./link.js";
@@ -7,7 +7,7 @@ import { draw as put, html, Icon, root } from "./ui.js";
 import { t } from "./words.js";
 import { isUnheard, listen, world } from "./world.js";
 
-// A reader nearer to the end than this stays at the end.
+// A reader within so many pixels of the log's end stays at the end.
 const AT_END = 40;
 
 const restart = () => tried(() => act("bot/restart"));
@@ -30,7 +30,7 @@ function Process() {
     </div>
     <div class="faint digits parted">
       ${
-        // Words and names of two directions, each for itself.
+        // Isolated, since the facts may run in different directions.
         facts.filter(Boolean).map((fact, place) => [place > 0 && html`<span>·</span>`, html`<bdi>${fact}</bdi>`])
       }
     </div>
@@ -44,7 +44,7 @@ const Runtime = ({ told }) => html`
   ${(told.alarms ?? []).slice(-5).map((alarm) => html`<div class="alarm" dir="auto">${alarmWords(alarm)}</div>`)}
 `;
 
-/** The panel with the process's output. */
+/** The panel "Bot": the process, the bot's counts, and the process's output. */
 export function machinePanel() {
   const element = root("div", { class: "panel-body machine" });
   const log = () => element.querySelector(".log");
@@ -71,7 +71,7 @@ export function machinePanel() {
   return { element, draw };
 }
 
-// The counts for developers; the bot's other counts are for its operator.
+// The counts that the page shows; the bot's other counts are for operators.
 const FIGURES = ["live", "parked", "inbox", "unknown_effects"];
 const OUTBOX = ["queued", "in_flight", "done", "failed", "retries", "possible_repeats"];
 
@@ -86,7 +86,7 @@ function figures(told) {
 const alarmWords = ({ text, times }) =>
   times > 1 ? `${text} (${t("times", { count: number(times) })})` : text;
 
-/** The warning that every view shows: the connection is lost, or the bot doesn't run, and why. */
+/** The warning above all views: the connection is lost, or the bot doesn't run. */
 export function banner(openPanel) {
   const element = root("div", { role: "status" });
   let line = "connecting";
@@ -98,7 +98,7 @@ export function banner(openPanel) {
     put(words, element);
   }
 
-  /** The warning and its severity. @returns {[string, any]} */
+  /** Return the kind and the content of the warning; "" and null if there is none. @returns {[string, any]} */
   function said() {
     const { bot } = world;
     if (line === "lost" || line === "connecting")

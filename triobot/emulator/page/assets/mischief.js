@@ -1,4 +1,4 @@
-// Faults on demand: of the bot's process, of clocks, of operations, and of events on their way.
+// The panel of faults: kill the bot's process, advance the clock, refuse connections, disturb operations and events.
 
 import { number } from "./format.js";
 import { act } from "./link.js";
@@ -78,7 +78,7 @@ const Outage = () => html`
   <//>
 `;
 
-/** The next fault, and how often it occurs; `chosen` outlives the drawing. */
+/** The form for planned faults; `chosen` keeps the choices for the next drawing. */
 function Faults({ title, by, names, effects, chosen }) {
   const plan = (effect) => () =>
     tried(() => act("faults", { [by]: chosen.name, ...effect, ...(chosen.times && { times: Number(chosen.times) }) }));

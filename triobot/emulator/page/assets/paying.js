@@ -1,4 +1,4 @@
-// Paying a payment button or an invoice, with every possible failure.
+// Payment of a button or an invoice; the person can choose a failure of the payment.
 
 import { money } from "./format.js";
 import { sheet, tried } from "./sheet.js";
@@ -7,7 +7,7 @@ import { t } from "./words.js";
 
 const CODES = [1000, 1001, 1002, 1003, 1004, 1005, 1006];
 
-/** Confirm and pay a button under a message. */
+/** Ask for confirmation, then pay a message's payment button. */
 export async function payButton(message, button, index, view) {
   const ending = await confirmPayment(button, view);
   if (!ending) return;
@@ -15,14 +15,14 @@ export async function payButton(message, button, index, view) {
   await tried(() => view.act("pay", given), view.element);
 }
 
-/** Confirm and pay an invoice. `view` is {user, act, element}. */
+/** Ask for confirmation, then pay an invoice. `view` is {user, act, element}. */
 export async function payInvoice(bill, view) {
   const ending = await confirmPayment({ ...bill, text: bill.description, desc: "" }, view);
   if (!ending) return;
   await tried(() => view.act("pay", { invoice: bill.id, ...ending }), view.element);
 }
 
-/** The chosen outcome of a payment. */
+/** Return the chosen failure of a payment as fields of the request; {} for a normal payment. */
 function endingOf({ code, taken, amount }) {
   const ending = {};
   if (code) ending.code = Number(code);

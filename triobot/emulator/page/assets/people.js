@@ -1,4 +1,4 @@
-// The list of all people and groups, each with the newest message; the newest first, with a search field.
+// The list of people and groups with a search field; each entry shows the newest message, the newest first.
 
 import { clock, number } from "./format.js";
 import { act } from "./link.js";
@@ -8,15 +8,15 @@ import { Asking, Avatar, draw as put, Field, html, Icon, IconButton, Part, root 
 import { t } from "./words.js";
 import { listen, newestOf, now, ownerOf, world } from "./world.js";
 
-// More letters than a line has room for; a text may have a hundred thousand letters.
+// Maximum letters of a preview: more than a line can show, since a text may have a hundred thousand letters.
 const LONGEST_PREVIEW = 200;
-// A shorter list needs no search field.
+// A list of at most so many chats has no search field.
 const MANY = 7;
 
 const whole = (typed) => Number(typed.replace(/\D/g, "") || 0);
 const nameOf = (chat) => chat.name ?? ownerOf(chat)?.name ?? "";
 
-/** One chat of the list. It shows only its properties, so most chats aren't drawn again. */
+/** One chat of the list; drawn again only if a property has changed. */
 class Item extends Part {
   render({ id, name, isGroup, preview, isTyping, at, unread, isOpen, isMember, open }) {
     return html`
@@ -44,7 +44,7 @@ const Heading = ({ title, hint, make }) => html`
   <div class="list-heading"><span>${title}</span><${IconButton} name="plus" title=${hint} onclick=${make} /></div>
 `;
 
-/** The list of chats. `open(chatId)` opens a chat; `isOpen(chatId)`: whether the chat is visible. */
+/** The list of chats. `open(chatId)` opens a chat; `isOpen(chatId)`: whether a pane shows the chat. */
 export function peopleList({ open, isOpen, tools }) {
   const element = root("aside", { class: "people", "aria-label": t("chats") });
   const list = root("nav", { class: "chats", "aria-label": t("chats") });
@@ -83,7 +83,7 @@ export function peopleList({ open, isOpen, tools }) {
       `,
       list,
     );
-    // The keyboard focus stays at a chat that has moved up.
+    // A chat that moves up in the list keeps the keyboard focus.
     if (before !== document.activeElement && list.contains(before)) before?.focus({ preventScroll: true });
     clearTimeout(typingTimer);
     const ends = [...world.chats.values()].map((chat) => chat.typing_until).filter((until) => until > now());
@@ -121,7 +121,7 @@ export function peopleList({ open, isOpen, tools }) {
   return {
     element,
     draw,
-    /** Mark visible chats as read. */
+    /** Mark a chat as read. */
     read(chatId) {
       const chat = world.chats.get(chatId);
       if (chat?.unread) {
@@ -176,7 +176,7 @@ export function peopleList({ open, isOpen, tools }) {
     if (made) openSoon(made.chat_id);
   }
 
-  // The answer may come before the stream's news.
+  // The answer may arrive before the stream's news of the chat: try again for two seconds.
   function openSoon(chatId, tries = 40) {
     if (world.chats.has(chatId)) open(chatId);
     else if (tries) setTimeout(openSoon, 50, chatId, tries - 1);

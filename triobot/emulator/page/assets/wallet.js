@@ -1,4 +1,4 @@
-// A person's wallet: its money, open bills, paid bills, and the hour in which a bot must verify.
+// A person's wallet: balances, open invoices, and payments with the time left for the bot to verify them.
 
 import { clock, money, number, stopwatch } from "./format.js";
 import { act } from "./link.js";
@@ -10,7 +10,7 @@ import { listen, now, world } from "./world.js";
 
 const STEPS = { IRR: [100_000, 1_000_000], coin: [10] };
 
-// The sign stands before its number, in Persian too.
+// Isolated from left to right: the sign precedes the number, also in Persian.
 const step = (amount) => `\u2066+${number(amount)}\u2069`;
 
 function Balance({ person, currency }) {
@@ -79,7 +79,7 @@ const concerns = (bill, person) =>
   bill.takings.some((taking) => taking.payer === person.id) ||
   Boolean(world.chats.get(bill.chat_id)?.members.includes(person.id));
 
-/** The wallet of the person that `user()` returns now. */
+/** The panel with the wallet of the current person, `user()`. */
 export function walletPanel(user) {
   const element = root("div", { class: "panel-body wallet" });
   let hasCountdown = false;

@@ -1,4 +1,4 @@
-// The page's own words, in English and in Persian. Texts of bots and people are never in here.
+// The page's own texts, in English and in Persian.
 
 import { ENGLISH as BRANCH_ENGLISH, PERSIAN as BRANCH_PERSIAN } from "./words_branch.js";
 import { ENGLISH as CROWD_ENGLISH, PERSIAN as CROWD_PERSIAN } from "./words_crowd.js";
@@ -436,10 +436,10 @@ export function chooseLanguage(name) {
   localStorage.setItem(KEY, name);
 }
 
-/** The words for a key, with the names in braces replaced by values. */
+/** Return the text of a key in the chosen language; `values` replace the names in braces. */
 export function t(key, values = {}) {
   const words = TABLES[chosen][key] ?? TABLES.en[key] ?? key;
-  // A name may run in the other direction; isolates keep it from turning the words around it.
+  // Isolated: a value may run in the other direction, and would reorder the words around the value.
   return words.replace(/\{(\w+)\}/g, (_, name) =>
     typeof values[name] === "string" && /\p{L}/u.test(values[name])
       ? `\u2068${values[name]}\u2069`

@@ -1,4 +1,4 @@
-// The words of branches and of tests that are kept; a part of words.js.
+// The texts of branches and of saved tests; a part of words.js.
 
 export const ENGLISH = {
   tabBranch: "Branch",

@@ -1,4 +1,4 @@
-// The words of the crowd's panel; a part of words.js.
+// The texts of the crowd's panel; a part of words.js.
 
 export const ENGLISH = {
   crowd: "Crowd",

@@ -1,4 +1,4 @@
-// The words of a reload that is held back; a part of words.js.
+// The texts of a held reload; a part of words.js.
 
 export const ENGLISH = {
   held: "The reload is held",

@@ -1,4 +1,4 @@
-// The words of the panel that shows the bot from inside; a part of words.js.
+// The texts of the panel "Inside"; a part of words.js.
 
 export const ENGLISH = {
   inside: "Inside",

@@ -1,4 +1,4 @@
-// The words of the page of `triobot inspect`, and of hidden texts; a part of words.js.
+// The texts of the page of `triobot inspect`, and the words for hidden texts; a part of words.js.
 
 export const ENGLISH = {
   inspect_bot: "a running bot",

@@ -1,4 +1,4 @@
-// The words of the requests, in English and in Persian.
+// The texts of the panel "Requests"; a part of words.js.
 
 export const ENGLISH = {
   inspector: "Requests",

@@ -1,4 +1,4 @@
-// The words of the view that travels through a conversation's time; a part of words.js.
+// The texts of the time travel; a part of words.js.
 
 export const ENGLISH = {
   travel: "Time travel",

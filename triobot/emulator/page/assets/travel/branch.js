@@ -1,5 +1,5 @@
-// A branch: the chat as of a notch, and its other continuation. A person writes, presses, fills in and pays as in
-// an ordinary chat. The acts go to the branch, and the answer is the branch's new state.
+// A branch: the chat at a notch, and an alternative continuation. A person writes, presses, fills in and pays as in
+// an ordinary chat. The page sends each act to the branch; the answer is the branch's new state.
 
 import { bubble } from "../bubble.js";
 import { ReplyKeyboard } from "../buttons.js";
@@ -17,11 +17,11 @@ import { isGone } from "./passes.js";
 
 const TEN_MINUTES = 600;
 const UNITS = [1, 60, 3_600, 86_400];
-// The code of a payment by a person with too little money: the commonest failure.
+// The error code of a declined invoice: the person has too little money.
 const NOT_ENOUGH = 1_000;
 
 /**
- * A branch as the server tells it.
+ * A branch's state, from the server.
  * @typedef {{
  *   id: string, conversation: number, chat_id: number, at: number, now: number, ended: boolean, name: string | null,
  *   people: {id: number, name: string, wallet: Record<string, number>}[], members: number[], chat: any[],
@@ -35,12 +35,12 @@ const NOT_ENOUGH = 1_000;
 /** @type {ReturnType<typeof differing>} */
 const NOTHING_DIFFERS = { others: new Map(), missing: new Map() };
 
-/** A recorded message that the branch doesn't send. */
+/** The words of a recorded message that the branch doesn't send. */
 const Missing = ({ words }) => html`
   <p class="differs-words missing" dir="auto"><span class="faint">${t("notSaidNow")}</span>${" "}<del>${words}</del></p>
 `;
 
-/** A message with other words than the recorded message: the removed words and the new words. */
+/** The differences between a branch's message and the recorded message; `was` is null if there is no such message. */
 const Differs = ({ was, is }) => html`
   <p class="differs-words" dir="auto">
     <span class="faint">${t(was === null ? "notSaidThen" : "saidOtherwise")}</span>${" "}
@@ -49,10 +49,10 @@ const Differs = ({ was, is }) => html`
 `;
 
 /**
- * A branch that is open.
+ * Open a pane for a branch.
  * @param {Look} look
  * @param {string} title
- * @param {{throwAway: (pane: Pane) => void, keep: (pane: Pane) => void, taken: () => void, instead: (pane: Pane, step: string) => void, then: (() => {words: string[], elsewhere: Set<string>}) | null}} hooks `instead` asks about a step whose recorded result was given; `then` tells what was said then, to be compared, and what others said
+ * @param {{throwAway: (pane: Pane) => void, keep: (pane: Pane) => void, taken: () => void, instead: (pane: Pane, step: string) => void, then: (() => {words: string[], elsewhere: Set<string>}) | null}} hooks `instead` opens the branch again, with a step that asks the developer; `then` returns the recorded words, for the comparison
  */
 export function branchPane(look, title, { throwAway, keep, taken, instead, then }) {
   let told = look;
@@ -61,7 +61,7 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
   let working = 0;
   let userId = told.people[0]?.id ?? 0;
   const element = root("div", { class: "branch", role: "group", "aria-label": title });
-  // The pane that the parts of an ordinary chat get.
+  // The `view` for the parts of an ordinary chat.
   const view = {
     branch: told.id,
     chatId: told.chat_id,
@@ -80,13 +80,13 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
   let scroller = element;
   /** @type {Composer | null} */
   let writing = null;
-  // Its lines as they were told last: what is told again as it was is not drawn again.
+  // The chat's lines of the last answer: a line with the same JSON stays the same object, and isn't drawn again.
   /** @type {{json: string, line: any}[]} */
   let lines = [];
 
   let differs = NOTHING_DIFFERS;
 
-  /** Run a command in the branch. @param {string} what @param {any} given */
+  /** Run a command in the branch, and draw the new state. @param {string} what @param {any} given */
   async function ask(what, given) {
     working += 1;
     isTouched = true;
@@ -105,7 +105,7 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
 
   const tries = (what, given) => tried(() => ask(what, given), element);
 
-  /** Replace the conversation by the new code's branch. */
+  /** Replace the chat's conversation by this branch. */
   const takePlace = () =>
     tried(async () => {
       await act(`travel/branch/${told.id}/take`);
@@ -213,7 +213,7 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
     const said = lines.filter(({ line }) => line.kind === "message" && line.new && line.from_bot);
     const { words, elsewhere } = then?.() ?? { words: [], elsewhere: new Set() };
     const now = said.map(({ line }) => ({ words: saidIn(line.said), isElsewhere: elsewhere.has(saidIn([line])) }));
-    // What nobody answers any more has said all.
+    // A branch without further answers sends no further messages.
     const isOver = told.ended || (told.answers?.left === 0 && !told.asked.length);
     differs = then ? differing(words, now, isOver) : NOTHING_DIFFERS;
     const missingAt = (at) => (differs.missing.get(at) ?? []).map((place) => html`<${Missing} key=${`missing ${place}`} words=${words[place]} />`);
@@ -240,7 +240,7 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
   }
 
   const toEnd = () => requestAnimationFrame(() => (scroller.scrollTop = scroller.scrollHeight));
-  // A keyboard or notes that come up must not push the newest words out of sight.
+  // Keyboards and notes that appear later must not push the newest messages out of sight.
   const sizes = new ResizeObserver(toEnd);
 
   const pane = {
@@ -249,7 +249,7 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
     get id() {
       return told.id;
     },
-    /** The places of what was said then, and is not said here, or otherwise. */
+    /** Positions of the recorded messages that the branch words differently or doesn't send. */
     get gone() {
       return new Set([...differs.others.values(), ...[...differs.missing.values()].flat()]);
     },
@@ -258,7 +258,7 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
     },
     holds: (place) => element.contains(place),
     focus: () => (writing ?? /** @type {HTMLElement | null} */ (element.querySelector(".branch-head button")))?.focus(),
-    /** Discard the branch itself, too. */
+    /** Close the pane, and delete the branch on the server. */
     close() {
       sizes.disconnect();
       put(null, element);

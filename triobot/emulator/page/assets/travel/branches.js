@@ -1,4 +1,4 @@
-// The branches of the view that are open, of which one is shown beside the chat as it was; and the tests that are kept.
+// The open branches of the time travel; one of them is shown beside the recorded chat. Tests are saved here, too.
 
 import { act } from "../link.js";
 import { confirm, tried } from "../sheet.js";
@@ -9,12 +9,12 @@ import { branchPane } from "./branch.js";
 import { keepAsTest } from "./kept.js";
 import { closePass, openPass } from "./passes.js";
 
-// What takes the place of what came: at these notches another answer is given before it.
+// At a notch that received one of these, a branch starts one notch earlier: the developer's answer replaces the event.
 const CAME = new Set(["message", "press", "form", "payment", "join", "leave", "event", "signal", "timeout"]);
 
-/** An element of its own within what is drawn keyed. */
+/** A holder for a pane's element. */
 class Held extends Part {
-  // One function for all its drawings: so it is called once.
+  // The same function for all drawings: Preact calls a new `ref` function in each drawing.
   take = (holder) => void holder?.replaceChildren(/** @type {any} */ (this.props).element);
 
   render() {
@@ -22,17 +22,17 @@ class Held extends Part {
   }
 }
 
-/** @param {{draw: () => void, shows: () => void, taken: () => void, then: () => {words: string[], elsewhere: Set<string>}}} hooks `then` tells what was said in the conversation */
+/** @param {{draw: () => void, shows: () => void, taken: () => void, then: () => {words: string[], elsewhere: Set<string>}}} hooks `then` returns the recorded words, for the comparison */
 export function branchesBeside({ draw, shows, taken, then }) {
   /** @type {import("./branch.js").Pane[]} */
   const open = [];
   /** @type {import("./branch.js").Pane | undefined} */
   let shown;
   let opening = 0;
-  // What was opened for a place that nobody looks at any more is thrown away at once.
+  // Number of the newest opening, or of the last `closeAll`: a branch of an older opening is closed at once.
   let turn = 0;
 
-  /** Open a branch, and show it. @param {(asks: string[]) => Promise<any>} ask @param {string} title @param {boolean} compares with what was said then @param {string[]} asks steps whose recorded results are not given */
+  /** Open a branch and show the branch. @param {(asks: string[]) => Promise<any>} ask @param {string} title @param {boolean} compares whether the recorded words are compared @param {string[]} asks steps that ask the developer instead of returning the recorded result */
   async function begin(ask, title, compares = false, asks = []) {
     if (opening) return;
     const mine = (turn += 1);
@@ -68,7 +68,7 @@ export function branchesBeside({ draw, shows, taken, then }) {
     return begin((asks) => act(`travel/pass/${pass.id}/branch`, { notch: from, asks }), t("branchAt", { n: number(notch.n) }));
   }
 
-  /** What came before a crash is taken again by the code as it is now. @param {import("./state.js").Pass} pass @param {number} notch */
+  /** Open a branch at a notch of a new pass, under the present code. @param {import("./state.js").Pass} pass @param {number} notch */
   const again = (pass, notch) =>
     begin(
       async (asks) => {
@@ -130,10 +130,10 @@ export function branchesBeside({ draw, shows, taken, then }) {
     gone: () => shown?.gone ?? new Set(),
     isOpen: () => open.length > 0 || opening > 0,
     holds: (place) => open.some((pane) => pane.holds(place)),
-    /** Ask whether what was tried may be lost, where something was. */
+    /** Return whether the branches may be closed; ask if any was used. */
     mayClose: async () =>
       !open.some((pane) => pane.isTouched) || Boolean(await confirm(t("throwAllAway"), t("throwAllAwayWhy"), t("throwAway"))),
-    /** The test of a branch, if the focus is in one; else of a notch. */
+    /** Save a test: of the branch that contains `place`; if there is none, of the notch. */
     test(pass, notch, place) {
       const pane = open.find((one) => one.holds(place));
       return pane ? keep(pane) : keepAsTest(`travel/pass/${pass.id}/test`, { notch: notch.n });

@@ -1,4 +1,4 @@
-// The chat as of a notch: the notch's own messages are ringed, later messages are faint and dashed.
+// The chat at a notch: the notch's own messages have a ring; later messages are faint and dashed.
 
 import { exactClock, money } from "../format.js";
 import { html, Icon, Part } from "../ui.js";
@@ -13,7 +13,7 @@ const LONGEST = 2_000;
 
 const short = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
 
-/** One bubble or grey line, drawn again only when its look changes, not for each notch. */
+/** One bubble or grey line; drawn again only if a property has changed. */
 class Entry extends Part {
   /** @param {{item: any, isLater: boolean, isNow: boolean, isPending: boolean, isGone: boolean, isUsed: boolean, isBare: boolean, isOther: boolean, by: string, said: any, now: string | null | undefined, go: (n: number) => void}} given */
   render({ item, isLater, isNow, isPending, isGone, isUsed, isBare, isOther, by, said, now, go }) {
@@ -61,7 +61,7 @@ class Entry extends Part {
   }
 }
 
-// For a text that the server hides: bars of the text's length.
+// Letters of a bar, and maximum number of bars: bars stand for a text that the server hides.
 const LINE = 28;
 const LINES = 6;
 
@@ -83,7 +83,7 @@ const buttonWords = (button) => labelOf(button, wordsOn(button));
 const wordsOn = (button) =>
   button.kind === "pay" && button.letters === undefined ? `${button.text} ${money(button.amount, button.currency)}` : button.text;
 
-/** A picture, if its file is on this server; for all else, the kind of content. */
+/** Return a picture whose file is on this server; for other content, the kind of content. */
 function mediaOf(content) {
   const path = content.type === "image" ? ownPath(content.descriptor?.path) : null;
   if (path) return html`<img class="then-picture" src=${path} alt=${t("image")} />`;
@@ -108,7 +108,7 @@ const formOf = (fields, isUsed) => html`
   </span>
 `;
 
-/** The words of a grey line. @param {Item} item */
+/** Return a grey line's words. @param {Item} item */
 function actWords(item) {
   if (item.sent?.unknown) return t("wordsUnknown");
   if (item.sent?.reworded) return `${sentWords(item)} (${t("notAsSent")})`;
@@ -122,13 +122,13 @@ function sentWords({ sent }) {
   return saying(sent.kind === "answer" ? "answeredPress" : sent.kind === "invoice" ? "madeInvoice" : "didSend", sent);
 }
 
-/** An error's message, without the class name that may come before it. */
+/** Return an error's message after a colon; the class name before the message is removed. */
 const saidBy = ({ error, text }) => {
   const words = text.startsWith(`${error}: `) ? text.slice(error.length + 2) : text;
   return words && words !== error ? `: ${short(words)}` : "";
 };
 
-/** One failure, with its line and what caused it; a frame is chosen by a click. `again` runs it once more. @param {any} given */
+/** One error with its frames and causes; a click chooses a frame. `again` opens a branch before the error. @param {any} given */
 export function Crash({ failure, sources, chosen, choose, lineOf, again = null, depth = 0 }) {
   return html`
     <article class="crash-card" aria-label=${failure.error}>
@@ -164,8 +164,8 @@ export function Crash({ failure, sources, chosen, choose, lineOf, again = null, 
 }
 
 /**
- * The column.
- * @param {{items: any[], cur: number, go: (n: number) => void, crash: any, others: Set<string>, says: Record<string, string | null>}} given `others`: the keys of what a branch doesn't say; `says`: what the present code says otherwise
+ * The column of the chat.
+ * @param {{items: any[], cur: number, go: (n: number) => void, crash: any, others: Set<string>, says: Record<string, string | null>}} given `others`: keys of the messages that the shown branch words differently or doesn't send; `says`: see `saysNow`
  */
 export function Chat({ items, cur, go, crash, others, says }) {
   const writers = new Set(items.filter((item) => item.kind === "mine").map((item) => item.notch.in?.from));

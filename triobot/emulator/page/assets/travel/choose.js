@@ -1,4 +1,4 @@
-// Chooses one of a chat's conversations for time travel.
+// The choice of a chat's conversation for the time travel.
 
 import { exactClock, number } from "../format.js";
 import { sheet, toast, tried } from "../sheet.js";
@@ -10,7 +10,7 @@ const OVER = new Set(["ended", "interrupted", "left", "stopped", "crashed"]);
 
 export const shortRoute = (route) => route.split(".").at(-1) ?? route;
 
-/** Open the only conversation, or the only live one; else ask for a choice. */
+/** Open a chat's only conversation, or the only one that hasn't ended; if there are several, ask. */
 export async function chooseConversation(chatId, open) {
   await tried(async () => {
     const all = await conversationsOf(chatId);

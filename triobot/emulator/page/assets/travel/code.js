@@ -1,11 +1,11 @@
-// The author's file with the current line of the notch; in the margin, the notches with each line as current line.
+// The author's file with the notch's current line. Beside each line stand the notches with this current line.
 
 import { number } from "../format.js";
 import { html, Part } from "../ui.js";
 import { t } from "../words.js";
 import { ranges } from "./path.js";
 
-// Maximum number of marks of a line: the nearest notches; a line in a loop has hundreds.
+// Maximum number of notches beside a line: a line in a loop has hundreds; the nearest are shown.
 const MARKS = 3;
 const SCHEMES = {
   none: null,
@@ -15,7 +15,7 @@ const SCHEMES = {
 };
 const KEY = "triobot-editor";
 
-/** The notches with this current line, only the notches nearest to the shown notch. */
+/** Return the notches of `all` that are nearest to the shown notch. */
 function nearest(all, cur) {
   if (all.length <= MARKS) return all;
   let place = all.findIndex((n) => n >= cur);
@@ -24,7 +24,7 @@ function nearest(all, cur) {
   return all.slice(from, from + MARKS);
 }
 
-/** A line; most lines don't change from notch to notch. */
+/** A line; drawn again only if a property has changed: most lines don't change from notch to notch. */
 class Line extends Part {
   /** @param {{at: number, pieces: [string, string][], marks: string, count: number, lit: string, ran: boolean, fired: boolean, cur: number, note: string, go: (n: number) => void}} given */
   render({ at, pieces, marks, count, lit, ran, fired, cur, note, go }) {
@@ -57,7 +57,7 @@ class Line extends Part {
   }
 }
 
-/** The frames from the outermost to where it waits; each is chosen by a click. */
+/** The frames, the outermost first; a click chooses a frame. `behind` is the operation that the innermost waits for. */
 function Stack({ frames, sources, depth, choose, behind }) {
   return html`
     <nav class="code-stack" aria-label=${t("stack")} dir="ltr">
@@ -74,7 +74,7 @@ function Stack({ frames, sources, depth, choose, behind }) {
   `;
 }
 
-/** Leads into an editor by its own scheme, which is chosen once; nothing is fetched. */
+/** A link that opens the line in an editor, by the scheme of the chosen editor; the browser keeps the choice. */
 function Editor({ source, line }) {
   const chosen = localStorage.getItem(KEY) ?? "none";
   const address = source && SCHEMES[chosen]?.(source.path, line);
@@ -94,7 +94,7 @@ function Editor({ source, line }) {
   `;
 }
 
-/** The difference of code and journal: the recorded line, and the line of the present code, if there is one. */
+/** The difference of code and journal: the recorded operation, and the present code's line, if there is a line. */
 const Parting = ({ recorded, line, mended }) => html`
   <div class=${`parting ${mended ? "mended" : ""}`} role="note">
     <b>${t(mended ? "mendedHere" : "partsHere")}</b>
@@ -105,12 +105,12 @@ const Parting = ({ recorded, line, mended }) => html`
   </div>
 `;
 
-/** Shows the lines that ran in the turn. */
+/** The button that shows the lines that ran in the turn. */
 const PathButton = ({ path }) => html`
   <button type="button" class="chip" title=${t("pathWhy")} aria-pressed=${String(path.isOn)} onclick=${path.toggle}>${t("pathOfTurn")}</button>
 `;
 
-/** The column. @param {any} given */
+/** The column of the code. @param {any} given */
 export function Code({ frames, sources, source, lines, lit, depth, choose, behind, note, stood, cur, go, branches, why, parting, path, ran, elsewhere, show, fired }) {
   const name = sources[source]?.name ?? "";
   const isRan = new Set(ran);

@@ -1,33 +1,34 @@
-// The differences between the recorded messages and a branch's messages, and between their words. Pure.
+// Differences between recorded messages and a branch's messages, and between two messages' words. Pure functions.
 
 const SPACE = /(\s+)/;
-// Words of a message, or messages, that are compared one by one; more of them are one difference, or none.
+// Maximum number of compared words or messages. A message with more words is one difference; more messages are none.
 const MOST = 600;
-// Of a longer text a pass tells no more.
+// Maximum letters of a compared text: a pass cuts longer texts.
 const LETTERS = 4_000;
-// A pair of equal messages outweighs some pairs of similar messages.
+// The weight of two equal messages, as much as some pairs of similar messages.
 const SAME = 3;
-// A missing message and a new message in its place are a pair even without a common word.
+// Added to each weight: a missing message and a new message in its place are a pair even without a common word.
 const TINY = 0.001;
+// The least weight of similar messages.
 const ALIKE = 0.5;
 
-/** The words of one version of a message: its text, the labels of its form, its buttons with their prices. */
+/** Return the texts of one version of a message: text, form labels, buttons with prices. */
 const linesOf = ({ content, form, buttons }) => [
   (content?.text ?? content?.caption ?? content?.desc ?? content?.name)?.slice(0, LETTERS),
   ...(form ?? []).flatMap((field) => [field.label, ...(field.options ?? []).map((one) => one.label)]),
   ...(buttons ?? []).flat().map((one) => [one.text, one.amount].filter(Boolean).join(" ")),
 ];
 
-/** What a message says in all its versions: a button that is gone because it was pressed or paid says nothing. @param {any[]} versions */
+/** Return the texts of all versions of a message: a removed button is still in an earlier version. @param {any[]} versions */
 export const saidIn = (versions) => [...new Set(versions.flatMap(linesOf).filter(Boolean))].join("\n");
 
-/** The words of a message in a pass. @param {import("./story.js").Item} item */
+/** Return the texts of a pass's message and of its edits. @param {import("./story.js").Item} item */
 export const saidByItem = ({ sent, edits }) => saidIn([sent, ...edits.map((edit) => edit.sent)]);
 
 /**
- * The pairs of places in two lists, in order, with the greatest total similarity.
- * @param {number} many @param {number} others how long the lists are
- * @param {(i: number, j: number) => number} like 0 for what is no pair
+ * Return the pairs of positions in two lists, in both lists' order, with the greatest total weight.
+ * @param {number} many @param {number} others lengths of the lists
+ * @param {(i: number, j: number) => number} like weight of a pair; 0: no pair
  */
 function paired(many, others, like) {
   const sums = Array.from({ length: many + 1 }, () => new Float64Array(others + 1));
@@ -45,15 +46,15 @@ function paired(many, others, like) {
 
 const wordsIn = (text) => new Set(text.split(SPACE).filter((word) => word.trim()));
 
-/** The similarity of two messages: 0 for no common word, 1 for equal words. @param {Set<string>} one @param {Set<string>} other */
+/** Return the similarity of two messages: from 0 for no common word to 1 for equal words. @param {Set<string>} one @param {Set<string>} other */
 const likeness = (one, other) => (2 * [...one].filter((word) => other.has(word)).length) / (one.size + other.size || 1);
 
 /**
- * The differing messages: for each differing message of now, the place of the message of then that it replaces, or null;
- * and the missing messages of then, by the place of now before which they are missing.
+ * Compare recorded messages with a branch's messages. Return `others`: for each differing position in `now`, the
+ * replaced position in `then`, or null; `missing`: lists of missing positions in `then`, by the next position in `now`.
  * @param {string[]} then
- * @param {{words: string, isElsewhere: boolean}[]} now `isElsewhere`: another conversation of the chat said this then
- * @param {boolean} isOver nothing more is said
+ * @param {{words: string, isElsewhere: boolean}[]} now `isElsewhere`: whether another conversation of the chat sent this message then
+ * @param {boolean} isOver whether the branch sends no further messages
  */
 export function differing(then, now, isOver) {
   /** @type {Map<number, number | null>} */
@@ -64,7 +65,7 @@ export function differing(then, now, isOver) {
   const [old, fresh] = [then.map(wordsIn), now.map(({ words }) => wordsIn(words))];
   const like = (i, j) => (then[i] === now[j].words ? SAME : now[j].isElsewhere ? 0 : TINY + likeness(old[i], fresh[j]));
   const pairs = paired(then.length, now.length, like);
-  // Messages that a running branch hasn't sent yet don't count as missing.
+  // A running branch may still send the recorded messages after the last similar pair: none of them is missing.
   if (!isOver) pairs.length = pairs.findLastIndex((pair) => like(...pair) >= ALIKE) + 1;
   const places = new Map(pairs.map(([i, j]) => [j, i]));
   for (const [j, { words, isElsewhere }] of now.entries()) {
@@ -80,7 +81,7 @@ export function differing(then, now, isOver) {
 }
 
 /**
- * The words of then and of now in one line: "same", "gone" or "new".
+ * Return the words of both messages in one list of [kind, words]; kinds are "same", "gone" and "new".
  * @param {string} then @param {string} now @returns {[string, string][]}
  */
 export function wordsOf(then, now) {

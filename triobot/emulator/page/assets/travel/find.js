@@ -1,4 +1,4 @@
-// Finds a word in messages, variables and code, and goes to each notch with this word.
+// The search in messages, variables and code; the found notches are shown one after another.
 
 import { number } from "../format.js";
 import { html } from "../ui.js";
@@ -6,7 +6,7 @@ import { t } from "../words.js";
 
 /** @typedef {import("./state.js").Journal} Journal */
 
-/** The searched text of a notch, in small letters. @param {import("./state.js").Notch} notch */
+/** Return the text of a notch that the search reads, in lower case. @param {import("./state.js").Notch} notch */
 function textOf(notch) {
   /** @type {(string | null | undefined)[]} */
   const parts = [notch.in?.text, notch.in?.label, notch.in?.name, ...Object.values(notch.in?.fields ?? {})];
@@ -19,7 +19,7 @@ function textOf(notch) {
 }
 
 /**
- * The notches that contain a word.
+ * Return the notches whose text, or whose current line, contains `words`.
  * @param {Journal} journal
  * @param {Map<number, {text: string}>} sources
  * @param {string} words
@@ -37,7 +37,7 @@ export function hitsOf(journal, sources, words) {
   return [...hits].sort((one, other) => one - other);
 }
 
-/** The field in the view's head. Enter goes to the next place, with Shift to the one before. */
+/** The search field in the view's head. Enter shows the next found notch; Shift+Enter shows the previous one. */
 export function finder() {
   let words = "";
   /** @type {number[]} */

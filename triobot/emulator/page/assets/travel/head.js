@@ -1,4 +1,4 @@
-// The head of the view: the conversation's person and state, and the commands.
+// The head of the view: the conversation's chat and state, and the commands.
 
 import { day, exactClock, number } from "../format.js";
 import { html, Icon } from "../ui.js";
@@ -9,7 +9,7 @@ import { buildAt, isMended, partingOf, saysNow } from "./state.js";
 
 const KINDS = { waits: "good", ended: "good", interrupted: "good", left: "good", stopped: "good", works: "good", mended: "good", parked: "warn" };
 
-/** The name of the chat. @param {number} chatId */
+/** Return the chat's name. @param {number} chatId */
 export function nameOf(chatId) {
   const chat = world.chats.get(chatId);
   return chat ? (chat.name ?? ownerOf(chat)?.name ?? String(chat.id)) : String(chatId);
@@ -17,17 +17,17 @@ export function nameOf(chatId) {
 
 const stateOf = (pass) => (isMended(pass) ? "mended" : pass.state);
 
-/** Why the conversation hangs or is parked; false for any other conversation. */
+/** Return why the conversation hangs or is parked; false for any other conversation. */
 const bannerOf = (pass) =>
   !pass.hangs
     ? pass.state === "parked" && pass.because
     : [pass.hangs.words, pass.hangs.line && `${pass.sources[pass.hangs.line[0]]?.name}:${pass.hangs.line[1]}`].filter(Boolean).join(" · ");
 
-/** Whether the present code parts from what is recorded, or says something else. */
+/** Whether the present code differs from the journal, or words a message differently. */
 const goesOtherwise = (pass) => many(pass) > 0 || partingOf(pass) !== null;
 const many = (pass) => Object.keys(saysNow(pass)).length;
 
-/** The build that ran the notch, if it isn't the present code. */
+/** Return the words for the build that ran the notch. */
 const builtAt = (pass, cur) => {
   const { known, since = null } = buildAt(pass, cur) ?? {};
   return known && since !== null ? t("ranUnder", { when: `${day(since, Date.now())} ${exactClock(since)}` }) : t("ranUnknown");
@@ -39,7 +39,7 @@ const Button = ({ picture, words, title = words, label = words, kind = "", oncli
   </button>
 `;
 
-/** The shown conversation of the chat, and a menu of the others. */
+/** The menu of the chat's conversations. */
 const Switcher = ({ all, conversation, choose }) => html`
   <select class="switcher" aria-label=${t("travelChoose")} value=${String(conversation)} onchange=${(event) => choose(Number(event.target.value))}>
     ${all.map(
@@ -57,9 +57,9 @@ export function Head({ chat, crowd, pass, cur, conversation, all, choose, field,
   const isOnly = all.length < 2;
   const banner = pass && bannerOf(pass);
   const onceMore = again && html`<button type="button" class="chip" onclick=${again}>${t("again")}</button>`;
-  // Code that can't be loaded gets no answers.
+  // Without loadable code, no code can get the same answers.
   const isSaved = again && saved && !pass.broken;
-  // A chat of the crowd may have the same number as a chat of the platform.
+  // A crowd's chat may have the same id as another chat of the page: don't look up the name.
   const name = !crowd ? nameOf(chat) : crowd.person ? t("crowdOther", { name: crowd.person }) : t("crowd");
   return html`
     <header class="travel-head">
@@ -87,7 +87,7 @@ export function Head({ chat, crowd, pass, cur, conversation, all, choose, field,
   `;
 }
 
-/** Shown until the conversation is ready. @param {{problem: string, tryAgain: () => void}} given */
+/** The view until the conversation is loaded: the progress, or the problem. @param {{problem: string, tryAgain: () => void}} given */
 export function Waiting({ problem, tryAgain }) {
   if (problem) {
     return html`

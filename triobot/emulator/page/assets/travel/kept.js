@@ -1,4 +1,4 @@
-// A saved test: it is written and run before it counts as saved; its text can be copied.
+// The dialog of a saved test. The server writes the test and runs the test once; only a passing test is saved.
 
 import { number } from "../format.js";
 import { act } from "../link.js";
@@ -9,7 +9,7 @@ import { Component } from "../vendor/preact.mjs";
 import { t } from "../words.js";
 import { botName } from "../world.js";
 
-/** Write a notch or a branch as a test, and show the test with its result. @param {string} path @param {any} given */
+/** Have the server write and run a test, and show the test with the result. @param {string} path @param {any} given */
 export async function keepAsTest(path, given) {
   await sheet(t("keepTest"), (done) => html`<${Keeping} path=${path} given=${given} done=${() => done(undefined)} />`, { kind: "wide" });
 }
@@ -36,7 +36,7 @@ const Text = ({ title, text }) => html`
   <pre dir="ltr" tabindex="0" role="region" aria-label=${title}>${text}</pre>
 `;
 
-/** How it is: under way, not possible, failed or saved. @param {{kept?: any, problem?: string, done: () => void}} given */
+/** The test's state: being run, impossible, failed, late or saved. @param {{kept?: any, problem?: string, done: () => void}} given */
 function Kept({ kept = null, problem = "", done }) {
   return html`
     <div class="sheet-body kept-test">
@@ -52,7 +52,7 @@ function Kept({ kept = null, problem = "", done }) {
       <button type="button" class="button" autofocus onclick=${done}>${t("close")}</button>
       ${kept && html`<button type="button" class="button" onclick=${() => copy(kept.text)}>${t("copyText")}</button>`}
       ${
-        // A failing test isn't saved among the tests.
+        // Only a passing test can be downloaded.
         kept?.passed &&
         html`<button type="button" class="button primary" onclick=${() => save(`test_${botName()}.py`, kept.text)}>${t("download")}</button>`
       }

@@ -1,5 +1,5 @@
-// The whole chat on one line of time: a lane for each conversation, aside and interrupt, with a dot for what it took;
-// below them grey dots for what nobody took, and the payments.
+// The chat's conversations on one time axis: each conversation, aside and interrupt has a lane with a dot for each act
+// of a person that it received. The last lane has the acts that no conversation received, and the payments.
 
 import { exactClock, number } from "../format.js";
 import { lineWords } from "../lines.js";
@@ -7,11 +7,11 @@ import { html } from "../ui.js";
 import { t } from "../words.js";
 import { shortRoute } from "./choose.js";
 
-// Maximum number of shown moments: the newest.
+// Maximum number of shown times: the newest.
 const SHOWN = 200;
 const HINTED = new Set(["aside", "interrupt"]);
 
-/** Moments stand side by side, however long it was between them. @param {{all: any[], conversation: number, now: number, beside: {at: number, line: any, isLoose: boolean}[], seek: (conversation: number, at: number) => void, find: (line: any) => void}} given `beside`: what nobody took, and payments */
+/** The lanes. All times have the same distance on the axis, for any length of time between them. @param {{all: any[], conversation: number, now: number, beside: {at: number, line: any, isLoose: boolean}[], seek: (conversation: number, at: number) => void, find: (line: any) => void}} given `beside`: acts that no conversation received, and payments */
 export function Lanes({ all, conversation, now, beside, seek, find }) {
   const lanes = all.filter((one) => one.taken).toReversed();
   if (lanes.length + beside.length < 2) return null;

@@ -1,5 +1,5 @@
-// What leads from one to another: a message or a line of a chat, the request that told of it, and the item of a
-// conversation's story that it became. Pure.
+// The search for the item in a conversation's story that belongs to a message, a line or a request; and for the
+// request that belongs to a message, a line or a notch. Pure functions.
 
 import { decoded, sentBy, structure } from "../calls.js";
 import { idOf } from "../link.js";
@@ -9,25 +9,25 @@ import { idOf } from "../link.js";
  * @typedef {{at: number, find: (items: Item[]) => {at: number} | undefined}} Wanted
  */
 
-// The clocks of the platform and of the bot's process differ by so much.
+// Maximum difference in milliseconds of the platform's clock and the bot's clock.
 const MOMENT = 50;
 const PAID = ["payCallback", "invoiceCallback"];
 const KINDS = { triggerButton: "press", submitForm: "form", payCallback: "payment", invoiceCallback: "payment", join: "join", leave: "leave" };
 
-/** What the platform calls a press, a form or a payment; null for what has no name. */
+/** Return the platform's id of a press or a payment; null for other values. */
 const nameIn = (value) => value?.callback_id ?? value?.ref_id ?? value?.invoiceId ?? null;
 const nameOf = (item) => nameIn(structure(item.notch.in?.event?.data ?? ""));
 const came = (item, what) => !item.sent && item.notch.in?.what === what;
 const isSince = (item, at) => item.t >= at - MOMENT;
 
-/** What came of an event: the item with its name, or the first of its kind since then that has none. */
+/** Return the item of an event: the item with id `name`; else the first of kind `what` without an id since `at`. */
 function ofEvent(items, what, name, at, /** @type {(item: Item) => boolean} */ isIt = () => true) {
   const all = items.filter((item) => came(item, what));
   const named = name === null ? undefined : all.find((item) => nameOf(item) === name);
   return named ?? all.find((item) => nameOf(item) === null && isSince(item, at) && isIt(item));
 }
 
-/** What a message became, or was made by. @returns {Wanted} */
+/** Return the search for the item that sent or received a message. @returns {Wanted} */
 export function ofMessage(message) {
   const { at, author } = message;
   if (message.from_bot) return { at, find: (items) => items.find((item) => item.messageId === message.id) };
@@ -35,16 +35,16 @@ export function ofMessage(message) {
   const says = (item) => isTheirs(item) && item.notch.in?.text === message.content?.text;
   return {
     at,
-    // What a key sends is not always what it says.
+    // A reply key's value may differ from its text: else take the person's next message.
     find: (items) => ofEvent(items, "message", null, at, says) ?? ofEvent(items, "message", null, at, isTheirs),
   };
 }
 
 const whatOf = (line) => (line.kind === "money" || line.kind === "payment_failed" ? "payment" : line.kind);
-// Of the bot's own doing: its answers, and where money went that had been paid.
+// Whether the bot caused a line: an answer to a press, or a movement of money other than the person's payment.
 const isBots = (line) => line.kind === "answer" || (line.kind === "money" && line.what !== "paid");
 
-/** What a line of the chat became, or was made by. @param {import("../lines.js").Line} line @returns {Wanted} */
+/** Return the search for the item that caused or received a line of the chat. @param {import("../lines.js").Line} line @returns {Wanted} */
 export function ofLine(line) {
   const { at } = line;
   if (line.kind === "answer")
@@ -54,7 +54,7 @@ export function ofLine(line) {
   return { at, find: (items) => ofEvent(items, whatOf(line), line.callback_id ?? line.bill ?? null, at) };
 }
 
-/** What a request became, or was made by; null for one that says nothing of a conversation. @returns {(Wanted & {chat: number}) | null} */
+/** Return the search for the item that sent or received a request; null if no item belongs to such a request. @returns {(Wanted & {chat: number}) | null} */
 export function ofCall(call) {
   const made = sentBy(call);
   if (made) return { at: call.at, chat: made.chat, find: (items) => items.find((item) => item.messageId === made.message) };
@@ -71,33 +71,33 @@ export function ofCall(call) {
   return { at: call.at, chat: idOf(fields.chat_id), find: (items) => ofEvent(items, what, nameIn(fields.data), call.at, isIt) };
 }
 
-// --- the other way: the request among all that are known, the oldest first
+// --- the opposite direction: a request among `calls`, the oldest first
 
 /** @typedef {(calls: any[]) => any} Choose */
 
 const fieldsOf = (call) => Object.fromEntries(decoded(call));
 
-/** What an event of these types says that was posted for a chat; null for another request. */
+/** Return the fields of a request that posted an event of these types for a chat; null for any other request. */
 function posted(call, chat, types) {
   const fields = call.way === "event" ? fieldsOf(call) : null;
   return fields && idOf(fields.chat_id) === chat && types.includes(fields.type) ? fields : null;
 }
 
-/** The request that sent a message. @returns {Choose} */
+/** Return the search for the request that sent a message. @returns {Choose} */
 export const sending = (chat, message) => (calls) =>
   calls.findLast((call) => {
     const made = sentBy(call);
     return made !== null && made.chat === chat && made.message === message;
   });
 
-/** The request that gave a message these words. @returns {Choose} */
+/** Return the search for the request that edited a message to this text. @returns {Choose} */
 export const editing = (chat, message, text) => (calls) =>
   calls.findLast((call) => {
     const fields = call.way === "operation" && call.name === "editMessage" ? fieldsOf(call) : {};
     return idOf(fields.chat_id) === chat && Number(fields.message_id) === message && fields.data === text;
   });
 
-/** The request that posted what a notch took. @param {number} chat @param {import("./state.js").Notch} notch @returns {Choose} */
+/** Return the search for the request that posted a notch's event. @param {number} chat @param {import("./state.js").Notch} notch @returns {Choose} */
 export function posting(chat, notch) {
   const event = notch.in?.event;
   const data = event && (structure(event.data) ?? event.data);
@@ -111,10 +111,10 @@ export function posting(chat, notch) {
     });
 }
 
-/** The newest event before a notch: of whoever did what had code speak to this place. @param {import("./state.js").Notch} notch @returns {Choose} */
+/** Return the search for the newest event before a notch: the likely cause of a signal. @param {import("./state.js").Notch} notch @returns {Choose} */
 export const preceding = (notch) => (calls) => calls.findLast((call) => call.way === "event" && call.at <= notch.t);
 
-/** The request that told of a line, or by which it was told. @param {number} chat @param {import("../lines.js").Line} line @returns {Choose} */
+/** Return the search for the request that caused or posted a line. @param {number} chat @param {import("../lines.js").Line} line @returns {Choose} */
 export function telling(chat, line) {
   const what = whatOf(line);
   const name = line.callback_id ?? line.bill ?? null;

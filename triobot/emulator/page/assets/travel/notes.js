@@ -1,11 +1,11 @@
-// What a branch has besides its chat: what it asks of the developer, and what came of it that no person of the chat sees.
+// The notes of a branch: its questions to the developer, and outcomes that the chat's people don't see.
 
 import { exactClock, money, number } from "../format.js";
 import { confirm } from "../sheet.js";
 import { html, Icon } from "../ui.js";
 import { t } from "../words.js";
 
-/** What was typed as JSON has it; what is no JSON is text. */
+/** Return a typed JSON value; null for an empty field; other input as text. */
 function valueOf(typed) {
   try {
     return typed.trim() === "" ? null : JSON.parse(typed);
@@ -14,7 +14,7 @@ function valueOf(typed) {
   }
 }
 
-/** A step that waits. It returns a value, raises an error, or runs: the last by a choice each time. */
+/** A waiting step: the developer returns a value, raises an error, or confirms that the step really runs. */
 function AskedStep({ asked, tries, place }) {
   const { step, name, args, recorded } = asked;
   const give = (event, given) => {
@@ -45,7 +45,7 @@ function AskedStep({ asked, tries, place }) {
   `;
 }
 
-/** New code that is given the same answers: how far it is. */
+/** The progress of a branch in which new code gets the same answers. */
 function Answers({ told, tries, takePlace }) {
   const { left, stopped } = told.answers;
   const way = (way) => () => tries("answers", { way });
@@ -86,7 +86,7 @@ const Failure = ({ broke }) => html`
   </section>
 `;
 
-/** A list that is opened by whoever wants to know. */
+/** A list that a click opens. */
 const Folded = ({ title, rows, open = false }) =>
   rows.length > 0 &&
   html`
@@ -105,7 +105,7 @@ const DoneStep = ({ done, instead }) => html`
 
 const nameOf = (file) => String(file).split(/[\\/]/).at(-1);
 
-/** Each task of what goes on in the chat, with the line in which it is. */
+/** Return the chat's tasks with their current lines. */
 const standsIn = (stands) =>
   stands.flatMap((one) =>
     one.tasks.map((task) => {
@@ -115,7 +115,7 @@ const standsIn = (stands) =>
     }),
   );
 
-/** All of it. @param {any} given */
+/** The notes of a branch. @param {any} given */
 export function Notes({ told, isLost, tries, takePlace, instead, bills, place }) {
   if (isLost) return html`<p class="note broke" role="alert">${t("branchGone")}</p>`;
   return html`

@@ -1,4 +1,4 @@
-// Access to the passes: open a pass, wait for it, and read its windows, first the wanted notch's window.
+// Requests for passes: open a pass, wait until the pass is ready, and read the notches in windows.
 
 import { act, look, lookText, Refused } from "../link.js";
 import { listen } from "../world.js";
@@ -6,15 +6,15 @@ import { coloured } from "./python.js";
 
 /** @typedef {import("./state.js").Pass} Pass @typedef {import("./state.js").Journal} Journal */
 
-// The stream reports that a pass is ready. A request finds a pass that was ready before.
+// Milliseconds until a pass is requested again: the pass may have been ready before the stream's news.
 const ASK_AFTER = 400;
 const GONE = 410;
 
-/** A chat's conversations, the newest first. */
+/** Return a chat's conversations, the newest first. */
 export const conversationsOf = async (chatId) => (await look(`travel/${chatId}`)).conversations;
 
 /**
- * The same, and what may be done there besides looking: "branch", "test", "answers".
+ * Return a chat's conversations, and the offered commands in `can`: "branch", "test", "answers".
  * @returns {Promise<{conversations: any[], can?: string[]}>}
  */
 export const offeredIn = (chatId) => look(`travel/${chatId}`);
@@ -23,7 +23,7 @@ export const offeredIn = (chatId) => look(`travel/${chatId}`);
  * Open a pass and wait until it is ready.
  * @param {{chat: number, conversation: number, crowd: any}} place
  * @param {() => boolean} isWanted
- * @returns {Promise<Pass | null>} null if nobody wants it any more
+ * @returns {Promise<Pass | null>} null if the pass is no longer wanted
  */
 export async function openPass(place, isWanted) {
   const path = `travel/${place.chat}/${place.conversation}/open`;
@@ -38,13 +38,13 @@ export async function openPass(place, isWanted) {
   return null;
 }
 
-/** Put sources at their numbers, which have gaps. @param {any[]} all @param {{id: number}[]} more */
+/** Store sources in `all` by number; the numbers have gaps. @param {any[]} all @param {{id: number}[]} more */
 export function byNumber(all, more) {
   for (const one of more) all[one.id] ??= one;
   return all;
 }
 
-/** Wait until the stream says that a pass is ready or has failed, or for a moment. */
+/** Wait until the stream reports that a pass is ready or has failed, at most for `ASK_AFTER`. */
 function hearOf(id) {
   return new Promise((resume) => {
     const end = () => {
@@ -57,17 +57,17 @@ function hearOf(id) {
   });
 }
 
-/** Close a pass that nobody looks at. The pass may be gone already. */
+/** Delete a pass on the server; the pass may be gone already. */
 export const closePass = (id) => void act(`travel/pass/${id}`, undefined, "DELETE").catch(() => {});
 
-/** One value in full. */
+/** Read a variable's whole value. */
 export const wholeValue = (pass, n, branch, frame, name) =>
   look(`travel/pass/${pass.id}/value?${new URLSearchParams({ notch: String(n), branch, frame: String(frame), name })}`);
 
-/** The lines that ran in each of some turns. @returns {Promise<{paths: [number, number][][], sources: any[]}>} */
+/** Read the lines that ran in each turn from `from` to before `to`. @returns {Promise<{paths: [number, number][][], sources: any[]}>} */
 export const pathsOf = (pass, from, to) => look(`travel/pass/${pass.id}/path?from=${from}&to=${to}`);
 
-/** Read sources, as the pass ran them, into what is there by their numbers. @param {any} pass @param {number[]} numbers @param {Map<number, {text: string, lines: [string, string][][]}>} into @param {() => boolean} isWanted */
+/** Read the text of sources, as the pass ran the sources, into `into`. @param {any} pass @param {number[]} numbers @param {Map<number, {text: string, lines: [string, string][][]}>} into @param {() => boolean} isWanted */
 export async function readSources(pass, numbers, into, isWanted) {
   for (const number of numbers) {
     const text = await lookText(`travel/pass/${pass.id}/source/${number}`);
@@ -77,9 +77,9 @@ export async function readSources(pass, numbers, into, isWanted) {
 }
 
 /**
- * Read a journal: first the window with `n`, then the others, the newest first.
+ * Read a journal's notches: first the window of the wanted notch, then the others, the newest first.
  * @param {Journal} journal
- * @param {() => number} wanted the notch that somebody looks at
+ * @param {() => number} wanted returns the shown notch
  * @param {() => void} onMore
  * @param {() => boolean} isWanted
  */

@@ -1,15 +1,15 @@
-// The path of a turn: the lines that ran in the turn. A pass is traced at the first request for a path.
+// The path of a turn: the lines that ran in the turn. The first request for a path makes the server trace the pass.
 
 import { tried } from "../sheet.js";
 import { byNumber, pathsOf } from "./passes.js";
 
-/** @typedef {[number, number]} Line a source's number, and the line's */
+/** @typedef {[number, number]} Line the numbers of a source and of a line */
 
-/** The lines that ran in the shown turn, while the path is switched on. @param {() => void} draw */
+/** The switch for the path, and the paths read so far. @param {() => void} draw */
 export function turnPath(draw) {
   let isOn = false;
   let of = "";
-  /** By turn; empty until it is here. @type {Map<number, Line[]>} */
+  /** Paths by turn; an empty path until the answer arrives. @type {Map<number, Line[]>} */
   const known = new Map();
 
   async function read(pass, turn) {
@@ -30,7 +30,7 @@ export function turnPath(draw) {
       isOn = !isOn;
       draw();
     },
-    /** Its lines in a source; none while they are read. @param {any} pass @param {number} turn @param {number} source */
+    /** Return a turn's lines in a source; an empty list until the answer arrives. @param {any} pass @param {number} turn @param {number} source */
     lines(pass, turn, source) {
       if (!isOn) return [];
       if (of !== pass.id) known.clear();
@@ -38,7 +38,7 @@ export function turnPath(draw) {
       if (!known.has(turn)) read(pass, turn);
       return (known.get(turn) ?? []).filter((one) => one[0] === source).map(([, line]) => line);
     },
-    /** Its lines in the other sources. @param {number} turn @param {number} source */
+    /** Return a turn's lines in the other sources. @param {number} turn @param {number} source */
     elsewhere(turn, source) {
       /** @type {Map<number, number[]>} */
       const found = new Map();
@@ -49,7 +49,7 @@ export function turnPath(draw) {
   };
 }
 
-/** Lines as ranges: 8, 12–14. @param {number[]} lines @returns {string} */
+/** Return lines as ranges, such as "8, 12–14". @param {number[]} lines @returns {string} */
 export function ranges(lines) {
   /** @type {[number, number][]} */
   const found = [];

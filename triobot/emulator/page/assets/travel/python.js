@@ -1,4 +1,4 @@
-// Python as coloured pieces, line by line. Pure. What it doesn't know stays plain.
+// Colours for Python code. Pure functions. Unknown syntax stays plain.
 
 const TOKENS =
   /(#[^\n]*)|((?:[rbfuRBFU]{1,2})?(?:"""[^]*?(?:"""|$)|'''[^]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?))|(\b\d[\w.]*)|([^\W\d]\w*)/gu;
@@ -10,7 +10,7 @@ const KEYWORDS = new Set(
 );
 
 /**
- * The lines of a source, each as pieces `[class, text]`.
+ * Return the lines of a source, each as pieces `[class, text]`.
  * @param {string} source
  * @returns {[string, string][][]}
  */

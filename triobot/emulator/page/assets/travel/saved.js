@@ -1,4 +1,4 @@
-// A page that was saved with one conversation answers out of itself what a server would be asked.
+// For a page that was saved with one conversation: `fetch` answers from the page's own data, without a server.
 
 import { t } from "../words.js";
 

@@ -1,4 +1,4 @@
-// Notches and items in the page's words.
+// Descriptions of notches and items in the page's language.
 
 import { exactClock, number } from "../format.js";
 import { fieldsWords, lineWords } from "../lines.js";
@@ -13,27 +13,27 @@ import { t } from "../words.js";
 
 const LONGEST = 120;
 
-/** The first line of a text, cut to the room of a line. */
+/** Return a text's first line, cut to `longest` letters. */
 export function brief(text, longest = LONGEST) {
   const [line = ""] = String(text ?? "").split("\n");
   return line.length > longest || line.length < String(text ?? "").length ? `${line.slice(0, longest)}…` : line;
 }
 
-/** What was written; of what the server hides, how long it is. @param {{text?: string, letters?: number} | null | undefined} one */
+/** Return a text; for a hidden text, the number of its letters. @param {{text?: string, letters?: number} | null | undefined} one */
 export const textOf = (one) => (one?.letters ? t(one.letters === 1 ? "letterHidden" : "lettersHidden", { count: number(one.letters) }) : (one?.text ?? ""));
 
-/** Words around what was written, or hidden. @param {string} key @param {{text?: string, letters?: number}} one */
+/** Return the page's words for `key` around a text, which may be hidden. @param {string} key @param {{text?: string, letters?: number}} one */
 export const saying = (key, one, longest = LONGEST, more = {}) =>
   t(one.letters === undefined ? key : `${key}_hidden`, { ...more, text: brief(textOf(one), longest) });
 
-/** An operation's kind as the panel of the inside says it. */
+/** Return the words for an operation's kind, as in the panel "Inside". */
 export function kindWords(kind) {
   const [what = "", ...rest] = kind.split(" ");
   const words = t(`operation_${what}`);
   return words === `operation_${what}` ? kind : [words, ...rest].join(" ");
 }
 
-// What the capture says of the commonest waits, in the page's own words.
+// The server's words for the most frequent waits, and the keys of the page's words.
 const WAITS = {
   "an answer": "waitsAnswer",
   "a delivery": "waitsDelivery",
@@ -43,18 +43,18 @@ const WAITS = {
   "the payment's number": "waitsNumber",
 };
 
-/** The words for a branch's wait. @param {import("./state.js").Parked} one */
+/** Return the words for a branch's wait. @param {import("./state.js").Parked} one */
 export function waitWords(one) {
   if (one.words in WAITS) return t(WAITS[one.words]);
   const [, step] = /^the step (.+)$/.exec(one.words) ?? [];
   return step ? t("waitsStep", { step }) : one.words || kindWords(one.kind);
 }
 
-/** The words for a movement of money, or for its failure. @param {import("./state.js").Money} money */
+/** Return the words for a movement of money, or for a failed payment. @param {import("./state.js").Money} money */
 export const moneyWords = (money, name = "") =>
   lineWords({ kind: money.what === "failed" ? "payment_failed" : "money", ...money, name: money.name || name });
 
-/** The words for a received event. @param {Came} came @param {string} kind */
+/** Return the words for a received event or outcome. @param {Came} came @param {string} kind */
 export function cameWords(came, kind) {
   const name = came.name || t("somebodyThere");
   const text = brief(came.text);
@@ -94,7 +94,7 @@ export function cameWords(came, kind) {
   }
 }
 
-/** What a notch did, in a line. @param {Notch} notch @param {Pass} pass @param {(id: string) => Item | undefined} itemOf */
+/** Return a notch's description in one line. @param {Notch} notch @param {Pass} pass @param {(id: string) => Item | undefined} itemOf */
 export function notchWords(notch, pass, itemOf) {
   if (notch.k === "begin")
     return notch.in ? t("travelBeganBy", { what: cameWords(notch.in, notch.k) }) : t("travelBegin");
@@ -112,7 +112,7 @@ export function notchWords(notch, pass, itemOf) {
   return notch.k === "send" ? t("didSendPlain") : t("didOther", { what: kindWords(notch.k) });
 }
 
-/** A few words above a notch of a person. @param {Notch} notch */
+/** Return the label above a notch; "" if the notch received nothing. @param {Notch} notch */
 export function labelOf(notch) {
   const came = notch.in;
   if (!came) return notch.dot === "crash" ? t("labelCrash") : "";
@@ -122,6 +122,6 @@ export function labelOf(notch) {
   return brief(came.label ?? textOf(came), 22) || cameWords(came, notch.k);
 }
 
-/** A notch in words, for screen readers. */
+/** Return a notch's description for screen readers. */
 export const spoken = (notch, last, words) =>
   `${t("notchOf", { n: number(notch.n), last: number(last) })}, ${words}, ${exactClock(notch.t)}`;

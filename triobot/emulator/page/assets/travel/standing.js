@@ -1,4 +1,4 @@
-// A bar for a chat whose newest conversation has failed or is parked; leads to that conversation.
+// The bar in a chat whose newest conversation has failed or is parked; a button opens the conversation.
 
 import { html, Icon } from "../ui.js";
 import { Component } from "../vendor/preact.mjs";
@@ -7,15 +7,15 @@ import { listen, world } from "../world.js";
 import { conversationsOf } from "./passes.js";
 
 const STOOD = new Set(["crashed", "parked"]);
-// Failures come with alarms and counts of several sources; one look tells of all.
+// Milliseconds to wait for further news: a failure changes counts and alarms one after another.
 const LOOK_AFTER = 300;
 
-/** Whether to request conversations: most bots never have a failed or parked conversation. */
+/** Whether a conversation may have failed or be parked; only then the page requests the conversations. */
 const isLikely = () =>
   world.bot?.phase === "running" &&
   (world.runtime.parked > 0 || world.runtime.counts?.crashed > 0 || world.runtime.open_alarm_kinds?.conversation_crashed > 0);
 
-/** A value that changes when a conversation of a chat fails, is parked, or continues. */
+/** Return a text that changes whenever a conversation of a chat fails, is parked, or continues. */
 function sign(chatId) {
   const { parked, live, counts, open_alarm_kinds: alarms } = world.runtime;
   const chat = world.inside.chats.find((one) => one.chat_id === chatId);
@@ -23,7 +23,7 @@ function sign(chatId) {
   return JSON.stringify([world.bot?.starts, world.bot?.phase, parked, live, counts?.crashed, counts?.started, alarms, there]);
 }
 
-/** A line above the foot of a chat. `open(conversation)` leads there. */
+/** The bar above the foot of a chat. `open(conversation)` opens the conversation's time travel. */
 export class Standing extends Component {
   state = { newest: /** @type {any} */ (null) };
   seen = "";

@@ -1,7 +1,8 @@
-// What a pass tells, folded into whole states: any notch is found within a few steps. Pure: no page, no words.
+// The complete state at any notch, computed from the changes of a pass's notches. Pure: no page, no texts.
 
-/** How many notches are asked for at once. */
+/** Maximum number of notches in one request. */
 export const WINDOW = 256;
+// Every such notch's state is kept: the state of any notch needs few steps.
 const EVERY = 64;
 
 /**
@@ -47,23 +48,23 @@ const EVERY = 64;
  * }} State
  */
 
-/** Where the code parts from the journal. @param {Pass} pass */
+/** Return the difference of code and journal; null if there is none. @param {Pass} pass */
 export const partingOf = ({ divergence, now }) => divergence ?? now?.divergence ?? null;
 
-/** Whether what failed goes on under the present code: it parts from the end that was recorded. @param {Pass} pass */
+/** Whether a failed conversation continues under the present code: code and journal differ at the recorded end. @param {Pass} pass */
 export const isMended = (pass) =>
   pass.because === "failed" && partingOf(pass)?.operation === "0" && partingOf(pass)?.line !== null;
 
-/** What of it the present code says otherwise, by operation. @param {Pass | undefined} pass */
+/** Return the present code's words of the reworded messages, by operation id. @param {Pass | undefined} pass */
 export const saysNow = (pass) => pass?.now?.says ?? {};
 
-/** The build that ran a notch, if that is not the present one. @param {Pass | undefined} pass @param {number} n */
+/** Return the build that ran notch `n`; undefined if the present code ran all notches. @param {Pass | undefined} pass @param {number} n */
 export const buildAt = (pass, n) => (pass?.now ? pass.builds?.findLast((one) => one.first <= n) : undefined);
 
 /** @type {State} */
 const NOTHING = { frames: {}, vars: {}, parked: [], blocks: [], data: {} };
 
-/** Put what changed over what was there; null takes away. */
+/** Return `before` with the changes; a null value removes a name. */
 function over(before, changes) {
   const after = { ...before };
   for (const [name, value] of Object.entries(changes ?? {})) {
@@ -74,7 +75,7 @@ function over(before, changes) {
 }
 
 /**
- * The state after a notch.
+ * Return the state after a notch.
  * @param {State} before
  * @param {Notch} notch
  * @returns {State}
@@ -96,7 +97,7 @@ export function fold(before, notch) {
   };
 }
 
-/** The notches of one pass, as far as they are here. */
+/** The loaded notches of one pass. */
 export class Journal {
   /** @param {Pass} pass */
   constructor(pass) {
@@ -107,14 +108,14 @@ export class Journal {
     this.notches = new Map();
     /** @type {Map<number, State>} */
     this.kept = new Map();
-    /** When a block was first seen, by its number. @type {Map<string, number>} */
+    /** Time of the first notch with a block, by the block's id. @type {Map<string, number>} */
     this.began = new Map();
-    /** Which notches stood in a line, by "source:line". @type {Map<string, number[]>} */
+    /** Notches by current line, as "source:line". @type {Map<string, number[]>} */
     this.stood = new Map();
     this.version = 0;
   }
 
-  /** Take in a window; its first notch is a whole state. @param {Notch[]} notches */
+  /** Add a window of notches; the window's first notch is a complete state. @param {Notch[]} notches */
   take(notches) {
     for (const notch of notches) this.notches.set(notch.n, notch);
     this.version += 1;
@@ -130,12 +131,12 @@ export class Journal {
     return this.notches.size > this.last - this.first;
   }
 
-  /** Those that are here, in their order. */
+  /** Return the loaded notches in order. */
   inOrder() {
     return [...this.notches.values()].sort((one, other) => one.n - other.n);
   }
 
-  /** Where the next window is to be asked for so that `n` comes with it; null if it is here. @param {number} n */
+  /** Return the next missing range in the window of `n`; null if `n` is loaded. @param {number} n */
   missing(n) {
     if (this.notches.has(n)) return null;
     let from = Math.max(this.first, n - (n % WINDOW));
@@ -145,13 +146,13 @@ export class Journal {
     return { from, to };
   }
 
-  /** The newest window that is not here yet. */
+  /** Return the newest missing range; null if all notches are loaded. */
   nextMissing() {
     for (let n = this.last; n >= this.first; n -= 1) if (!this.notches.has(n)) return this.missing(n);
     return null;
   }
 
-  /** The state in which a notch left everything; null until it is here. @param {number} n */
+  /** Return the state after a notch; null while a needed notch isn't loaded. @param {number} n */
   state(n) {
     const steps = [];
     let at = n;
@@ -196,7 +197,7 @@ export class Journal {
 }
 
 /**
- * What a frame's variables were before, for those that a notch changed: undefined where there was none.
+ * Return the earlier values of a frame's changed variables; undefined for a new variable.
  * @param {State | null} before
  * @param {State} after
  * @param {string} branch
@@ -214,7 +215,7 @@ export function changed(before, after, branch, depth) {
   return changes;
 }
 
-/** The branch that a notch ran: the first whose frames or variables changed, or that of what was taken. */
+/** Return the branch that a notch ran: the first with changed frames or variables, else the main or the first branch. */
 export function ranBranch(notch, state) {
   const names = Object.keys(state.frames);
   const moved = notch.whole ? [] : [...Object.keys(notch.f ?? {}), ...Object.keys(notch.v ?? {})];

@@ -1,4 +1,4 @@
-// The chat from a pass: bubbles with their later changes, and grey lines for people's acts. Pure.
+// The chat from a pass's notches: bubbles with their later changes, and grey lines for other acts. Pure functions.
 
 /**
  * @typedef {import("./state.js").Notch} Notch
@@ -12,7 +12,7 @@
  */
 
 const NEVER = Infinity;
-// What came in that a person in the chat would call an event of it.
+// The received events that the chat shows as grey lines.
 const GREY = new Set(["press", "form", "payment", "signal", "timeout", "join", "leave", "event", "interrupt"]);
 
 /** @param {string} key @param {Item["kind"]} kind @param {Notch} notch @param {Sent | null} sent @returns {Item} */
@@ -24,9 +24,9 @@ function made(key, kind, notch, sent = null) {
 const isNews = (came) => came.what === "payment" && !came.money;
 
 /**
- * The chat's items from these notches, in the chat's order.
+ * Return the chat's items of these notches, in the chat's order.
  * @param {Notch[]} notches
- * @param {string} payer who pays here, as far as nothing tells
+ * @param {string} payer name of the payer where the notch has none
  * @returns {Item[]}
  */
 export function storyOf(notches, payer = "") {
@@ -36,9 +36,10 @@ export function storyOf(notches, payer = "") {
   const byOperation = new Map();
   /** @type {Map<number, Item>} */
   const byMessage = new Map();
-  // That there is news of a payment wakes a charge; what it is, the ledger says then. With the money the charge is over.
+  // The item of a payment event: the event only wakes the charge; a later notch has the ledger's outcome, `money`.
   /** @type {Item | null} */
   let news = null;
+  // Whether the charge was paid: further payment events then show nothing.
   let isPaid = false;
   for (const notch of notches) {
     const came = notch.in;
@@ -56,7 +57,7 @@ export function storyOf(notches, payer = "") {
     else if (came && GREY.has(came.what)) items.push(made(`in ${notch.n}`, "act", notch));
     const about = came?.message_id === undefined ? undefined : byMessage.get(came.message_id);
     if (about && came?.what === "form") about.used = Math.min(about.used, notch.n);
-    // An earlier message may be edited in the same turn.
+    // Before `out`: the same turn may edit a message that has just been sent.
     for (const [id, message] of notch.done ?? []) {
       const item = byOperation.get(id);
       if (!item) continue;
@@ -69,14 +70,14 @@ export function storyOf(notches, payer = "") {
       if (sent.kind === "delete") {
         if (old) old.gone = notch.n;
       } else if (sent.kind === "tidy") {
-        // The question is over: its buttons go.
+        // The question has ended: its buttons are removed.
         if (old) old.bare = Math.min(old.bare, notch.n);
       } else if (sent.kind === "edit" && old) {
         old.edits.push({ at: notch.n, sent });
       } else {
         const isBubble = !sent.to && sent.kind === "send";
         const item = made(`out ${sent.id}`, isBubble ? "bot" : "act", notch, sent);
-        // An answer to a press without words shows nothing.
+        // An answer to a press without text shows nothing.
         if (isBubble || sent.text || sent.letters) items.push(item);
         byOperation.set(sent.id, item);
       }
@@ -89,18 +90,18 @@ export function storyOf(notches, payer = "") {
   return items;
 }
 
-/** A bubble's contents at a notch. @param {Item} item @param {number} n @returns {Sent | null} */
+/** Return a bubble's contents at a notch. @param {Item} item @param {number} n @returns {Sent | null} */
 export function saidAt(item, n) {
   return item.edits.findLast((edit) => edit.at <= n)?.sent ?? item.sent;
 }
 
-/** Whether a notch created or changed an item. @param {Item} item @param {number} n */
+/** Whether a notch created, delivered or edited an item. @param {Item} item @param {number} n */
 export const isOf = (item, n) => item.at === n || item.done === n || item.edits.some((edit) => edit.at === n);
 
-/** The items that wait for delivery at a notch. @param {Item[]} items @param {number} n */
+/** Return the items that wait for delivery at a notch. @param {Item[]} items @param {number} n */
 export const outboxAt = (items, n) => items.filter((item) => item.sent && item.at <= n && item.done > n && !item.failed);
 
-/** Those near a notch: a browser lays out no thousands for one step. @param {Item[]} items @param {number} n */
+/** Return the items near a notch: for each step, the browser lays out only these instead of thousands. @param {Item[]} items @param {number} n */
 export function near(items, n, before = 40, after = 20) {
   let place = items.findIndex((item) => item.at > n);
   if (place < 0) place = items.length;

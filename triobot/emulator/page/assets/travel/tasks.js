@@ -1,4 +1,4 @@
-// The tasks of a nursery, one tab for each task; nothing for a single task.
+// The tabs of the conversation's tasks; nothing for a single task.
 
 import { html } from "../ui.js";
 import { t } from "../words.js";

@@ -1,5 +1,5 @@
-// The time line: a slider with a notch a turn. Large dots are what people did, green is money, amber time, red a
-// crash; a bolt is a kill. Above a hundred and twenty notches a strip of the whole journal lies over a window of it.
+// The time line: a slider with a notch for each turn. Large dots are people's acts; money is green, time is amber, a
+// crash is red; a bolt is a kill. For a long journal, the line shows a window, and a strip above the whole journal.
 
 import { exactClock, number } from "../format.js";
 import { html, IconButton, Part } from "../ui.js";
@@ -8,15 +8,17 @@ import { labelOf } from "./say.js";
 
 /** @typedef {import("./state.js").Journal} Journal */
 
-/** Size of the window; a longer journal is shown in a window. */
+/** Maximum number of notches in the line; a longer journal has a window and a strip. */
 export const SHOWN = 120;
-// Length of a label, in hundredths of the line's length.
+// Minimum distance of two labels, in percent of the line's length.
 const ROOM = 8.5;
+// Maximum number of bars in the strip.
 const BARS = 180;
 
+// The kind of dot with the greatest weight gives a bar its colour.
 const WEIGHT = { crash: 5, money: 4, person: 3, time: 2, end: 1, begin: 1, bot: 1 };
 
-/** Which notches the line shows, with `n` in sight; it stays where it was while that holds. */
+/** Return the first and last shown notch: `before` while `n` is well inside, else a window around `n`. */
 export function windowOf(journal, n, before) {
   if (journal.last - journal.first < SHOWN) return { from: journal.first, to: journal.last };
   const margin = 5;
@@ -35,7 +37,7 @@ export function windowOf(journal, n, before) {
 const LABELLED = new Set(["payment", "timeout"]);
 const isLabelled = (notch) => notch.dot === "person" || notch.dot === "crash" || LABELLED.has(notch.in?.what);
 
-/** The dots, labels and marks of a window. It is drawn again when the window or the journal has changed. */
+/** The dots, labels and marks of a window; drawn again only if a property has changed. */
 class Notches extends Part {
   /** @param {{journal: Journal, from: number, to: number, version: number, cur: number}} given */
   render({ journal, from, to, cur }) {
@@ -60,7 +62,7 @@ class Notches extends Part {
     return html`<div class="notches" aria-hidden="true">${all}${marks}</div>`;
   }
 
-  /** Kills and starts between the notches, by their time. */
+  /** Return the marks of kills and starts between the notches, and the marks' positions in percent. */
   marks(journal, from, to) {
     const shown = [];
     const places = [];
@@ -85,7 +87,7 @@ class Notches extends Part {
   }
 }
 
-/** The whole journal in bars: how much people did, and where money, time and crashes are. */
+/** The whole journal in bars: the height is the number of people's acts, the colour the weightiest kind of dot. */
 class Strip extends Part {
   /** @param {{journal: Journal, from: number, to: number, version: number, go: (n: number) => void}} given */
   render({ journal, from, to, go }) {

@@ -1,4 +1,4 @@
-// Beside the code: the chosen frame's variables with what changed, and everything that was open at the notch.
+// The column beside the code: the chosen frame's variables with changes; waits, open blocks, outbox, and more.
 
 import { exactClock, longwatch, number } from "../format.js";
 import { html } from "../ui.js";
@@ -6,7 +6,7 @@ import { t } from "../words.js";
 import { editing, posting, preceding, sending } from "./links.js";
 import { brief, textOf, waitWords } from "./say.js";
 
-// What other code's doing brought.
+// Received inputs that other code caused.
 const BY_CODE = new Set(["signal", "call"]);
 
 const nothing = () => html`<p class="none">${t("nothing")}</p>`;
@@ -59,7 +59,7 @@ function BlockRow({ block, at, began, lineOf }) {
 const rawOf = (notch) =>
   JSON.stringify({ ...(notch.in?.event ? { in: notch.in.event } : {}), ...(notch.out?.length ? { out: notch.out.map((one) => one.raw ?? one) } : {}) }, null, 2);
 
-/** The record in words; as it is on demand. `request` leads to requests, where there are any. */
+/** The notch's record in words, and in JSON on a click. `request`, if any, shows requests in the panel. */
 function RecordCard({ notch, words, sent, chat, request, wrote }) {
   const raw = rawOf(notch);
   const edits = (notch.out ?? []).filter((one) => one.kind === "edit" && one.text !== undefined);
@@ -95,7 +95,7 @@ function RecordCard({ notch, words, sent, chat, request, wrote }) {
   `;
 }
 
-/** The column. @param {any} given */
+/** The column of the values. @param {any} given */
 export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, whole, sent, chat, isRedacted, request, wrote }) {
   const data = Object.entries(state.data);
   return html`

@@ -1,5 +1,5 @@
-// The view that travels through a conversation's time: chat, code and values as they were at a notch, and below them
-// the time line. It shows what a pass says (passes, state, story), and sends nothing to anybody.
+// The time travel through a conversation: chat, code and values at a notch, and the time line below. The view only
+// shows a pass (see passes, state, story); nothing is sent to the chat.
 
 import { lookText, Refused, writePlace } from "../link.js";
 import { save } from "../saving.js";
@@ -24,9 +24,9 @@ import { Tasks } from "./tasks.js";
 import { TimeLine, windowOf } from "./timeline.js";
 import { Values } from "./values.js";
 
-// A conversation that goes on is read again this long after it went on.
+// Milliseconds from the news of a conversation to the next reading.
 const AGAIN = 700;
-// A browser takes only so many addresses within a time.
+// Milliseconds before the address is written: a browser limits the number of address changes in a time.
 const WRITTEN_AFTER = 150;
 const TABS = ["chat", "branch", "code", "values"];
 /** @typedef {import("./links.js").Wanted} Wanted */
@@ -36,10 +36,10 @@ const GOES_ON = new Set(["waits", "works"]);
 export function travelView({ onClose, onRequest, back = "backToNow" }) {
   const element = root("section", { class: "travel", "aria-label": t("travel") });
   element.hidden = true;
-  // Wherever the focus is: what had it may be gone with its notch.
+  // On the document, since the focused element may have disappeared with its notch.
   document.addEventListener("keydown", (event) => place && !document.querySelector(".cover") && onKey(event));
   element.addEventListener("travel-draw", draw);
-  /** `crowd` is what is known of where a crowd broke a promise. @type {{chat: number, conversation: number, crowd: any} | null} */
+  /** The shown conversation; `crowd` is the crowd's first broken promise, if the view shows that. @type {{chat: number, conversation: number, crowd: any} | null} */
   let place = null;
   /** @type {Journal | null} */
   let journal = null;
@@ -51,24 +51,24 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
   let saved = false;
   const sent = sentThen();
   let tab = "chat";
-  /** Chosen by hand, until another notch is shown. @type {{branch: string | null, depth: number | null, failure: any}} */
+  /** The choices by clicks; a frame or failure stays chosen until another notch is shown. @type {{branch: string | null, depth: number | null, failure: any}} */
   let chosen = { branch: null, depth: null, failure: null };
   /** @type {{from: number, to: number} | undefined} */
   let shown;
-  /** What is looked for in what comes, and in which conversations if it isn't here. @type {Wanted | null} */
+  /** The search in the loaded notches; `others` are the next conversations to search. @type {Wanted | null} */
   let wanted = null;
   /** @type {number[]} */
   let others = [];
   let again = 0;
   let written = 0;
-  // Whatever an older opening still brings is nothing to this one.
+  // Number of the newest reading: answers to older readings are ignored.
   let turn = 0;
   let told = { version: -1, ordered: /** @type {any[]} */ ([]), items: /** @type {any[]} */ ([]), byOperation: new Map() };
-  // Where there is no frame any more, the file stays that was shown.
+  // The source shown last: stays visible at a notch without frames.
   let lastSource = 0;
   const find = finder();
   const path = turnPath(() => draw());
-  /** What may be done besides looking. @type {string[]} */
+  /** The commands that the server offers. @type {string[]} */
   let offered = [];
   /** The chat's conversations. @type {any[]} */
   let listed = [];
@@ -90,13 +90,13 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     onClose();
   }
 
-  /** Go back to the page, if nothing is lost by that, or all the same. */
+  /** Close the view; ask first if used branches would be lost. */
   async function leave() {
     if (!branching || (await branching.mayClose())) close();
   }
 
   /**
-   * Show a conversation; at a notch, or where it stands; or with its answers for new code; or one of a crowd's.
+   * Show a conversation at a notch, else at its last notch or difference. `answers`: give them to the present code.
    * @param {number} chat @param {number} conversation @param {number | null} notch @param {boolean} answers @param {any} crowd
    */
   async function open(chat, conversation, notch = null, answers = false, crowd = null) {
@@ -104,7 +104,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     await show(chat, conversation, notch, answers, crowd);
   }
 
-  /** Show the notch of what is wanted, in the first of these conversations that has it. @param {number} chat @param {number[]} conversations @param {Wanted} what */
+  /** Show the notch that `what` finds, in the first of these conversations with such a notch. @param {number} chat @param {number[]} conversations @param {Wanted} what */
   async function seekIn(chat, [conversation, ...more], what) {
     wanted = what;
     others = more;
@@ -134,7 +134,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     focusSlider();
   }
 
-  /** Find out what may be done here besides looking. @param {boolean} answers give them to the code as it is now */
+  /** Read which commands the server offers. @param {boolean} answers whether to give the recorded answers to the present code */
   async function offer(answers) {
     const mine = place;
     if (!mine) return;
@@ -153,17 +153,17 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
   const mayBranch = () => branching !== null && offered.includes("branch");
   const mayKeep = () => branching !== null && offered.includes("test");
 
-  /** Show another conversation of the chat, if nothing is lost by that, or all the same. @param {number} conversation */
+  /** Show another conversation of the chat; ask first if used branches would be lost. @param {number} conversation */
   async function choose(conversation) {
     if (place && (!branching || (await branching.mayClose()))) open(place.chat, conversation);
     else draw();
   }
 
-  /** Go to the conversation, of these, that has what is wanted. @param {number[]} conversations @param {Wanted} what */
+  /** Like `seekIn`, in the shown chat; ask first if used branches would be lost. @param {number[]} conversations @param {Wanted} what */
   const seekThere = async (conversations, what) =>
     place && (!branching || (await branching.mayClose())) && seekIn(place.chat, conversations, what);
 
-  /** Go to what a conversation took at a time, or to where it stands. @param {number} conversation @param {number} at */
+  /** Show a conversation's first notch since `at`, or its last notch. @param {number} conversation @param {number} at */
   function seekAt(conversation, at) {
     const find = (all) => all.find((one) => one.t >= at) ?? all.at(-1);
     if (conversation === place?.conversation) go(find(story().ordered)?.n);
@@ -177,7 +177,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
 
   const mayAnswer = () => branching !== null && offered.includes("answers") && !place?.crowd;
 
-  /** Give the code as it is now the answers that were given. */
+  /** Give the recorded answers to the present code. */
   const answerAgain = () => place && branching?.answers(place.chat, place.conversation);
 
   function keepAsTest() {
@@ -190,7 +190,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
   const focusSlider = () =>
     /** @type {HTMLElement | null} */ (element.querySelector("input[type=range]"))?.focus({ preventScroll: true });
 
-  /** Read the conversation as it is now. What is on the screen stays until there is something to take its place. @param {number | null} notch */
+  /** Read the conversation again. The screen keeps the old pass until the first notches of the new pass arrive. @param {number | null} notch */
   async function load(notch) {
     if (!place) return;
     const mine = (turn += 1);
@@ -220,7 +220,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
             if (!isShown) {
               isShown = true;
               if (old) closePass(old.pass.id);
-              // Other code has been saved since somebody began to look.
+              // The code was saved since the view was opened.
               if (old && old.pass.code !== pass.code) saved = true;
               if (old && next.last > old.last) fresh += next.last - old.last;
               journal = next;
@@ -247,14 +247,14 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       if (!isWanted()) return;
       if (isGone(error) && journal) return load(cur);
       if (!(error instanceof Refused)) throw error;
-      // What is on the screen is still true; it can be read again by whoever wants to.
+      // The shown notches stay valid; later news may cause another reading.
       if (journal) return;
       problem = error.message;
       draw();
     }
   }
 
-  /** Show a line that ran, of a file in which nothing stands at the notch. @param {number} source @param {number} line */
+  /** Show a line that ran in the turn, in a source without a frame at the notch. @param {number} source @param {number} line */
   async function showRan(source, line) {
     const [mine, pass, at] = [turn, journal?.pass, cur];
     const isWanted = () => mine === turn && at === cur;
@@ -266,7 +266,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     draw();
   }
 
-  /** The conversation may have gone on, or the code may be other code: it is read again in a moment. */
+  /** After news that may concern the conversation or the code, read the conversation again in a moment. */
   function take(news) {
     if (!place || place.crowd || !journal) return;
     const isCode = Boolean(news.bot) || Boolean(news.held);
@@ -292,7 +292,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     if (place) writePlace({ ...place, notch: journal ? cur : null });
   };
 
-  /** From here on in a direction to the next notch that fits. */
+  /** Show the next notch that fits, forwards (`step` 1) or backwards (-1). */
   function seek(step, fits) {
     if (!journal) return;
     for (let n = cur + step; n >= journal.first && n <= journal.last; n += step) {
@@ -336,7 +336,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       "/": () => /** @type {HTMLElement | null} */ (element.querySelector("input[type=search]"))?.focus(),
     };
     const isArrow = event.key === "ArrowLeft" || event.key === "ArrowRight";
-    // Tabs and what is scrolled keep their own arrows only where they have any.
+    // The arrows step everywhere except in text fields and menus.
     if (isArrow) {
       const step = event.key === onwards ? 1 : -1;
       acts[event.key] = () => (event.shiftKey ? seek(step, isPersons) : go(cur + step));
@@ -347,7 +347,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     work();
   }
 
-  /** The story of what is here, told once for each window that came. */
+  /** Return the story of the loaded notches; computed once for each loaded window. */
   function story() {
     if (journal && told.version !== journal.version) {
       const ordered = journal.inOrder();
@@ -360,7 +360,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
 
   const bubbles = () => story().items.filter((item) => item.kind === "bot" && !item.failed);
 
-  /** The keys of what the branch that is shown says otherwise, or not at all. @returns {Set<string>} */
+  /** Return the keys of the messages that the shown branch words differently or doesn't send. @returns {Set<string>} */
   function otherwise() {
     const gone = branching?.gone() ?? new Set();
     return new Set(gone.size ? bubbles().filter((_, place) => gone.has(place)).map((item) => item.key) : []);
@@ -372,7 +372,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       ?.lines[line - 1]?.map(([, text]) => text)
       .join("") ?? "";
 
-  /** What is looked at: the notch, its state, the chosen branch and frame, and their line. */
+  /** Return the shown notch and state, the chosen branch and frame, and the current line; null until loaded. */
   function look() {
     const notch = journal?.notch(cur);
     const state = journal?.state(cur);
