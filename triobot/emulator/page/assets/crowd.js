@@ -1,4 +1,4 @@
-// The panel of the crowd: random people use the bot in a separate process, until a promise is broken.
+// The panel of the crowd: random people use the bot in a separate process; the first broken promise ends the crowd.
 
 import { number } from "./format.js";
 import { act } from "./link.js";

@@ -50,7 +50,7 @@ export function tools() {
   return element;
 }
 
-/** Replace the page by a form for the address; after the answer, call `start`. @param {string} words @param {() => void} start */
+/** Replace the page by a form for the address; when the form is sent, call `start`. @param {string} words @param {() => void} start */
 export function askForAddress(app, words, start) {
   const form = root("form", { class: "gate" });
   form.addEventListener("submit", (event) => {

@@ -171,7 +171,7 @@ function nameOf(chatId) {
   return chat ? (chat.name ?? ownerOf(chat)?.name ?? String(chatId)) : String(chatId);
 }
 
-/** Return an operation's kind with its first word translated, as in "send sendMessage". */
+/** Return an operation's kind, such as "send sendMessage", with the first word translated. */
 function inWords(kind) {
   const [what, ...rest] = kind.split(" ");
   const words = t(`operation_${what}`);

@@ -168,7 +168,7 @@ async function hear(onNews) {
     };
   });
   clearTimeout(silence);
-  // A browser doesn't report the reason of a refused WebSocket: ask with a request.
+  // A browser doesn't report why a WebSocket was refused: an ordinary request shows the status.
   return !heard && (await fetch("/control/bot", { headers: headers() })).status === 403;
 }
 

@@ -98,7 +98,7 @@ export function banner(openPanel) {
     put(words, element);
   }
 
-  /** Return the kind and the content of the warning; "" and null if there is none. @returns {[string, any]} */
+  /** Return the kind and the content of the warning, or ["", null]. @returns {[string, any]} */
   function said() {
     const { bot } = world;
     if (line === "lost" || line === "connecting")

@@ -42,7 +42,7 @@ import { t } from "./words.js";
 import { botName, listen, merge, ownerOf, world } from "./world.js";
 
 const MOST_PANES = 3;
-// Maximum milliseconds from an event to the conversation that it begins: events wait while the bot is down.
+// Maximum milliseconds from an event to the conversation that the event begins: events wait while the bot is down.
 const STARTS_WITHIN = 600_000;
 
 const app = /** @type {HTMLElement} */ (document.getElementById("app"));
@@ -93,7 +93,7 @@ function openChat(chatId, beside = false) {
   return pane;
 }
 
-/** Open the first chat that has no pane yet, in a pane beside the others. */
+/** Open the first chat that has no pane yet, in a pane beside the other panes. */
 function besides(pane) {
   const next = [...world.chats.keys()].find((id) => !panes.some((open) => open.chatId === id));
   focusOn(pane, false);
@@ -244,7 +244,7 @@ function show(what) {
   drawTabs();
 }
 
-// --- the page itself
+// --- the page
 
 dress();
 

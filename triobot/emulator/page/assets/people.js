@@ -1,4 +1,4 @@
-// The list of people and groups with a search field; each entry shows the newest message, the newest first.
+// The list of people and groups with a search field. The chat with the newest message comes first.
 
 import { clock, number } from "./format.js";
 import { act } from "./link.js";

@@ -16,9 +16,9 @@ import { addOlder, botName, hold, isUnheard, listen, now, world } from "./world.
 const MOST_DRAWN = 600;
 // A reader within so many pixels of the end stays at the end when messages arrive.
 const AT_END = 80;
-// Milliseconds after a wheel, touch or pointer event; a scroll in this time is the reader's.
+// For so many milliseconds after a wheel, touch or pointer event, a scroll counts as the reader's.
 const HAND = 500;
-// Two messages of one author further apart than these milliseconds both show the author's name.
+// Milliseconds between two messages of one author after which both show the author's name.
 const TOGETHER = 300_000;
 
 /** A line between messages; a click opens the code that received or caused the change. */
@@ -248,14 +248,14 @@ export function openThread(chatId, userId, hooks) {
     draw();
   }
 
-  // --- what is new
+  // --- news
 
   function take(fresh) {
     if (isGone()) return hooks.onClose(view);
     if (fresh.all) return drawAll();
     const mine = fresh.changes.filter((change) => change.chat_id === chatId);
     for (const change of mine) takeChange(change);
-    // Dropped messages would move the text for a reader further up. Only a bot in a loop sends too many to keep.
+    // Dropping messages moves the text of a reader further up: only do so for a bot in a loop.
     if (view.chat.messages.size > MOST_DRAWN && (stayed || pending > MOST_DRAWN)) shorten();
     if (mine.some((change) => change.kind === "message" && (stayed || change.message.author === view.userId))) return toEnd(false);
     if (mine.length || fresh.chats.has(chatId) || fresh.bot || fresh.address || fresh.users) draw();

@@ -26,7 +26,7 @@ export const html = htm.bind((type, props, ...children) => h(type, props, ...chi
 export const draw = (/** @type {Drawn | null} */ drawn, /** @type {Element} */ holder) => render(drawn, holder);
 
 /**
- * Create an element; a part of the page draws into it.
+ * Create an element into which a part of the page draws.
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {Record<string, string | number>} attributes

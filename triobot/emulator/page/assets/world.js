@@ -1,4 +1,4 @@
-// The page's copy of the platform's state. `merge` adds news and calls the listeners; other scripts only read.
+// The page's copy of the platform's state. `merge` adds the stream's news, then calls the listeners.
 
 const MOST_CALLS = 10_000;
 const MOST_LINES = 1_000;

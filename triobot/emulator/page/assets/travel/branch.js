@@ -40,7 +40,7 @@ const Missing = ({ words }) => html`
   <p class="differs-words missing" dir="auto"><span class="faint">${t("notSaidNow")}</span>${" "}<del>${words}</del></p>
 `;
 
-/** The differences between a branch's message and the recorded message; `was` is null if there is no such message. */
+/** The differences between a branch's message and the recorded message; without a recorded message, `was` is null. */
 const Differs = ({ was, is }) => html`
   <p class="differs-words" dir="auto">
     <span class="faint">${t(was === null ? "notSaidThen" : "saidOtherwise")}</span>${" "}
@@ -61,7 +61,7 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
   let working = 0;
   let userId = told.people[0]?.id ?? 0;
   const element = root("div", { class: "branch", role: "group", "aria-label": title });
-  // The `view` for the parts of an ordinary chat.
+  // The pane object for bubbles, keyboards and the composer.
   const view = {
     branch: told.id,
     chatId: told.chat_id,
@@ -213,7 +213,7 @@ export function branchPane(look, title, { throwAway, keep, taken, instead, then 
     const said = lines.filter(({ line }) => line.kind === "message" && line.new && line.from_bot);
     const { words, elsewhere } = then?.() ?? { words: [], elsewhere: new Set() };
     const now = said.map(({ line }) => ({ words: saidIn(line.said), isElsewhere: elsewhere.has(saidIn([line])) }));
-    // A branch without further answers sends no further messages.
+    // A branch that has received all answers sends no further messages.
     const isOver = told.ended || (told.answers?.left === 0 && !told.asked.length);
     differs = then ? differing(words, now, isOver) : NOTHING_DIFFERS;
     const missingAt = (at) => (differs.missing.get(at) ?? []).map((place) => html`<${Missing} key=${`missing ${place}`} words=${words[place]} />`);

@@ -9,7 +9,7 @@ import { branchPane } from "./branch.js";
 import { keepAsTest } from "./kept.js";
 import { closePass, openPass } from "./passes.js";
 
-// At a notch that received one of these, a branch starts one notch earlier: the developer's answer replaces the event.
+// At a notch that received one of these, a branch starts one notch earlier: the developer gives another answer.
 const CAME = new Set(["message", "press", "form", "payment", "join", "leave", "event", "signal", "timeout"]);
 
 /** A holder for a pane's element. */
@@ -130,7 +130,7 @@ export function branchesBeside({ draw, shows, taken, then }) {
     gone: () => shown?.gone ?? new Set(),
     isOpen: () => open.length > 0 || opening > 0,
     holds: (place) => open.some((pane) => pane.holds(place)),
-    /** Return whether the branches may be closed; ask if any was used. */
+    /** Return whether the branches may be closed; if a branch was used, ask. */
     mayClose: async () =>
       !open.some((pane) => pane.isTouched) || Boolean(await confirm(t("throwAllAway"), t("throwAllAwayWhy"), t("throwAway"))),
     /** Save a test: of the branch that contains `place`; if there is none, of the notch. */

@@ -1,7 +1,7 @@
 // Differences between recorded messages and a branch's messages, and between two messages' words. Pure functions.
 
 const SPACE = /(\s+)/;
-// Maximum number of compared words or messages. A message with more words is one difference; more messages are none.
+// Maximum number of compared words or messages. More words count as one difference; more messages aren't compared.
 const MOST = 600;
 // Maximum letters of a compared text: a pass cuts longer texts.
 const LETTERS = 4_000;

@@ -9,7 +9,7 @@ import { Component } from "../vendor/preact.mjs";
 import { t } from "../words.js";
 import { botName } from "../world.js";
 
-/** Have the server write and run a test, and show the test with the result. @param {string} path @param {any} given */
+/** Save a notch or a branch as a test, and show the test with the result. @param {string} path @param {any} given */
 export async function keepAsTest(path, given) {
   await sheet(t("keepTest"), (done) => html`<${Keeping} path=${path} given=${given} done=${() => done(undefined)} />`, { kind: "wide" });
 }

@@ -1,5 +1,5 @@
-// The chat's conversations on one time axis: each conversation, aside and interrupt has a lane with a dot for each act
-// of a person that it received. The last lane has the acts that no conversation received, and the payments.
+// The chat's conversations on one time axis: each conversation, aside and interrupt has a lane, with a dot for each
+// received act of a person. The last lane has the acts that no conversation received, and the payments.
 
 import { exactClock, number } from "../format.js";
 import { lineWords } from "../lines.js";
@@ -11,7 +11,7 @@ import { shortRoute } from "./choose.js";
 const SHOWN = 200;
 const HINTED = new Set(["aside", "interrupt"]);
 
-/** The lanes. All times have the same distance on the axis, for any length of time between them. @param {{all: any[], conversation: number, now: number, beside: {at: number, line: any, isLoose: boolean}[], seek: (conversation: number, at: number) => void, find: (line: any) => void}} given `beside`: acts that no conversation received, and payments */
+/** The lanes. The axis shows only the order of times: all distances are equal. @param {{all: any[], conversation: number, now: number, beside: {at: number, line: any, isLoose: boolean}[], seek: (conversation: number, at: number) => void, find: (line: any) => void}} given `beside`: acts that no conversation received, and payments */
 export function Lanes({ all, conversation, now, beside, seek, find }) {
   const lanes = all.filter((one) => one.taken).toReversed();
   if (lanes.length + beside.length < 2) return null;

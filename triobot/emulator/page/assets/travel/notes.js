@@ -5,7 +5,7 @@ import { confirm } from "../sheet.js";
 import { html, Icon } from "../ui.js";
 import { t } from "../words.js";
 
-/** Return a typed JSON value; null for an empty field; other input as text. */
+/** Parse a typed value as JSON; return null for an empty field, and other input as text. */
 function valueOf(typed) {
   try {
     return typed.trim() === "" ? null : JSON.parse(typed);

@@ -20,7 +20,7 @@ export const conversationsOf = async (chatId) => (await look(`travel/${chatId}`)
 export const offeredIn = (chatId) => look(`travel/${chatId}`);
 
 /**
- * Open a pass and wait until it is ready.
+ * Open a pass and wait until the pass is ready.
  * @param {{chat: number, conversation: number, crowd: any}} place
  * @param {() => boolean} isWanted
  * @returns {Promise<Pass | null>} null if the pass is no longer wanted
@@ -67,7 +67,7 @@ export const wholeValue = (pass, n, branch, frame, name) =>
 /** Read the lines that ran in each turn from `from` to before `to`. @returns {Promise<{paths: [number, number][][], sources: any[]}>} */
 export const pathsOf = (pass, from, to) => look(`travel/pass/${pass.id}/path?from=${from}&to=${to}`);
 
-/** Read the text of sources, as the pass ran the sources, into `into`. @param {any} pass @param {number[]} numbers @param {Map<number, {text: string, lines: [string, string][][]}>} into @param {() => boolean} isWanted */
+/** Read sources into `into`, with the text that the pass ran. @param {any} pass @param {number[]} numbers @param {Map<number, {text: string, lines: [string, string][][]}>} into @param {() => boolean} isWanted */
 export async function readSources(pass, numbers, into, isWanted) {
   for (const number of numbers) {
     const text = await lookText(`travel/pass/${pass.id}/source/${number}`);

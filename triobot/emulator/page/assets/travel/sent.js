@@ -1,4 +1,4 @@
-// The chat's messages and lines on the platform: messages of other conversations, and acts that none received.
+// The chat's messages and lines on the platform: other conversations' messages, and acts that no conversation received.
 
 import { look } from "../link.js";
 import { world } from "../world.js";
@@ -37,7 +37,7 @@ export function sentThen() {
       const since = all.length === known.length ? 0 : Math.min(...known.map((one) => one.started_at));
       const people = [...shown.values()].filter((one) => !one.from_bot);
       const loose = [...people, ...lines.filter((line) => ACTS.has(line.kind))].sort((one, other) => one.at - other.at);
-      // For each time of a receipt, remove the newest act before: that act was received.
+      // A conversation received the newest act before each of these times: remove that act.
       for (const at of known.flatMap((one) => one.taken).sort((one, other) => one - other)) {
         const place = loose.findLastIndex((one) => one.at <= at + MOMENT && one.at > at - LONGEST);
         if (place >= 0) loose.splice(place, 1);

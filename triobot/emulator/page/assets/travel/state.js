@@ -2,7 +2,7 @@
 
 /** Maximum number of notches in one request. */
 export const WINDOW = 256;
-// Every such notch's state is kept: the state of any notch needs few steps.
+// Number of notches from one kept state to the next: `state` needs at most so many steps.
 const EVERY = 64;
 
 /**

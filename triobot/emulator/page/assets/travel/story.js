@@ -26,7 +26,7 @@ const isNews = (came) => came.what === "payment" && !came.money;
 /**
  * Return the chat's items of these notches, in the chat's order.
  * @param {Notch[]} notches
- * @param {string} payer name of the payer where the notch has none
+ * @param {string} payer name of the payer, for notches without a name
  * @returns {Item[]}
  */
 export function storyOf(notches, payer = "") {
@@ -57,7 +57,7 @@ export function storyOf(notches, payer = "") {
     else if (came && GREY.has(came.what)) items.push(made(`in ${notch.n}`, "act", notch));
     const about = came?.message_id === undefined ? undefined : byMessage.get(came.message_id);
     if (about && came?.what === "form") about.used = Math.min(about.used, notch.n);
-    // Before `out`: the same turn may edit a message that has just been sent.
+    // Before `out`: the turn may edit the message that this notch delivered.
     for (const [id, message] of notch.done ?? []) {
       const item = byOperation.get(id);
       if (!item) continue;
@@ -101,7 +101,7 @@ export const isOf = (item, n) => item.at === n || item.done === n || item.edits.
 /** Return the items that wait for delivery at a notch. @param {Item[]} items @param {number} n */
 export const outboxAt = (items, n) => items.filter((item) => item.sent && item.at <= n && item.done > n && !item.failed);
 
-/** Return the items near a notch: for each step, the browser lays out only these instead of thousands. @param {Item[]} items @param {number} n */
+/** Return the items near a notch: at each step, the browser lays out only these items. @param {Item[]} items @param {number} n */
 export function near(items, n, before = 40, after = 20) {
   let place = items.findIndex((item) => item.at > n);
   if (place < 0) place = items.length;

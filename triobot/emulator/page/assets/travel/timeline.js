@@ -1,5 +1,5 @@
 // The time line: a slider with a notch for each turn. Large dots are people's acts; money is green, time is amber, a
-// crash is red; a bolt is a kill. For a long journal, the line shows a window, and a strip above the whole journal.
+// crash is red; a bolt is a kill. For a long journal, the line shows a window; a strip above shows the whole journal.
 
 import { exactClock, number } from "../format.js";
 import { html, IconButton, Part } from "../ui.js";
@@ -87,7 +87,7 @@ class Notches extends Part {
   }
 }
 
-/** The whole journal in bars: the height is the number of people's acts, the colour the weightiest kind of dot. */
+/** The whole journal in bars. Height: number of people's acts. Colour: the weightiest kind of dot. */
 class Strip extends Part {
   /** @param {{journal: Journal, from: number, to: number, version: number, go: (n: number) => void}} given */
   render({ journal, from, to, go }) {

@@ -96,8 +96,8 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
   }
 
   /**
-   * Show a conversation at a notch, else at its last notch or difference. `answers`: give them to the present code.
-   * @param {number} chat @param {number} conversation @param {number | null} notch @param {boolean} answers @param {any} crowd
+   * Show a conversation at `notch`; without `notch`, at the last notch, or where code and journal differ.
+   * @param {number} chat @param {number} conversation @param {number | null} notch @param {boolean} answers whether the present code gets the answers @param {any} crowd
    */
   async function open(chat, conversation, notch = null, answers = false, crowd = null) {
     wanted = null;
