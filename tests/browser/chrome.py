@@ -1,12 +1,12 @@
-"""A real browser, driven by Playwright: opens pages, evaluates, clicks, types, takes pictures.
+"""A real browser, driven by Playwright: open pages, evaluate scripts, click, type, take pictures.
 
-Playwright awaits on asyncio, and the tests on Trio, as the emulator in their own process does. So the browser
-has an event loop of its own, in a thread that anyio keeps; what a test awaits is awaited there, several
-things at once if need be, and what is cancelled here is cancelled there. (Playwright's blocking interface
-would need a thread as well, and could be told neither to stop nor two things at once.)
+Playwright runs on asyncio; the tests and their emulator run on Trio. So Playwright has an event loop of its own
+in a thread, by anyio. Each call of a test runs in that loop; several calls may run at the same time, and a
+cancelled call is cancelled in the loop, too. (Playwright's blocking interface would need a thread as well, but
+would allow neither cancellation nor two calls at the same time.)
 
-It is Debian's browser, or what else is installed, and none of Playwright's own, which is a download. The
-headless shell draws the same pages without a window's frame around them, for three quarters of the CPU.
+The browser is Debian's, or another installed one; Playwright's own browsers would be a download. The headless
+shell draws the same pages without a window frame, with three quarters of the CPU time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from tests.loopback import PATIENCE
 from tests.programs import PROGRAMS
 
-# Without it, the tests of the page are skipped; they must be read for that.
+# Without Playwright, the page's tests are skipped; pytest must be able to import the tests for that.
 with suppress(ImportError):
     from playwright import async_api
 
@@ -34,52 +34,52 @@ ArgsT = ParamSpec("ArgsT")
 ResultT = TypeVar("ResultT")
 
 NAMES: Final = PROGRAMS["chromium-headless-shell"]
-# Where Playwright has a patience of its own, it ends before this, and says more.
+# Longer than Playwright's own timeouts: their errors say more.
 GIVEN_UP = 1.2 * PATIENCE
-# Nothing is asserted of how a tab closes, and the browser does not always say that it has.
+# Seconds to close a tab: the browser doesn't always report the end, and no test depends on the end.
 CLOSING: Final = 10.0
 SCREEN: Final = (1280, 800)
 
-# A browser draws the list below its address line as a page of its own, for each profile anew, and keeps a
-# process ready for a page that is yet to come. Both cost more than most of the tests do.
+# The first two are pages that a browser draws below the address line for each profile. The third is a spare
+# process for the next page. They cost more time than most of the tests.
 OWN: Final = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "SpareRendererForSitePerProcess")
-# What Playwright leaves out. Of two such flags the last one counts, so its names are here, too.
+# The features that Playwright disables. A second --disable-features replaces the first, so repeat them here.
 LEFT_OUT: Final = (
     *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
     *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding"),
     *("ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints"),
     *("NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch"),
 )
-# Besides those that Playwright gives.
+# Flags in addition to Playwright's own.
 FLAGS: Final = (
     f"--disable-features={','.join((*LEFT_OUT, *OWN))}",
     "--disable-gpu",
     "--disable-quic",
-    # Nothing but this machine can be reached, whatever a page tries.
+    # A page can reach only this machine.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
 
 
 def find_browser() -> str | None:
-    """The path of a Chromium, if one is installed."""
+    """Return the path of an installed Chromium, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 def what_is_missing() -> str | None:
-    """Why no page can be opened here, or None."""
+    """Return why no page can be opened here, or None."""
     if importlib.util.find_spec("playwright") is None:
         return "Playwright is not installed (the extra test)"
     return None if find_browser() else "no Chromium (Debian: apt-get install chromium-headless-shell)"
 
 
 class PageError(AssertionError):
-    """A script failed in the page, or what was waited for did not come."""
+    """A script of the page failed, or an expected change did not happen in time."""
 
 
 def _in_its_thread(
     work: Callable[Concatenate[Page, ArgsT], Awaitable[ResultT]],
 ) -> Callable[Concatenate[Page, ArgsT], Awaitable[ResultT]]:
-    """Await a method where the browser's loop runs; what fails there says what the page shows meanwhile."""
+    """Run a method in the browser's event loop; add the page's text to an error."""
 
     async def told(page: Page, *args: ArgsT.args, **options: ArgsT.kwargs) -> ResultT:
         try:
@@ -96,9 +96,13 @@ def _in_its_thread(
 
 
 class Page:
-    """One tab. What it logs as errors is in `errors`, and every address that it asked for in `requested`.
+    """One tab.
 
-    Nothing of Playwright's may be touched outside of its thread, not even what needs no waiting.
+    Playwright's objects may be used in Playwright's thread only, even for calls that don't wait.
+
+    Attributes:
+        errors: errors that the page's scripts raised or logged.
+        requested: all addresses that the page requested.
     """
 
     def __init__(self, browser: Browser, tab: async_api.Page) -> None:
@@ -116,7 +120,7 @@ class Page:
             self.errors.append(f"{message.text} {message.location['url']}")
 
     async def told(self) -> str:
-        """What somebody has to know for whom the page does not do what it should."""
+        """Return the page's text and errors, for the message of a failed test."""
         shown = "nothing that could be read"
         with suppress(async_api.Error):
             shown = await self._tab.inner_text("body", timeout=5_000)
@@ -124,56 +128,56 @@ class Page:
 
     @_in_its_thread
     async def open(self, address: str) -> None:
-        """Go somewhere."""
+        """Open an address in the tab."""
         await self._tab.goto(address)
 
     @_in_its_thread
     async def reload(self) -> None:
-        """Load the same document once more."""
+        """Load the document again."""
         await self._tab.reload()
 
     @_in_its_thread
     async def keep_time(self) -> None:
-        """Prepare the next document for `pass_time`; time passes there as before."""
+        """Prepare the next document for `pass_time`; until the first call, its time passes normally."""
         await self._tab.clock.install()
 
     @_in_its_thread
     async def pass_time(self, seconds: float) -> None:
-        """Run at once what is due within this time."""
+        """Advance the page's clock: run the timers that are due within `seconds`."""
         await self._tab.clock.fast_forward(round(1_000 * seconds))
 
     @_in_its_thread
     async def beside(self, address: str) -> Page:
-        """One more tab of the same profile; it ends with that."""
+        """Open another tab of the same profile; `end` closes all tabs of a profile."""
         page = Page(self.browser, await self._tab.context.new_page())
         await page._tab.goto(address)
         return page
 
     @_in_its_thread
     async def end(self) -> None:
-        """Close the profile, with all its tabs."""
+        """Close the tab's profile with all tabs."""
         await self._tab.context.close()
 
     @_in_its_thread
     async def to_front(self) -> None:
-        """Show this tab of the profile, and none of its others."""
+        """Show this tab in front of the profile's other tabs."""
         await self._tab.bring_to_front()
 
     @_in_its_thread
     async def run(self, script: str) -> Any:
-        """Evaluate an expression in the page; a promise is waited for."""
+        """Evaluate an expression in the page; wait for a promise."""
         return await self._tab.evaluate(script)
 
     @_in_its_thread
     async def wait(self, condition: str, *, seconds: float = PATIENCE) -> None:
-        """Wait until an expression is true, in this document or in the next one."""
-        # A function is compiled once. An expression would be at each look, which the page's policy forbids.
-        # And it is asked by the clock: a tab that lies behind others draws no frames that could be counted.
+        """Wait until an expression is true, in this document or in the next."""
+        # A function is compiled once; an expression would be compiled at each check, which the page's policy
+        # forbids. Poll by time: a tab behind other tabs draws no frames.
         await self._tab.wait_for_function(f"() => ({condition})", timeout=1_000 * seconds, polling=30)
 
     @_in_its_thread
     async def has(self, selector: str, *, times: int | None = None) -> None:
-        """Wait until there is such an element, or until there are exactly so many."""
+        """Wait until there is such an element, or until there are exactly `times`."""
         expected = async_api.expect(self._tab.locator(selector))
         if times is None:
             await expected.not_to_have_count(0, timeout=1_000 * PATIENCE)
@@ -186,19 +190,19 @@ class Page:
 
     @_in_its_thread
     async def sees(self, text: str, *, within: str = "body") -> None:
-        """Wait until a text is to be seen."""
+        """Wait until a text is visible."""
         found = self._tab.locator(within)
         await async_api.expect(found).to_contain_text([text], use_inner_text=True, timeout=1_000 * PATIENCE)
 
     @_in_its_thread
     async def click(self, selector: str, text: str = "", *, nth: int = -1) -> None:
-        """Press with a real pointer what is to be seen and holds a text: the newest of them, or the `nth`."""
+        """Click a visible element that contains `text`: the last such element, or the `nth`."""
         await self._click(selector, text, nth)
 
     async def _click(self, selector: str, text: str, nth: int) -> None:
         found = self._tab.locator(selector).filter(visible=True)
         if text:
-            # A plain text would be found in capitals and in small letters alike.
+            # Playwright ignores the case of a plain text, but not of a pattern.
             found = found.filter(has_text=re.compile(re.escape(text)))
         await found.nth(nth).click()
 
@@ -208,17 +212,17 @@ class Page:
 
     @_in_its_thread
     async def push(self, role: str, name: str, *, exact: bool = False) -> None:
-        """Press what a person finds by what it is and by its name."""
+        """Click the visible element with this ARIA role and accessible name."""
         await self._named(role, name, exact).click()
 
     @_in_its_thread
     async def choose(self, name: str, label: str) -> None:
-        """Choose of a list what a person reads there."""
+        """Choose the option with this label from the menu `name`."""
         await self._named("combobox", name, True).select_option(label=label)
 
     @_in_its_thread
     async def finds(self, role: str, name: str, *, times: int | None = None, exact: bool = False) -> None:
-        """Wait until a person finds this, or finds it so many times."""
+        """Wait until an element with this role and name is visible, or exactly `times` elements."""
         expected = async_api.expect(self._named(role, name, exact))
         if times is None:
             await expected.not_to_have_count(0, timeout=1_000 * PATIENCE)
@@ -227,7 +231,7 @@ class Page:
 
     @_in_its_thread
     async def type(self, text: str, *, selector: str = "") -> None:
-        """Write into what has the focus, or into what is named first."""
+        """Type a text into the focused element; with `selector`, click that element first."""
         if selector:
             await self._click(selector, "", 0)
         await self._tab.keyboard.insert_text(text)
@@ -239,21 +243,21 @@ class Page:
 
     @_in_its_thread
     async def choose_files(self, selector: str, *paths: Path) -> None:
-        """Put files into a file field, as its dialog would."""
+        """Choose files in a file field, as by the browser's dialog."""
         await self._tab.set_input_files(selector, paths)
 
     @_in_its_thread
     async def resize(self, wide: int, high: int) -> None:
-        """Make the window as large as this."""
+        """Set the size of the page's viewport in pixels."""
         await self._tab.set_viewport_size({"width": wide, "height": high})
 
     @_in_its_thread
     async def picture(self, path: Path) -> None:
-        """Save what is to be seen as a PNG."""
+        """Save a picture of the page as a PNG file."""
         await self._tab.screenshot(path=path)
 
     async def answers(self, addresses: str, answer: Callable[[str, str], tuple[int, str, str]]) -> None:
-        """From now on, `answer(method, address)` answers for the server: status, type, and body."""
+        """Answer requests for `addresses`: `answer(method, address)` returns status, type and body."""
 
         async def told(asked: async_api.Route) -> None:
             status, kind, body = answer(asked.request.method, asked.request.url)
@@ -263,7 +267,7 @@ class Page:
 
     @asynccontextmanager
     async def refused(self, addresses: str) -> AsyncGenerator[None]:
-        """While the block runs, nobody is there at addresses that look like this one."""
+        """Refuse the connections of requests for `addresses` while the block runs."""
         await self.browser.there(self._tab.route, addresses, _refuse)
         yield
         await self.browser.there(self._tab.unroute, addresses, _refuse)
@@ -274,7 +278,7 @@ async def _refuse(asked: async_api.Route) -> None:
 
 
 class Browser:
-    """A running browser, from Trio."""
+    """A running browser; its methods are called from Trio."""
 
     def __init__(self, portal: BlockingPortal, inside: async_api.Browser) -> None:
         self._inside = inside
@@ -284,16 +288,18 @@ class Browser:
     async def page(
         self, address: str, *, size: tuple[int, int] = SCREEN, dark: bool = False
     ) -> AsyncGenerator[Page]:
-        """A tab while the block runs, with a profile of its own: it shares nothing with others.
+        """Open a tab with a profile of its own while the block runs; the tab prefers reduced motion.
 
-        It is that of somebody with a screen of this size, in light or dark, who wants nothing to move.
+        Args:
+            size: width and height of the viewport in pixels.
+            dark: whether the tab prefers dark colours.
         """
         page = await self.there(self._first_tab, size, dark)
         try:
             await page.open(address)
             yield page
         finally:
-            # Not even for a test that is cancelled may it stay: the browser serves the others, too.
+            # Shielded: a cancelled test must close its tab, too, since other tests use the browser.
             with trio.move_on_after(CLOSING, shield=True):
                 await page.end()
 
@@ -321,7 +327,7 @@ def running_browser() -> Generator[Browser]:
 @asynccontextmanager
 async def _launched() -> AsyncGenerator[async_api.Browser]:
     async with async_api.async_playwright() as playwright:
-        # The sandbox is off, as Playwright has it: nothing but our own page is shown.
+        # Playwright switches the sandbox off by default; the tests show only the project's own page.
         browser = await playwright.chromium.launch(
             executable_path=find_browser(), args=FLAGS, timeout=1_000 * PATIENCE
         )

@@ -1,4 +1,4 @@
-"""One browser for all tests of the page; each test has a tab and a profile of its own in it."""
+"""The page's tests share one browser; each test has its own profile and tab."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from chrome import Browser, running_browser
 
 @pytest.fixture(scope="session")
 def browser() -> Generator[Browser]:
-    """The running browser."""
+    """Run the browser for all tests."""
     with running_browser() as running:
         yield running

@@ -1,4 +1,4 @@
-"""Answers for a server that travels: a pass that is kept in a file, or one that is made up for a test."""
+"""Answers to the page's requests for time travel: a pass from a file, or a pass that a test makes up."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ import attrs
 from window import Window
 
 PIZZA = Path(__file__).with_name("travel_pizza.json")
-"""An order as a pass tells it: two forms that failed, a kill, a payment."""
+"""The pass of a pizza order with two rejected forms, a kill and a payment."""
 
 
 @attrs.define
 class Told:
-    """A pass with its notches and its source; what was asked for is in `asked`."""
+    """A pass with its notches and its source, as the server's answers.
+
+    Attributes:
+        asked: methods and paths of the page's requests so far.
+        beside: other conversations of the chat.
+        can: the commands that the server offers, such as "branch".
+    """
 
     head: dict[str, Any]
     notches: list[dict[str, Any]]
@@ -26,12 +32,10 @@ class Told:
     failed: str = ""
     asked: list[str] = attrs.Factory(list)
     beside: list[dict[str, Any]] = attrs.Factory(list)
-    """Other conversations of the chat."""
     can: Sequence[str] = ()
-    """What may be done besides looking."""
 
     def whole_at(self, n: int) -> dict[str, Any]:
-        """Return a notch with everything that stands in it, as the first of a window has."""
+        """Return notch `n` with the complete state, as the first notch of a window."""
         whole: dict[str, Any] = {"f": {}, "v": {}, "parked": [], "blocks": [], "data": {}}
         for notch in self.notches[: n + 1]:
             whole["parked"] = notch.get("parked", whole["parked"])
@@ -47,7 +51,7 @@ class Told:
         return {**self.notches[n], **whole, "whole": True}
 
     def answer(self, method: str, address: str) -> tuple[int, str, str]:
-        """Answer a request of the page."""
+        """Return status, type and body for a request of the page."""
         url = urlsplit(address)
         self.asked.append(f"{method} {url.path}{'?' + url.query if url.query else ''}")
         match method, url.path.split("/")[3:]:
@@ -78,7 +82,7 @@ class Told:
                 return 404, "application/json", json.dumps({"error": "there is no such pass"})
 
     def listed(self) -> dict[str, Any]:
-        """Return the line of the list of a chat's conversations."""
+        """Return the pass's entry in the list of the chat's conversations."""
         kept = ("conversation", "route", "kind", "state", "started_at", "records")
         return {key: self.head[key] for key in kept}
 
@@ -88,13 +92,13 @@ def _over(before: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def pizza(chat_id: int = 13601) -> Told:
-    """Return the order."""
+    """Return the pass of the pizza order."""
     kept = json.loads(PIZZA.read_text("utf-8"))
     return Told({**kept["pass"], "chat_id": chat_id}, kept["notches"], kept["source"])
 
 
 async def travel(shown: Window, told: Told, *, notch: int | None = None) -> None:
-    """Open the view on it, as by a link."""
+    """Open the time travel of `told` by an address."""
     await shown.page.answers("**/control/travel/**", told.answer)
     place = f"c/{shown.sara.chat_id}/1" + ("" if notch is None else f"/n/{notch}")
     await shown.page.run(f"void (location.hash = '#{place}')")

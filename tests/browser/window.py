@@ -1,4 +1,4 @@
-"""A platform in this process, and its page in a real browser; the test itself is the bot."""
+"""An emulated platform in this process, and its page in a real browser; the test acts as the bot."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ needs_browser = pytest.mark.skipif(what_is_missing() is not None, reason=str(wha
 
 @attrs.define
 class Window:
-    """The page, and what is behind it."""
+    """A page with its platform and with Sara, a person of the platform."""
 
     platform: Emulator
     page: Page
@@ -48,7 +48,7 @@ class Window:
         buttons: InlineKeyboard | None = None,
         form: Form | None = None,
     ) -> MessageId:
-        """Send something as the bot."""
+        """Send a message as the bot, to Sara's chat by default."""
         sent = self.exchange.perform(SendMessage(chat or self.sara.chat_id, content, keys, buttons, form))
         assert isinstance(sent, Sent)
         return sent.id
@@ -66,9 +66,9 @@ async def window(
     dark: bool = False,
     bot_url: str | None = None,
 ) -> AsyncGenerator[Window]:
-    """Open the page of a platform with one person, whose chat it shows.
+    """Open the page of a new platform with one person, Sara; the page shows Sara's chat.
 
-    At the end: the page has failed nowhere, and has asked nobody but this machine for anything.
+    After the block, assert that the page had no errors and requested addresses of this machine only.
     """
     async with trio.open_nursery() as nursery:
         platform: Emulator = await nursery.start(
@@ -85,7 +85,7 @@ async def window(
         if joined:
             platform.exchange.act(partial(acts.join, platform.world, sara))
         async with browser.page(platform.page_address, size=size, dark=dark) as page:
-            # A narrow screen shows the chats first.
+            # A narrow screen shows the list of chats first.
             await page.has(".thread" if size == SCREEN else ".chat-item")
             yield Window(platform, page, sara)
             assert not page.errors, page.errors
