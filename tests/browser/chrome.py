@@ -1,9 +1,9 @@
 """A real browser, driven by Playwright: open pages, evaluate scripts, click, type, take pictures.
 
-Playwright runs on asyncio; the tests and their emulator run on Trio. So Playwright has an event loop of its own
-in a thread, by anyio. Each call of a test runs in that loop; several calls may run at the same time, and a
-cancelled call is cancelled in the loop, too. (Playwright's blocking interface would need a thread as well, but
-would allow neither cancellation nor two calls at the same time.)
+Playwright runs on asyncio; the tests and their emulator run on Trio. So Playwright has its own event loop in
+a thread, by anyio. Each call of a test runs in that loop; several calls may run at the same time, and a
+cancelled call is cancelled in the loop, too. (Playwright's blocking interface would need a thread as well,
+but would allow neither cancellation nor two calls at the same time.)
 
 The browser is Debian's, or another installed one; Playwright's own browsers would be a download. The headless
 shell draws the same pages without a window frame, with three quarters of the CPU time.

@@ -1,4 +1,4 @@
-"""Look, mend, again, keep: a wrong variable under ``triobot dev``, in a real browser."""
+"""Faults found under ``triobot dev`` in a real browser: find, mend, run again, and save the test."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_wrong_variable_is_mended_run_again_and_kept(browser: Browser, t
         await page.sees("total", within=".variables")
         mended = BOT.replace("n * old_price", "n * price").replace(FRESH, "")
         (tmp_path / "echo.py").write_text(mended)
-        # The page says by itself that the code is other code; what was sent stays.
+        # The page reports the changed code by itself; the recorded messages stay.
         await page.sees("this conversation would go otherwise now", within=".travel-banner")
         assert await page.run(THEN) == [
             "How many?",
@@ -55,7 +55,7 @@ async def test_a_wrong_variable_is_mended_run_again_and_kept(browser: Browser, t
             "Thanks.",
         ]
         await keeps_again(page, "4 cost 400.200.")
-        # One message is gone, and one says otherwise: those around them are as they were.
+        # One message is missing, and one has other words; the messages around them are unchanged.
         await page.sees("Not said now: They are fresh.", within=".branch")
         await page.has(".branch .missing", times=1)
         await page.has(".branch .row.differs", times=1)
@@ -83,7 +83,7 @@ async def order(chat: Chat) -> None:
 
 @pytest.mark.slow
 async def test_a_wrong_branch_is_found_by_the_lines_that_ran(browser: Browser, tmp_path: Path) -> None:
-    """Three actions: the past, one turn back, and the path of that turn."""
+    """Three acts find the fault: open the time travel, go one turn back, show the turn's path."""
     mended = BRANCH.replace("n < 3", "n > 3")
     async with developing(browser, tmp_path, "echo", source=BRANCH) as page:
         await sees(page, "How many?")
@@ -128,12 +128,12 @@ async def test_a_timeout_that_is_too_short_is_found_where_it_fired(browser: Brow
         await page.sees("The time was up", within=".notch-words")
         await page.sees("move_on_after(1.2)", within=".line.fired")
         await saves(tmp_path, page, mended)
-        # Whoever comes later reads what the new code would say, and may give it the answers as well.
+        # A later visit shows the new code's words, too, and offers to give the answers to the new code.
         await page.press("Escape")
         await page.click(TRAVEL)
         await page.sees("it would say 1 of these messages otherwise", within=".travel-banner")
         await page.click(".travel-banner button")
-        # What was said later to another question, is said now to the one that is open.
+        # The text answered another question then; now give the text to the open question.
         await page.push("button", "Give it all the same")
         await keeps(page, "Large, on its way.")
     assert (await run_by(tmp_path, mended), await run_by(tmp_path, TIME)) == (0, 1)
@@ -166,12 +166,12 @@ async def test_an_interrupt_that_took_an_answer_is_found_from_it(browser: Browse
         await sees(page, "Your name?")
         await says(page, "Stopford")
         await sees(page, "Stopped.")
-        # What a person wrote leads to the conversation that took it.
+        # A person's message leads to the conversation that received the message.
         await page.click(".row.mine .where-sent")
         await page.sees("Stopped.", within=".line.lit")
         await goes_to(page, "order")
         await saves(tmp_path, page, mended)
-        # Nothing that is recorded says what the interrupt would take now.
+        # The journal doesn't show which messages the mended interrupt would receive.
         await page.sees("Whether words or values are others now, Again shows.", within=".travel-banner")
         (tmp_path / "echo.py").write_text(mended.replace("bot = Bot()", "bot = Bot("))
         await page.sees("can’t be loaded", within=".travel-banner")
@@ -228,7 +228,7 @@ async def test_what_was_paid_and_not_delivered_is_found_from_the_payment(
         await saves(tmp_path, page, mended)
         await page.click(".travel-banner button")
         await keeps(page, "Here is your tea.")
-        # What was pressed and paid is no difference.
+        # A press or a payment, which removes buttons, isn't shown as a difference.
         await page.has(".branch .row.differs", times=1)
         await page.sees("Here is your tea.", within=".branch .row.differs")
         await page.has(".then-bubble.differs", times=0)
@@ -263,7 +263,7 @@ async def test_a_crash_in_a_step_is_run_again_once_mended(browser: Browser, tmp_
         await page.sees("failed here.", within=".standing")
         await finds(page, ".standing button", ".crash-frames li:last-child button")
         await page.sees("KeyError: 'coffee'", within=".crash-card")
-        # The step's own frames and variables: no journal has them.
+        # The frames and variables of the step: a journal doesn't contain these.
         await page.sees("in price_of", within=".crash-step")
         await page.sees("what = 'coffee'", within=".crash-step")
         await page.sees('return {"tea": 5}[what]', within=".line.lit")
@@ -279,7 +279,7 @@ TRAVEL = "main [title^='Go through what happened']"
 
 
 async def finds(page: Page, *acts: str) -> None:
-    """Do what leads from the chat to the cause: each act is a key, or something to click."""
+    """Go from the chat to the cause in at most four acts: each is a key, or a selector to click."""
     assert len(acts) <= 4
     for act in acts:
         if act.replace("+", "").isalnum():
@@ -290,7 +290,7 @@ async def finds(page: Page, *acts: str) -> None:
 
 
 async def goes_to(page: Page, route: str) -> None:
-    """Look at another conversation of the chat, by the name of its route."""
+    """Choose another conversation of the chat by the name of its route."""
     all_of_it = "[...document.querySelectorAll('.switcher option')].map((one) => one.textContent.trim())"
     await page.has(".switcher")
     await page.choose("Which conversation?", next(one for one in await page.run(all_of_it) if route in one))
@@ -304,13 +304,13 @@ async def saves(folder: Path, page: Page, source: str) -> None:
 
 
 async def keeps_again(page: Page, words: str) -> None:
-    """Give the mended code the same answers, see what it says, and keep that as a test."""
+    """Give the same answers to the mended code, wait for `words`, and save the branch as a test."""
     await page.click(".travel-banner button")
     await keeps(page, words)
 
 
 async def keeps(page: Page, words: str) -> None:
-    """See what came of the answers, and keep that as a test."""
+    """Wait for `words` in the branch, and save the branch as a test."""
     await page.sees("All answers were given.")
     await page.sees(words, within=".branch")
     await page.push("button", "Keep as a test: The same answers for the new code")
@@ -318,7 +318,7 @@ async def keeps(page: Page, words: str) -> None:
 
 
 async def run_by(folder: Path, source: str) -> int:
-    """Run the bot's own tests as an author does, under this code."""
+    """Run the bot's tests under `source`, as an author would; return the exit code."""
     (folder / "echo.py").write_text(source)
     command = [Path(sys.executable).with_name("pytest"), "-q", "-p", "no:cacheprovider"]
     done = await trio.run_process(command, cwd=folder, check=False, capture_stdout=True)

@@ -1,4 +1,4 @@
-"""The page in a real browser: everything that the interface can show, and everything that a person does."""
+"""The page in a real browser: all contents of messages, and all acts of a person."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ async def upload(shown: Window, kind: MediaKind, name: str, data: bytes) -> Desc
 
 
 def said(shown: Window) -> list[object]:
-    """What people said in Sara's chat."""
+    """Return the people's messages in Sara's chat."""
     entries = shown.platform.world.chat(shown.sara.chat_id).entries.values()
     return [entry.content for entry in entries if entry.author is not None]
 
 
 async def test_people_talk_in_both_directions(browser: Browser) -> None:
-    """Joining, texts of both directions of writing, edits and deletions in place, typing, another chat."""
+    """Joins, texts in both writing directions, edits, deletions, the typing sign, another chat."""
     async with window(browser, joined=False) as shown:
         page = shown.page
         await page.click(".join", "Start")
-        await page.has(".composer:not([hidden]) .compose")  # hidden until the platform has taken the join
+        await page.has(".composer:not([hidden]) .compose")  # hidden until Sara has joined
         await page.has(".compose:focus")
         await page.type("half a word", selector=".compose")
         await page.reload()
@@ -88,7 +88,7 @@ async def test_people_talk_in_both_directions(browser: Browser) -> None:
 
 
 async def arrives(events: Sequence[object], count: int) -> None:
-    """Wait until so many events are on their way: what a page shows at once takes a moment to be done."""
+    """Wait until `events` has `count` events: the platform gets an act a moment after the click."""
     with trio.fail_after(PATIENCE):
         while len(events) < count:
             await trio.sleep(0.01)
@@ -96,7 +96,7 @@ async def arrives(events: Sequence[object], count: int) -> None:
 
 @pytest.mark.slow
 async def test_a_chat_is_followed_through_a_thousand_messages(browser: Browser) -> None:
-    """Nobody scrolls: what is no longer drawn pulls the rest down, and that is no reader."""
+    """The page stays at the end: a removal of old messages moves the rest, but isn't a reader's scroll."""
     async with window(browser) as shown:
         await shown.page.has(".compose")
         for burst in range(6):
@@ -112,7 +112,7 @@ async def test_a_chat_is_followed_through_a_thousand_messages(browser: Browser) 
 
 @pytest.mark.slow
 async def test_a_reader_who_scrolled_up_stays_there(browser: Browser) -> None:
-    """And is told how much has come; who is at the end stays there, even when a picture comes late."""
+    """A badge counts the new messages. A reader at the end stays there, even if a picture loads late."""
     async with window(browser) as shown:
         page = shown.page
         at_end = (
@@ -143,7 +143,7 @@ async def test_a_reader_who_scrolled_up_stays_there(browser: Browser) -> None:
 async def test_a_line_that_is_answered_late_is_not_given_up(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line that is silent is closed after some seconds; one that is yet to be answered is not."""
+    """The page closes a silent connection after some seconds, but waits longer for an unanswered one."""
     late = LateLine()
     async with window(browser) as shown:
         page = shown.page
@@ -160,7 +160,7 @@ async def test_a_line_that_is_answered_late_is_not_given_up(
 
 
 class LateLine:
-    """Quart's WebSocket, but the page's line is accepted only once `answers` is set."""
+    """Quart's WebSocket; accepts the page's connection only once `answers` is set."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -178,7 +178,7 @@ class LateLine:
 
 
 async def test_buttons_keys_and_forms(browser: Browser) -> None:
-    """A press waits for its answer; keys that share something ask first; a form sends what was filled in."""
+    """A button waits for the press's answer; keys that share data ask first; a form sends its values."""
     async with window(browser) as shown:
         page, chat, exchange = shown.page, shown.sara.chat_id, shown.exchange
         pressed: list[Press | Message | Submission] = []
@@ -264,7 +264,7 @@ async def test_buttons_keys_and_forms(browser: Browser) -> None:
             "code": "QR-7",
         }
 
-        # Another document knows what was sent, and sends it once more.
+        # After a reload, the form has the sent values, and sends them again.
         await page.reload()
         await page.has(".native-form .sent")
         await page.click(".submit", "Go")
@@ -306,7 +306,7 @@ async def test_files_of_every_kind(browser: Browser, tmp_path: Path) -> None:
         )
         shown.sends(Image(elsewhere, "not ours"))
         await page.sees("is on another server", within=".bubble")
-        # A picture that is none was refused by the player, which is the page's error, not a failure of it.
+        # The browser logs that a file wasn't a picture; the page handled this.
         page.errors[:] = [error for error in page.errors if "Failed to load resource" not in error]
 
 
@@ -315,7 +315,7 @@ HOSTILE = "<img src=x onerror='hacked=1'><script>hacked=1</script>\"'`${hacked=1
 
 @pytest.mark.slow
 async def test_hostile_texts_stay_texts(browser: Browser) -> None:
-    """Wherever a bot or a person puts markup, it is to be read, and does nothing."""
+    """The page shows markup in texts of bots and people as text, everywhere."""
     async with window(browser) as shown:
         page, exchange, world = shown.page, shown.exchange, shown.platform.world
         eve = world.add_user(HOSTILE)
@@ -376,7 +376,7 @@ async def test_hostile_texts_stay_texts(browser: Browser) -> None:
             "document.querySelectorAll('script:not([src]), img[src=x], [onerror], [onload], iframe').length"
         )
         assert await page.run(found) == 0
-        # The drawing isn't drawn: the server doesn't say that it is a picture.
+        # The SVG drawing isn't drawn: the server's content type is no picture.
         page.errors[:] = [error for error in page.errors if "/files/" not in error]
 
 
@@ -479,7 +479,7 @@ async def test_the_token_is_needed_and_leaves_the_address(browser: Browser) -> N
         await page.run("sessionStorage.clear()")
         await page.reload()
         await page.sees("Open the address", within=".gate")
-        # What no browser could even ask with is as wrong as any other.
+        # Also a token that a browser can't send is wrong.
         for wrong in ("", "سلام", "wrong"):
             await page.run("document.querySelector('.gate').old = true")
             await page.type(wrong, selector=".gate input")

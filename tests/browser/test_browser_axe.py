@@ -1,4 +1,4 @@
-"""axe on the whole page: each panel, light and dark, in both directions of writing."""
+"""axe on the whole page: each panel, in light and dark, in both writing directions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_axe_finds_nothing_in_any_panel(browser: Browser, dark: bool, lang
         buttons = InlineKeyboard(((CallbackButton("Yes", "yes"), PayButton("Pay", 5_000, "IRR")),))
         shown.sends("سلام", buttons=buttons)
         await shown.page.has(".row.theirs", times=2)
-        # As under `triobot dev`, where all panels are.
+        # As under `triobot dev`, which shows all panels.
         await shown.page.run(f"void load('world.js').merge({{now: Date.now(), bot: {json.dumps(RUNS)}}})")
         found: list[str] = []
         for panel in PANELS:

@@ -1,4 +1,4 @@
-"""Branches under ``triobot dev``, in a real browser: a conversation answered differently, kept as a test."""
+"""Branches under ``triobot dev``, in a real browser: other answers for a conversation, saved as a test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIZE = 4  # the notch at which Sara has pressed "Large"
 
 
 async def goes_to(page: Page, notch: int) -> None:
-    """Step there by the keys, from the first notch."""
+    """Go from the first notch to `notch` by keys."""
     await page.run("document.querySelector('.travel input[type=range]').focus()")
     await page.press("Home")
     for _ in range(notch):
@@ -39,7 +39,7 @@ async def goes_to(page: Page, notch: int) -> None:
 
 @pytest.mark.slow
 async def test_an_order_goes_on_in_other_ways(browser: Browser, tmp_path: Path) -> None:
-    """Another answer, time that passes, money and a step; and the chat itself hears nothing of it."""
+    """Branches with another answer, time, money and a step; the chat itself doesn't change."""
     async with developing(browser, tmp_path, "pizza") as page:
         await orders(page, "Sara")
         await page.type("Ahmadi", selector=".native-form input[name=doorbell]")
@@ -48,20 +48,20 @@ async def test_an_order_goes_on_in_other_ways(browser: Browser, tmp_path: Path) 
         await page.push("button", TRAVEL)
         await page.finds("slider", "Time line")
 
-        # What Sara pressed is not in the branch; she presses something else.
+        # The branch starts before Sara's press: press another button.
         await goes_to(page, SIZE)
         await page.press("b")
         await page.finds("group", f"Branch at notch {SIZE}")
         await page.click(f"{BRANCH} .inline-button", "Small")
         await page.sees("Where to?", within=BRANCH)
 
-        # It is called saved because it has passed.
+        # A test is saved only after the test has passed.
         await page.push("button", f"Keep as a test: Branch at notch {SIZE}", exact=True)
         await page.sees("it passes, in", within=".kept-test")
         await page.sees("presses('Small')", within=".kept-test")
         await page.push("button", "Close", exact=True)
 
-        # In the middle of the charge: Sara pays, and the kitchen's step asks what it is to return.
+        # During the charge: Sara pays, and the kitchen's step asks for the result.
         await page.press("End")
         await page.push("button", "Answer differently", exact=True)
         await page.has(".branches [role=tab]", times=2)
@@ -73,13 +73,13 @@ async def test_an_order_goes_on_in_other_ways(browser: Browser, tmp_path: Path) 
         await page.sees("Ready in 7 minutes", within=BRANCH)
         await page.push("button", "Throw away", exact=True)
 
-        # A third one, in which the ten minutes pass.
+        # In a third branch, ten minutes pass.
         await page.push("button", "Answer differently", exact=True)
         await page.has(".branches [role=tab]", times=2)
         await page.push("button", "+10 min", exact=True)
         await page.sees("Too slow, come back any time.", within=BRANCH)
 
-        # What was tried is asked about before it is lost; the chat itself still waits for the money.
+        # The page asks before used branches are lost; the chat itself still waits for the payment.
         await page.push("button", "Back to now", exact=True)
         await page.click(".sheet .primary")
         await page.has(".travel:not([hidden])", times=0)
@@ -89,7 +89,7 @@ async def test_an_order_goes_on_in_other_ways(browser: Browser, tmp_path: Path) 
 
 @pytest.mark.slow
 async def test_what_crashed_is_run_again(browser: Browser, tmp_path: Path) -> None:
-    """A mended file takes the same answer, and goes on."""
+    """The mended code receives the same answer, and continues."""
     source = tmp_path / "pizza.py"
     async with developing(browser, tmp_path, "pizza", join=False) as page:
         good = source.read_text()
@@ -114,7 +114,7 @@ async def test_what_crashed_is_run_again(browser: Browser, tmp_path: Path) -> No
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm ci --prefix tests/browser)")
 async def test_axe_finds_nothing_in_a_branch(browser: Browser, tmp_path: Path) -> None:
-    """In both directions of writing, also in the dark and on a phone: a step that asks, a kept test."""
+    """In both writing directions, in light and dark, on a phone: a step that asks, and a saved test."""
     async with developing(browser, tmp_path, "pizza") as page:
         await orders(page, "Sara")
         await page.type("Ahmadi", selector=".native-form input[name=doorbell]")

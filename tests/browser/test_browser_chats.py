@@ -1,4 +1,4 @@
-"""The list of chats: the newest first, found by typing, drawn where it differs; and texts of any length."""
+"""The list of chats: the order, the search, and few drawings; and texts of any length."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = "[...document.querySelectorAll('.chat-item b')].map((one) => one.textCon
 
 
 def people(shown: Window, count: int) -> None:
-    """Let so many others join, each greeted."""
+    """Add `count` people; each joins and gets a greeting."""
     for number in range(count):
         user = shown.platform.world.add_user(f"Person {number}")
         shown.joins(user)
@@ -27,7 +27,7 @@ def people(shown: Window, count: int) -> None:
 
 @pytest.mark.slow
 async def test_the_newest_is_first_and_keeps_the_focus(browser: Browser) -> None:
-    """The chat under the keyboard stays under it, wherever it moves."""
+    """A focused chat keeps the focus when the chat moves in the list."""
     async with window(browser) as shown:
         page = shown.page
         shown.sends("to Sara")
@@ -61,7 +61,7 @@ async def test_a_thousand_are_found_by_typing_and_drawn_once(browser: Browser) -
         [last] = [user for user in world.people if user.name == "Person 500"]
         shown.sends("only this one", chat=last.chat_id)
         await page.sees("only this one", within=".chat-item")
-        # Its line moves up, and has another text and another count.
+        # Only the chat's own entry changes: position, text and badge.
         assert await page.run("window.touched.size") <= 5
 
         await page.push("searchbox", "Find a chat")
@@ -78,7 +78,7 @@ async def test_a_thousand_are_found_by_typing_and_drawn_once(browser: Browser) -
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["text", "caption"])
 async def test_of_a_text_of_a_megabyte_the_beginning_is_shown(browser: Browser, kind: str) -> None:
-    """And the rest when somebody asks for it; it stays, when the message is drawn anew."""
+    """A button shows the rest, also after the message is drawn again."""
     whole = "".join(f"word {number} " for number in range(90_000))
     async with window(browser) as shown:
         page = shown.page

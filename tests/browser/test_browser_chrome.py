@@ -1,4 +1,4 @@
-"""What the tests of the page reach the browser through: it stops when it is told to, and says what it saw."""
+"""The browser's test helper: cancellation, timeouts, and error messages with the page's text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLANK = "data:text/html,<title>x</title><button>Press me</button><p>Nothing else
 
 @pytest.mark.slow
 async def test_what_is_cancelled_here_is_cancelled_there(browser: Browser) -> None:
-    """And the tab answers the next one who asks."""
+    """Afterwards the tab answers the next call."""
     async with browser.page(BLANK) as page:
         with trio.move_on_after(0.2) as limit:
             await page.click("button", "Not there")
@@ -34,9 +34,9 @@ async def test_several_wait_at_once(browser: Browser) -> None:
 
 @pytest.mark.slow
 async def test_nobody_waits_for_ever(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even for a promise, which a browser gives all the time there is."""
+    """Even a promise that never ends has a timeout."""
     async with browser.page(BLANK) as page:
-        # Undone before the page closes: that takes as long as it takes.
+        # The patch ends before the page closes, since closing may take longer.
         with monkeypatch.context() as hurried, pytest.raises(trio.TooSlowError):
             hurried.setattr("chrome.GIVEN_UP", 0.2)
             await page.run("new Promise(() => {})")
@@ -58,7 +58,7 @@ async def test_a_failure_says_what_the_page_shows(browser: Browser) -> None:
 
 @pytest.mark.slow
 async def test_no_other_machine_is_reached(browser: Browser) -> None:
-    """Nor even this one by an address that is not its usual one, which needs nobody to resolve it."""
+    """Nor this machine by an unusual address, which needs no name resolution."""
     async with browser.page(BLANK) as page:
         with pytest.raises(PageError, match="ERR_NAME_NOT_RESOLVED"):
             await page.open("http://127.0.0.2:18080/")

@@ -47,7 +47,7 @@ async def test_a_crowd_ends_where_the_first_promise_breaks(browser: Browser, tmp
         await page.sees("triobot simulate echo.py:bot --seed 0 --chats 4 --hours 12", within=".again")
         if AXE.exists():
             assert await complaints(page, ".crowd-panel") == []
-        # Nothing of it is in the chat.
+        # The page's own chat got no message of the crowd.
         assert await page.run("document.querySelectorAll('.row.theirs').length") == 1
         await page.push("button", "Where it broke")
         await page.sees("ValueError", within=".crash-card")

@@ -1,4 +1,4 @@
-"""On the page: whether events find a bot, what became of each, and what a request took unpromised."""
+"""On the page: whether a bot listens, each event's delivery, and what the interface doesn't promise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.processes, needs_browser]
 
 
 class SmallBot:
-    """Takes events on a port that is its own from the start, once it listens."""
+    """A bot with a reserved port; receives events once it listens."""
 
     def __init__(self) -> None:
         self.status = b"200 OK"

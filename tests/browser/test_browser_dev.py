@@ -1,4 +1,4 @@
-"""``triobot dev`` as its user meets it: examples in a real browser, whose process is killed and mended."""
+"""``triobot dev`` in a real browser: the examples, with kills of the process and saves of the file."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ ROOT = Path(__file__).parents[2]
 async def developing(
     browser: Browser, folder: Path, example: str, *, join: bool = True, source: str | None = None
 ) -> AsyncGenerator[Page]:
-    """Run the command on a copy of an example, and open the address that it prints; at the end, Ctrl-C.
+    """Run ``triobot dev`` on a copy of an example, and open the printed address; at the end, send Ctrl-C.
 
     Args:
-        source: what stands in the example's place.
+        source: a program to run instead of the example.
     """
     for name in (f"{example}.py", "pizza.jpg"):
         shutil.copy(ROOT / "examples" / name, folder)
@@ -66,13 +66,13 @@ async def says(page: Page, text: str) -> None:
 
 
 async def sees(page: Page, text: str) -> None:
-    """Wait until the bot's newest message is this."""
+    """Wait until the bot's newest message contains `text`."""
     await page.sees(text, within=".row.theirs:nth-last-child(1) .bubble")
 
 
 @pytest.mark.slow
 async def test_a_pizza_in_spite_of_everything(browser: Browser, tmp_path: Path) -> None:
-    """Text, buttons, a place, a form, money; on the way the process is killed, its file broken and mended."""
+    """Text, buttons, a location, a form, money; meanwhile a kill, a broken file, and the mended file."""
     source = tmp_path / "pizza.py"
     async with developing(browser, tmp_path, "pizza") as page:
         await sees(page, "Your name?")
@@ -84,7 +84,7 @@ async def test_a_pizza_in_spite_of_everything(browser: Browser, tmp_path: Path) 
         await page.sees("The bot was killed", within=".banner")
         await says(page, "/cancel")
         await page.click(".banner button", "Restart")
-        # What was said while nobody was there is dealt with now.
+        # The restarted bot handles the message that was sent while no bot ran.
         await page.sees("ancel", within=".row.theirs:last-child")
         await page.wait("document.querySelector('.banner').hidden")
 
@@ -108,7 +108,7 @@ async def test_a_pizza_in_spite_of_everything(browser: Browser, tmp_path: Path) 
         await page.type("Ahmadi", selector=".native-form input[name=doorbell]")
         await page.click(".submit")
         await page.sees("Floor: please enter a whole number.")
-        # Asked again, in a form of its own, which holds what was typed: only what was wrong is mended.
+        # The second form has the typed values: only the wrong value must be changed.
         again = "[...document.querySelectorAll('.native-form')].at(-1).querySelector('input[name=%s]')"
         await page.has(".native-form", times=2)
         assert await page.run(f"{again % 'floor'}.value") == "three"

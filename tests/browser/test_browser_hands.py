@@ -1,4 +1,4 @@
-"""The page without a mouse, after its emulator's end, and under texts that no hand has typed."""
+"""The page without a mouse, without an emulator, and with unusual contents."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FOCUSED = "document.activeElement.innerText.trim()"
 
 
 async def settled(shown: Window) -> None:
-    """Wait until the page has drawn what was said until now."""
+    """Wait until the page has drawn all messages so far."""
     await shown.page.wait(f"document.querySelector('[data-id=\"{shown.sends('.')}\"]')")
 
 
 @pytest.mark.slow
 async def test_the_next_address_opens_in_the_same_tab(browser: Browser) -> None:
-    """It differs from the last one behind the # only, where browsers don't load anew."""
+    """The addresses differ only after the #, and a browser loads no new page for that."""
     async with window(browser) as shown:
         page = shown.page
         await page.run("sessionStorage.setItem('triobot-control', 'an-old-one')")
@@ -53,7 +53,7 @@ async def test_a_broken_address_asks_for_another(browser: Browser) -> None:
 
 @pytest.mark.slow
 async def test_a_keyboard_keeps_its_place(browser: Browser) -> None:
-    """What is drawn anew under the focus gives it back."""
+    """A focused element keeps the focus when the page is drawn again."""
     async with window(browser) as shown:
         page = shown.page
         message = shown.sends("choose", buttons=PAIR)
@@ -80,7 +80,7 @@ async def test_a_keyboard_keeps_its_place(browser: Browser) -> None:
 
 
 async def test_dialogs_and_menus_by_keyboard(browser: Browser) -> None:
-    """Tab stays in a dialog; arrows lead through a menu, and Escape back to where it came from."""
+    """Tab stays in a dialog; arrows move in a menu; Escape returns to the menu's button."""
     async with window(browser) as shown:
         page = shown.page
         await page.click(".list-heading .icon-button", nth=0)
@@ -99,7 +99,7 @@ async def test_dialogs_and_menus_by_keyboard(browser: Browser) -> None:
         await page.press("Escape")
         assert await page.run("document.querySelector('.menu') === null")
         assert await page.run("document.activeElement.matches('.composer .icon-button')")
-        # Nobody else can be chosen in a private chat, so nothing there looks as if one could.
+        # A private chat has one person: no button to choose another.
         assert await page.run("document.querySelector('.persona').tagName") == "SPAN"
 
 
@@ -115,7 +115,7 @@ async def test_a_pile_of_marks_does_not_hold_the_page_up(browser: Browser) -> No
 
 @pytest.mark.slow
 async def test_descriptors_that_make_no_sense(browser: Browser) -> None:
-    """A bot may send any; what can't be shown is left out."""
+    """A bot may send any descriptor; the page leaves out unusable parts."""
     async with window(browser) as shown:
         known = await shown.exchange.upload("voice", "a.bin", io.BytesIO(b"x"))
         odd = {**dict(known.fields), "filename": ["a"], "width": "<b>", "screenshots": {"x": "y"}}
@@ -128,7 +128,7 @@ async def test_descriptors_that_make_no_sense(browser: Browser) -> None:
 
 @pytest.mark.slow
 async def test_a_chat_that_nobody_reads_costs_little(browser: Browser) -> None:
-    """A browser keeps some hundred messages of each chat, whether or not it was ever opened."""
+    """The page keeps some hundred messages of each chat without a pane."""
     async with window(browser) as shown:
         page, world = shown.page, shown.platform.world
         ali = world.add_user("Ali")
@@ -150,7 +150,7 @@ async def test_a_chat_that_nobody_reads_costs_little(browser: Browser) -> None:
 
 @pytest.mark.slow
 async def test_what_did_not_leave_is_not_lost(browser: Browser) -> None:
-    """While the emulator is away, the page says so in its own words, and keeps what was written."""
+    """Without an emulator, the page shows its own error text, and keeps the typed text."""
     async with window(browser) as shown:
         page = shown.page
         async with page.refused("**/say"):
@@ -179,13 +179,13 @@ async def test_panels_keep_the_focus(browser: Browser) -> None:
 
 @pytest.mark.slow
 async def test_a_bot_in_a_loop_does_not_fill_the_memory(browser: Browser) -> None:
-    """Not even while somebody reads further up."""
+    """Not even while a person reads further up."""
     async with window(browser) as shown:
         page = shown.page
         for index in range(60):
             shown.sends(f"early {index}")
         await page.sees("early 59", within=".bubble")
-        # Only who has come to its end can leave it.
+        # Wait until the page is at the chat's end: only then a scroll leaves the end.
         await page.wait(
             "((one) => one.scrollTop > 0 && one.scrollHeight - one.scrollTop - one.clientHeight < 5)"
             "(document.querySelector('.scroller'))"
@@ -213,7 +213,7 @@ async def test_what_is_said_at_once_stands_side_by_side(browser: Browser) -> Non
             "[...document.querySelectorAll('.toast')].map((one) => one.getBoundingClientRect())"
             ".map(({top, bottom}) => [top, bottom])"
         )
-        assert len(boxes) == 3  # the newest: nobody reads more of them
+        assert len(boxes) == 3  # the newest three are shown
         for (_, above), (below, _) in itertools.pairwise(boxes):
             assert above <= below
         assert boxes[0][0] > 0
@@ -221,7 +221,7 @@ async def test_what_is_said_at_once_stands_side_by_side(browser: Browser) -> Non
 
 @pytest.mark.slow
 async def test_today_becomes_yesterday(browser: Browser) -> None:
-    """Where the clock is put forward, only the last day is today; and a day begins before who joins on it."""
+    """After the clock is advanced, only the last day is today; a join stands below its day's heading."""
     async with window(browser, joined=False) as shown:
         page = shown.page
         days = "[...document.querySelectorAll('.messages .day')].map((one) => one.innerText)"

@@ -1,4 +1,4 @@
-"""A reload that is held, in the page: which chats hold it, where new code parts from them, what is chosen."""
+"""A held reload on the page: the chats, the differences between code and journals, and the decisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [needs_browser]
 
 
 class HeldFor:
-    """Holds the reload for one chat, and notes what is chosen."""
+    """A reload held for one chat; records the decisions."""
 
     def __init__(self, chat_id: int) -> None:
         self.held: list[Any] = [
@@ -68,7 +68,7 @@ async def test_what_becomes_of_a_chat_is_chosen_in_the_banner(browser: Browser) 
         if AXE.exists():
             assert await complaints(page, ".held") == []
 
-        # To end it is asked about first.
+        # The page asks for confirmation before a conversation is ended.
         await page.push("button", "End it", exact=True)
         await page.push("button", "End it now", exact=True)
         with trio.fail_after(60):
@@ -115,7 +115,7 @@ LONGER = BOT.replace(DRINK, f'    drink = await chat.ask("And to drink?")\n{DRIN
 
 
 async def runs_anew(page: Page, starts: int) -> None:
-    """Wait until the bot runs the code that was held."""
+    """Wait until the bot runs the held code."""
     await page.wait(f"window.world.bot?.starts === {starts} && window.world.bot.phase === 'running'")
     await page.has(".held:not([hidden])", times=0)
 
@@ -125,7 +125,7 @@ async def runs_anew(page: Page, starts: int) -> None:
 async def test_a_save_in_the_middle_of_a_chat_takes_it_along_or_waits_or_ends_it(
     browser: Browser, tmp_path: Path
 ) -> None:
-    """A question is put before the one that the chat waits at, taken out, and put there again."""
+    """Add a question before the chat's current question, remove the question, and add it again."""
     pytest.importorskip("watchfiles", reason="watchfiles is not installed (the extra dev)")
     source = tmp_path / "pizza.py"
     async with developing(browser, tmp_path, "pizza", source=BOT) as page:
@@ -133,17 +133,17 @@ async def test_a_save_in_the_middle_of_a_chat_takes_it_along_or_waits_or_ends_it
         await sees(page, "What would you like?")
         await says(page, "Soup")
         await sees(page, "How many?")
-        # The new code gets the answer that it takes, asks what it adds, and takes the chat's place.
+        # The new code gets the recorded answer, asks the added question, and replaces the conversation.
         source.write_text(LONGER)
         await page.finds("region", "The reload is held")
         await page.sees('drink = await chat.ask("And to drink?")', within=".held")
-        # The slider runs under the new code, and shows where that parts.
+        # The time travel runs under the new code, and shows the difference to the journal.
         await page.push("button", TRAVEL)
         await page.sees("The code parts from this chat here", within=".parting")
         await page.sees('number = await chat.ask("How many?")', within=".parting p")
         await page.sees('drink = await chat.ask("And to drink?")', within=".parting pre")
         await page.press("Escape")
-        # What can't be loaded is not what the lines are of.
+        # For code that can't be loaded, the bar keeps the lines of the code saved before.
         source.write_text(LONGER.replace("bot = Bot()", "bot = Bot("))
         await page.sees("SyntaxError: '(' was never closed", within=".held-head")
         await page.sees('drink = await chat.ask("And to drink?")', within=".held")
@@ -175,7 +175,7 @@ async def test_a_save_in_the_middle_of_a_chat_takes_it_along_or_waits_or_ends_it
         await sees(page, "1 of Bread, then.")
         await runs_anew(page, 3)
 
-        # The conversation ends, and the next one begins with the new code.
+        # End the conversation; the next conversation starts with the new code.
         await says(page, "Hello?")
         await sees(page, "What would you like?")
         await says(page, "Rice")
@@ -190,7 +190,7 @@ async def test_a_save_in_the_middle_of_a_chat_takes_it_along_or_waits_or_ends_it
         await says(page, "Cake")
         await sees(page, "And to drink?")
 
-        # A handler with another name: no code is there for the answers, and the card says what to do.
+        # A renamed function: no code can get the answers, and the bar explains `formerly`.
         source.write_text(LONGER.replace("def order", "def dinner"))
         gone = "the bot has no route 'pizza.order'; if it has a new name, give it formerly=('pizza.order',)"
         await page.sees(gone, within=".held-side")

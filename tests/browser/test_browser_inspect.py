@@ -1,4 +1,4 @@
-"""The page of `triobot inspect`: a list that is found by typing, and the view without what people wrote."""
+"""The page of `triobot inspect`: the list with its search, and the time travel with hidden texts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ORDER, OTHER = 13601, 13700
 
 
 def outlined(told: Told) -> Told:
-    """The order as a server that hides tells it; its variables are texts of a kind."""
+    """Return the pass with hidden texts; variables are descriptions such as "text, 4 letters"."""
     for notch in told.notches:
         for frames in notch.get("v", {}).values():
             for frame in frames or []:
@@ -52,7 +52,7 @@ def outlined(told: Told) -> Told:
 
 @attrs.frozen
 class Looked:
-    """Shows one order, in this way or that."""
+    """The inspector's data: one pass, and a list of made-up conversations."""
 
     order: Told
 
@@ -111,7 +111,7 @@ class Looked:
 async def inspected(
     browser: Browser, told: Told, *, size: tuple[int, int] = WIDE, dark: bool = False, redacted: bool = False
 ) -> AsyncGenerator[Page]:
-    """Open the page of a server that shows this."""
+    """Open the page of a server that shows `told`."""
     looks = Looked(told)
     about = {"what": "store", "bot": "pizza:bot", "hidden": True, "redacted": redacted}
     async with trio.open_nursery() as nursery:
@@ -125,7 +125,7 @@ async def inspected(
 
 
 async def test_a_conversation_is_found_and_gone_through(browser: Browser) -> None:
-    """Nothing in the page can do a thing, nothing that was said is in it; and axe finds nothing wrong."""
+    """The page offers no acts and contains no texts of people; axe finds no fault."""
     async with inspected(browser, outlined(pizza())) as page:
         await page.has(".conversation-choice", times=12)
         await page.sees("What people wrote is hidden")
@@ -167,7 +167,7 @@ async def test_a_conversation_is_found_and_gone_through(browser: Browser) -> Non
 
 @pytest.mark.slow
 async def test_a_redacted_one_says_why_there_is_no_code(browser: Browser) -> None:
-    """On a phone, in the dark, in Persian."""
+    """On a phone, with dark colours, in Persian."""
     told = outlined(pizza())
     bare = [{name: one[name] for name in ("n", "t", "r", "id", "k", "dot")} for one in told.notches]
     bare[0] |= {"whole": True, "f": {}, "v": {}, "parked": [], "blocks": [], "data": {}}
@@ -185,7 +185,7 @@ async def test_a_redacted_one_says_why_there_is_no_code(browser: Browser) -> Non
         await page.finds("slider", "خط زمان")
         await page.push("tab", "کد")
         await page.sees("تنها خط زمان در آن هست", within=".column-code")
-        # What it waits for isn't in such a file, which is not to say that it waits for nothing.
+        # A redacted export doesn't contain the waits: the page shows "unknown", not "nothing".
         await page.push("tab", "مقدارها")
         await page.sees("نامعلوم", within=".column-values")
         await page.push("tab", "کد")
@@ -194,7 +194,7 @@ async def test_a_redacted_one_says_why_there_is_no_code(browser: Browser) -> Non
 
 
 async def test_what_is_looked_at_is_saved_as_one_page(browser: Browser, tmp_path: Path) -> None:
-    """It opens from a file, with no server; what was hidden is hidden there."""
+    """The saved page works from a file, without a server; hidden texts stay hidden."""
     keep = "(blob) => (blob.text().then((text) => (window.saved = text)), 'blob:saved')"
     async with inspected(browser, outlined(pizza())) as page:
         await page.click(".conversation-choice", nth=0)
@@ -254,17 +254,17 @@ trio.run(talk)
 async def test_a_command_writes_a_page_that_needs_no_server(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shows: bool
 ) -> None:
-    """It opens from a file, asks nobody for anything, and has what people wrote only if it is to be shown."""
+    """The page works from a file, sends no request, and contains people's texts only with --show-values."""
     monkeypatch.chdir(tmp_path)
     name = f"letters_{shows}".lower()
     source = tmp_path / f"{name}.py"
     source.write_text(BOT)
-    # In a process of its own: its builds are to have the sources of a bot, and not those of all tests.
+    # In a new process: the build should contain the bot's sources, not those of all tests.
     await run("-c", TALK.format(name=name))
     exported = await triobot("journal", "export", "7", "--store", "sqlite:bot.db")
     (tmp_path / "report.jsonl").write_bytes(exported)
     shown = ("--show-values", "--yes") if shows else ()
-    # What the code is now is another one: the page has what was sent.
+    # The code has changed since: the page shows the sent words.
     source.write_text(BOT.replace("Name?", "Who are you?"))
     said = await triobot("inspect", "report.jsonl", f"{name}.py:bot", "--to", "report.html", *shown)
     assert b"is in report.html" in said
@@ -285,12 +285,12 @@ async def test_a_command_writes_a_page_that_needs_no_server(
 
 
 async def triobot(*arguments: str) -> bytes:
-    """Run a command to its end."""
+    """Run a triobot command; return its output."""
     return await run("-m", "triobot", *arguments)
 
 
 async def run(*arguments: str) -> bytes:
-    """Run Python to its end."""
+    """Run Python; return its output."""
     with trio.fail_after(PATIENCE):
         done = await trio.run_process([sys.executable, *arguments], capture_stdout=True)
     return done.stdout

@@ -1,4 +1,4 @@
-"""A whole order under ``triobot dev``, in both directions of writing: kills on the way change nothing."""
+"""A whole order under ``triobot dev``, in both writing directions: kills change nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from window import needs_browser
 pytest.importorskip("watchfiles", reason="watchfiles is not installed (the extra dev)")
 pytestmark = [needs_browser, pytest.mark.processes]
 
-# What one asks the control API with, as the page does.
+# A script that sends a GET request to the control API, like the page.
 ASK: Final = (
     "(async (path) => (await fetch('/control/' + path,"
     " {headers: {'X-Triobot-Control': sessionStorage.getItem('triobot-control')}})).json())"
@@ -23,8 +23,8 @@ NEWEST: Final = ".row.theirs:nth-last-child(1)"
 
 
 async def kill(page: Page) -> None:
-    """As by kill -9, and then start it again."""
-    # A second press of its tab would close it.
+    """Kill the bot's process, and restart the bot."""
+    # A second click on the panel's tab would close the panel.
     if not await page.run("Boolean(document.querySelector('.kill'))"):
         await page.click(".rail .tab[data-panel=mischief]")
     await page.click(".kill")
@@ -35,7 +35,7 @@ async def kill(page: Page) -> None:
 
 
 async def order(page: Page, *, killed: bool) -> None:
-    """Everything from joining to the picture of the pizza."""
+    """Make an order, from the join to the picture of the pizza."""
 
     async def perhaps_dies() -> None:
         if killed:
@@ -64,7 +64,7 @@ async def order(page: Page, *, killed: bool) -> None:
 
 
 async def history(page: Page, name: str) -> list[dict[str, Any]]:
-    """What is in somebody's chat, without what tells two chats apart anyway: numbers and times."""
+    """Return the contents of a person's chat without ids and times, which differ between chats."""
     users = await page.run(f"{ASK}('users')")
     chat = next(user["chat_id"] for user in users if user["name"] == name)
     messages = (await page.run(f"{ASK}('history?chat={chat}&count=500')"))["messages"]
@@ -80,7 +80,7 @@ async def history(page: Page, name: str) -> list[dict[str, Any]]:
 
 
 def without_repeats(shown: Sequence[dict[str, Any]], like: Sequence[dict[str, Any]]) -> tuple[list[Any], int]:
-    """Leave out what the bot said twice in a row and `like` has once, and count it."""
+    """Remove each repeated message that `like` has once; return the rest and the count."""
     left: list[dict[str, Any]] = []
     repeats = 0
     for one in shown:
@@ -99,7 +99,7 @@ def without_repeats(shown: Sequence[dict[str, Any]], like: Sequence[dict[str, An
 @pytest.mark.long  # a plain run kills orders in `test_browser_dev` and `test_examples_crashing`
 @pytest.mark.parametrize("language", ["fa", "en"])
 async def test_a_kill_in_the_middle_is_not_noticed(browser: Browser, tmp_path: Path, language: str) -> None:
-    """The two people of one bot: one orders undisturbed, the other while the process dies three times."""
+    """Two people make the same order; the second while the process is killed three times."""
     async with developing(browser, tmp_path, "pizza", join=False) as page:
         await page.has(".join")
         await page.run(f"localStorage.setItem('triobot-language', '{language}')")
@@ -115,7 +115,7 @@ async def test_a_kill_in_the_middle_is_not_noticed(browser: Browser, tmp_path: P
         same, repeats = without_repeats(disturbed, undisturbed)
         assert same == undisturbed
         assert len(undisturbed) == 8
-        # What was told twice was in flight when the process died, and nobody could know; it is counted.
+        # A message is repeated if a kill came while the request was in flight; the bot counts such repeats.
         counted = await page.run(
             "(({counts, outbox}) => (counts?.possible_repeat ?? 0) + (outbox?.possible_repeats ?? 0))"
             "(load('world.js').world.runtime)"

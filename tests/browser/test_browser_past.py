@@ -26,7 +26,7 @@ FLOOR = "[...document.querySelectorAll('.native-form')].at(-1).querySelector('in
 
 
 async def fills(page: Page, floor: str, *, forms: int) -> None:
-    """Write into the newest of so many forms, and send it."""
+    """Wait for `forms` forms, fill in the newest one, and send this form."""
     await page.has(".native-form", times=forms)
     await page.click(".native-form input[name=floor]", nth=-1)
     await page.run(f"{FLOOR}.select()")
@@ -36,7 +36,7 @@ async def fills(page: Page, floor: str, *, forms: int) -> None:
 
 
 async def orders(page: Page, name: str) -> None:
-    """As far as the form."""
+    """Make an order, up to the form."""
     await sees(page, "Your name?")
     await says(page, name)
     await sees(page, "Size?")
@@ -49,7 +49,7 @@ async def orders(page: Page, name: str) -> None:
 
 
 async def story(page: Page) -> list[str]:
-    """What each notch says, from the first to the last, by the key that takes one step."""
+    """Return each notch's description, from the first notch to the last, by the arrow key."""
     await page.press("Home")
     last = int(await page.run("document.querySelector('.travel input[type=range]').max"))
     told: list[str] = []
@@ -67,10 +67,10 @@ async def story(page: Page) -> list[str]:
 async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
     browser: Browser, tmp_path: Path
 ) -> None:
-    """Each notch of it while it waits for more; then it goes on as if nobody had looked."""
+    """Read each notch while the conversation waits; then the conversation continues as usual."""
     source = tmp_path / "pizza.py"
     async with developing(browser, tmp_path, "pizza", join=False) as page:
-        # Whoever is too slow begins again, and whoever has paid is asked for more.
+        # Change the bot: after a timeout the order restarts, and after a payment the bot asks again.
         text = source.read_text()
         late = '        await chat.send("Too slow, come back any time.")\n'
         paid = '            await chat.charge(size.value, title, item=order, late="refund")\n'
@@ -106,7 +106,7 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
         assert await page.run(LINES) == done
 
         await page.push("button", TRAVEL)
-        # The aside that gave the pizza has ended well: nobody is asked which of them is meant.
+        # The aside that delivered the pizza has ended: the page opens the conversation without asking.
         await page.finds("slider", "Time line")
         await page.finds("combobox", "Which conversation?")
         await page.wait(f"{LIT}.includes('Anything else?')")
@@ -130,15 +130,15 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
         await page.has(".mark.kill")
         await page.has(".notch.time")
         await page.has(".notch.money")
-        # The second round is a call within the first: each of its frames has variables of its own.
+        # The second round is a call within the first: each frame has its own variables.
         await page.click(".code-stack button", nth=0)
         await page.sees("'Sara'", within=".variables")
-        # Before the kill and behind it the variables are the same.
+        # The variables are the same before and after the kill.
         await page.push("button", "Floor: please enter a whole number.")
         await page.wait(f"{LIT}.includes('chat.fill(')")
         await page.sees("Size.LARGE", within=".variables")
         await page.sees("left", within=".value-card")
-        # What no message shows has the same words there and in the chat, and they lead to one another.
+        # Lines between messages have the same words in the time travel and in the chat, with links both ways.
         then = await page.run(f"{LINES}.concat({LINES.replace('.thread .line', '.then-act')})")
         assert [line for line in then[len(done) :] if line in done] == done
         await page.press("Escape")
@@ -149,7 +149,7 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
         await page.click(".call.unfolded .chip:has(.icon-travel)")
         await page.wait(f"{WORDS} === 'Sara paid 250,000 rials'")
         await page.press("Escape")
-        # So does an edit.
+        # The request of an edit leads to the time travel, too.
         edit = ":has-text('editMessage'):has-text('Hello, Sara again')"
         await page.click(f".call-head{edit}")
         await page.click(f".call.unfolded{edit} .chip:has(.icon-travel)")
@@ -164,7 +164,7 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
 async def test_bubble_request_record_and_line_lead_to_one_another(browser: Browser, tmp_path: Path) -> None:
     async with developing(browser, tmp_path, "pizza") as page:
         await orders(page, "Sara")
-        # From a bubble to its record and line,
+        # From a bubble to the record and the code line,
         await page.click(".row.theirs:has-text('Size?') .where-sent")
         await page.wait(f"{LIT}.includes('chat.choose(')")
         await page.sees("receive · #2 · message", within=".value-card")
@@ -173,11 +173,11 @@ async def test_bubble_request_record_and_line_lead_to_one_another(browser: Brows
         await page.lacks(".travel:not([hidden])")
         await page.has(".call.unfolded", times=1)
         await page.sees("Size?", within=".call.unfolded")
-        # and from the request to the line.
+        # and from the request to the code line.
         await page.click(".call.unfolded .chip:has(.icon-travel)")
         await page.wait(f"{LIT}.includes('chat.choose(')")
         await page.press("Escape")
-        # What a person wrote or pressed leads to the line that took it, and to its own request.
+        # A person's message leads to the code line that received the message, and to the request.
         await page.click(".row.mine .where-sent", nth=0)
         await page.wait(f"{WORDS} === 'Sara wrote “Sara”'")
         # The lines that ran when the name came, and in the turn before.
@@ -197,7 +197,7 @@ async def test_bubble_request_record_and_line_lead_to_one_another(browser: Brows
         await page.wait(f"{WORDS} === 'Sara pressed “Large”'")
         await page.push("button", "The event’s request")
         await page.sees("triggerButton", within=".call.unfolded")
-        # From inside: where it stands, and the way to its time.
+        # The panel "Inside" shows the current code line, and opens the time travel.
         await page.click(".rail .tab[data-panel=inside]")
         await page.sees("chat.fill(", within=".inside-conversation .innermost")
         await page.click(".inside-conversation .icon-button:has(.icon-travel)")
@@ -206,7 +206,7 @@ async def test_bubble_request_record_and_line_lead_to_one_another(browser: Brows
 
 @pytest.mark.slow
 async def test_a_crash_is_looked_at_from_its_chat(browser: Browser, tmp_path: Path) -> None:
-    """And mended in the file: the next run of it goes well."""
+    """After the file is mended, the next run succeeds."""
     source = tmp_path / "pizza.py"
     async with developing(browser, tmp_path, "pizza") as page:
         good = source.read_text()
@@ -222,7 +222,7 @@ async def test_a_crash_is_looked_at_from_its_chat(browser: Browser, tmp_path: Pa
         await page.sees("TypeError: can only concatenate list", within=".crash-card")
         await page.wait(f"{LIT}.includes('title, order = [] + f')")
         await page.sees("Details(floor=3, doorbell='Ahmadi', cutlery=False)", within=".variables")
-        # While the file can't be imported, the past is that of the code that ran.
+        # While the file can't be imported, the time travel shows the code that ran.
         source.write_text(bad.replace("class Size(Enum):", "class Size(Enum)"))
         await page.sees("SyntaxError", within=".travel-banner")
         await page.wait(f"{LIT}.includes('title, order = [] + f')")
@@ -231,7 +231,7 @@ async def test_a_crash_is_looked_at_from_its_chat(browser: Browser, tmp_path: Pa
 
 @pytest.mark.slow
 async def test_where_new_code_parts_from_a_chat(browser: Browser, tmp_path: Path) -> None:
-    """A line that was put before a question: the last notch that fits is lit, and both sides are said."""
+    """A line is added before a question: the page marks the last fitting notch, and shows both lines."""
     source = tmp_path / "pizza.py"
     async with developing(browser, tmp_path, "pizza") as page:
         await orders(page, "Sara")
@@ -239,11 +239,11 @@ async def test_where_new_code_parts_from_a_chat(browser: Browser, tmp_path: Path
         source.write_text(source.read_text().replace(line, f"    await chat.sleep(1)\n{line}"))
         await page.run("void (window.world = load('world.js').world)")
         await page.wait("window.world.lines.some((line) => line.includes('the reload is held'))")
-        # While the bot goes on with the old code; and once it has the new one, and the chat is parked.
+        # First while the bot runs the old code, then with the new code and a parked chat.
         await page.push("button", TRAVEL)
         await page.sees("The code parts from this chat here", within=".parting")
         await page.sees("chat.sleep(1)", within=".parting pre")
-        # The past is whole: the build that ran then is run again.
+        # The time travel has all notches: the build of that time runs again.
         await page.sees("Ran under the code of", within=".travel-head")
         told = await story(page)
         assert told[0] == "The conversation begins: Sara joined"
@@ -291,9 +291,9 @@ AT_NOTCH = "document.querySelector('.notch-words b')?.textContent.replace(/[\\u2
 
 @pytest.mark.slow
 async def test_the_whole_chat_on_one_time_line(browser: Browser, tmp_path: Path) -> None:
-    """A lane for each conversation, aside and interrupt; what nobody took, and what was paid."""
+    """A lane for each conversation, aside and interrupt; a lane for unreceived acts and payments."""
     async with developing(browser, tmp_path, "echo", source=LANES) as page:
-        await says(page, "Hello?")  # as the join, it is nobody's
+        await says(page, "Hello?")  # like the join: received by no conversation
         await says(page, "/start")
         await sees(page, "Size?")
         await says(page, "help")
@@ -315,19 +315,19 @@ async def test_the_whole_chat_on_one_time_line(browser: Browser, tmp_path: Path)
         assert "Hello?" in await page.run("[...document.querySelectorAll('.loose')].at(-1).title")
         if AXE.exists():
             assert await complaints(page, "body") == []
-        # From each event to what took it,
+        # From an event to the conversation that received the event,
         await page.click(".lanes li:nth-child(2) .lane-dot")
         await page.sees("Ask.", within=".line.lit")
         await page.click(".lane-dot.money")
         await page.wait(f"({AT_NOTCH}).includes('paid 5,000 rials')")
         await page.sees("chat.charge(", within=".line.lit")
-        # and within one conversation to its notch.
+        # and within the shown conversation to the event's notch.
         await page.click(".lanes li:nth-child(1) .lane-dot", nth=1)
         await page.wait(f"({AT_NOTCH}).includes('Large')")
-        # Before anybody paid, a charge is no more than a button.
+        # Before the payment, a charge is only a button.
         await page.press("ArrowRight")
         await page.wait(f"({AT_NOTCH}) === 'The charge was written down, and its button was sent'")
-        # Words of the house have a hint beside them.
+        # The project's own terms have a hint.
         for place, hint in (
             (".notch-words .faint[title]", "A notch is one turn"),
             (".lanes li:nth-child(2) button", "An aside runs beside"),
@@ -378,7 +378,7 @@ EDITOR = "(document.querySelector('.editor a')?.getAttribute('href') ?? '')"
 
 @pytest.mark.slow
 async def test_a_line_of_a_second_file_is_reached(browser: Browser, tmp_path: Path) -> None:
-    """From a notch in which it ran, from a crash, from a crash that was mended since, and from a step."""
+    """From a notch that ran the line, from a crash, from a mended crash, and from a step."""
     helper = tmp_path / "prices.py"
     helper.write_text(PRICES)
 

@@ -1,4 +1,4 @@
-"""The panel of requests: when, what, who, how long; filtered, paused, cleared, copied, posted again."""
+"""The panel of requests: the facts of a request; filter, pause, clear, copy, post again."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_requests_are_seen_filtered_by_text_and_copied(browser: Browser) -
 
 @pytest.mark.slow
 async def test_requests_of_one_chat_are_seen_alone_while_others_come(browser: Browser) -> None:
-    """Of what comes in a pause there is a count; what was cleared stays away."""
+    """During a pause, new requests are counted; cleared requests stay hidden."""
     async with window(browser, bot_url="http://127.0.0.1:9/path-of-the-bot") as shown:
         page, exchange = shown.page, shown.exchange
         team = shown.platform.world.add_group("team")
@@ -84,7 +84,7 @@ async def test_requests_of_one_chat_are_seen_alone_while_others_come(browser: Br
 
         await page.choose("Chat", "Every chat")
         await page.choose("Direction", "Both ways")
-        # Each says when it was and its text, and the newest is the last.
+        # Each request shows its time and text; the newest request is the last.
         await page.finds("button", "lost", times=3)
         await page.has(".call", times=7)
         texts = await page.run("[...document.querySelectorAll('.call-text')].map((one) => one.innerText)")
@@ -96,7 +96,7 @@ async def test_requests_of_one_chat_are_seen_alone_while_others_come(browser: Br
         await page.sees("No request yet.", within=".calls")
         await says(shown, "three to Sara")
         await page.finds("button", "sendMessage", times=1)
-        # What is there stays as it is: nothing is drawn anew for what comes.
+        # New requests don't redraw the old ones: no node is removed.
         await page.run(
             "window.gone = 0, new MutationObserver((all) =>"
             " all.forEach((one) => (gone += one.removedNodes.length)))"
@@ -109,7 +109,7 @@ async def test_requests_of_one_chat_are_seen_alone_while_others_come(browser: Br
 
 @pytest.mark.slow
 async def test_requests_of_long_ago_are_looked_up(browser: Browser) -> None:
-    """A page that opens is told of the newest; further back lead a button, and looking for something."""
+    """A new page gets the newest requests; a button and the search load older ones."""
     async with window(browser) as shown:
         page, traffic = shown.page, shown.exchange.traffic
         for number in range(2_600):
@@ -140,7 +140,7 @@ async def test_requests_of_long_ago_are_looked_up(browser: Browser) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no shell that could be tricked")
 async def test_a_copied_request_is_one_request_and_no_other_command(browser: Browser) -> None:
-    """Whatever a path or a body holds, a shell makes it the arguments of curl, and nothing else."""
+    """For any path and body, the shell runs curl only, with the path and the body as arguments."""
     tricks = (
         "x;echo HACKED",
         "$(echo HACKED)",

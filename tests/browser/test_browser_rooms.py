@@ -1,4 +1,4 @@
-"""A room under ``triobot dev``, in a real browser: its number has more digits than JavaScript's numbers."""
+"""A room under ``triobot dev``, in a real browser: a room's id is too long for a JavaScript number."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PLACES = "[...document.querySelectorAll('.inside-chat')].map((one) => one.datase
 
 @pytest.mark.slow
 async def test_rooms_and_an_aside_are_opened(browser: Browser, tmp_path: Path) -> None:
-    """From *Inside* a room and one to which that one spoke; from the chat the aside that called the first."""
+    """Open two rooms from the panel "Inside", and from the chat the aside that called the first room."""
     async with developing(browser, tmp_path, "duel", source=BOT) as page:
         await sees(page, "Wait a moment.")
         await page.click(".rail .tab", "Inside")
@@ -54,7 +54,7 @@ async def test_rooms_and_an_aside_are_opened(browser: Browser, tmp_path: Path) -
             await page.wait(f"{LIT}.includes('await room.receive')")
             await page.wait(f"location.hash.startsWith('#c/{room}/')")
             await page.sees("somebody came", within=".travel")
-            # A link leads there, too.
+            # The address leads to the room, too.
             await page.reload()
             await page.wait(f"{LIT}.includes('await room.receive')")
             assert (await page.run("location.hash")).startswith(f"#c/{room}/")
@@ -63,7 +63,7 @@ async def test_rooms_and_an_aside_are_opened(browser: Browser, tmp_path: Path) -
             await page.press("Escape")
             await page.press("Escape")
             await page.has(".inside-conversation", times=2)
-        # What led there: the last event that came, with whoever it is from.
+        # The last event before, Sara's, is the likely cause.
         await page.click(".inside-conversation .icon-button", nth=0)
         await page.wait(f"{LIT}.includes('await room.receive')")
         await page.press("Home")

@@ -1,4 +1,4 @@
-"""Many tabs of one browser: each of them shows what happens, and in each one can act."""
+"""Many tabs of one browser: each tab shows all news, and each tab can act."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triobot.wire.operations import SendMessage
 
 pytestmark = [needs_browser, pytest.mark.processes]
 
-# A browser has six connections to a host, for all tabs together.
+# More tabs than the six connections that a browser allows to a host.
 TABS = 7
 
 
@@ -54,7 +54,7 @@ async def test_more_tabs_than_connections_show_and_act(browser: Browser) -> None
             await first.sees(f"from tab {TABS - 1}", within=".mine .bubble")
             assert [tab.errors for tab in tabs] == [[]] * TABS
 
-            # Whoever can't say the token hears nothing.
+            # Without the right token, a tab gets no news.
             await first.run("sessionStorage.setItem('triobot-control', 'wrong')")
             await first.reload()
             await first.sees("Open the address", within=".gate")

@@ -1,4 +1,4 @@
-"""Time travel in the page: every notch of a conversation with its chat, its line and its values."""
+"""Time travel on the page: each notch of a conversation with chat, code line and values."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ AXE = Path(__file__).with_name("node_modules") / "axe-core" / "axe.min.js"
 
 
 async def at(page: Page, n: int) -> None:
-    """Wait until this notch is shown."""
+    """Wait until notch `n` is shown."""
     await page.wait(f"{SLIDER}?.getAttribute('aria-valuetext')?.startsWith('Notch {n} of ')")
 
 
 def long(notches: int) -> Told:
-    """A conversation that asks and answers for a long time, in a loop of two lines and a child beside it."""
+    """Return the pass of a long conversation: a loop of two lines, and a child task."""
     told = pizza()
     lines = [
         "async def talk(chat):",
@@ -134,7 +134,7 @@ async def test_whatever_the_head_has_to_say_its_buttons_are_on_the_screen(browse
 
 
 async def test_a_slider_goes_through_an_order(browser: Browser) -> None:
-    """By keys, by clicks on what hangs together, and by a link."""
+    """By keys, by clicks on bubbles and lines, and by an address."""
     async with window(browser, size=WIDE) as shown:
         page = shown.page
         await travel(shown, pizza(shown.sara.chat_id))
@@ -149,7 +149,7 @@ async def test_a_slider_goes_through_an_order(browser: Browser) -> None:
         await at(page, 2)
         assert "chat.choose" in await page.run(LIT)
         assert await page.run(CHANGED) == ["name'Sara'"]
-        # What the notch made is ringed; what came later is there, too, and says so.
+        # The notch's messages have a ring; later messages are shown, too, with a mark.
         ringed = "[...document.querySelectorAll('.then .now')].map((one) => one.textContent.trim())"
         assert [text[:5] for text in await page.run(ringed)] == ["Sara0", "Size?"]
         await page.finds("region", "The chat then")
@@ -159,14 +159,14 @@ async def test_a_slider_goes_through_an_order(browser: Browser) -> None:
         await at(page, 3)
         await page.sees("nothing", within=".value-card:nth-of-type(3)")
 
-        # A bubble leads to its notch, its line and its record.
+        # A bubble leads to the notch, the code line and the record.
         await page.push("button", "Floor: please enter a whole number.")
         await at(page, 10)
         assert "chat.fill" in await page.run(LIT)
         await page.sees("9:30 left", within=".value-card")
         await page.sees("receive · #12 · form", within=".value-card")
         assert await page.run("[...document.querySelectorAll('.mark')].length") == 1
-        # A number in the margin leads to a notch that stood there.
+        # A number beside a line leads to a notch with this current line.
         await page.push("button", "Notch 4", exact=True)
         await at(page, 4)
         await page.wait(f"location.hash === '#c/{shown.sara.chat_id}/1/n/4'")
@@ -212,7 +212,7 @@ async def test_it_is_opened_from_a_chat_of_a_bot_that_is_in_hand(browser: Browse
         await page.push("button", "Back to now")
         await page.has(".compose:focus")
 
-        # Of several, the one that alone has not ended; the others are a choice in the head.
+        # The page opens the only conversation that hasn't ended; a menu offers the others.
         over = ("ended", "interrupted")
         told.beside = [{**told.listed(), "conversation": n, "state": one} for n, one in enumerate(over, 2)]
         told.head["state"] = "waits"
@@ -227,7 +227,7 @@ async def test_it_is_opened_from_a_chat_of_a_bot_that_is_in_hand(browser: Browse
         await page.choose("Which conversation?", labels[1])
         await page.wait(f"location.hash.startsWith('#c/{shown.sara.chat_id}/2')")
         await page.push("button", "Back to now")
-        # Where two go on, or none does, a person says which.
+        # If two conversations haven't ended, or all have, the page asks.
         told.beside[0]["state"] = "parked"
         await page.push("button", "Go through what happened in this chat")
         await page.finds("dialog", "Which conversation?")
@@ -237,7 +237,7 @@ async def test_it_is_opened_from_a_chat_of_a_bot_that_is_in_hand(browser: Browse
 
 @pytest.mark.slow
 async def test_from_right_to_left_everything_mirrors(browser: Browser) -> None:
-    """The keys, too; code stays as it is."""
+    """The arrow keys, too; code keeps its direction."""
     async with window(browser, size=WIDE, dark=True) as shown:
         page = shown.page
         await page.run("localStorage.setItem('triobot-language', 'fa')")
@@ -262,9 +262,9 @@ async def test_from_right_to_left_everything_mirrors(browser: Browser) -> None:
 
 @pytest.mark.slow
 async def test_thousands_of_notches_come_in_windows(browser: Browser) -> None:
-    """That of the notch that is looked at comes first; the states are those that the notches tell."""
+    """The shown notch's window is loaded first; the computed states equal the server's."""
     told = long(1_000)
-    # One that waits is read again, from the window that is looked at, whenever news of its chat come.
+    # A waiting conversation would be read again with each news of its chat.
     told.head["state"] = "ended"
     async with window(browser, size=WIDE) as shown:
         page = shown.page
@@ -272,7 +272,7 @@ async def test_thousands_of_notches_come_in_windows(browser: Browser) -> None:
         await at(page, 600)
         await page.has(".strip")
         await page.wait(f"{SLIDER}.max - {SLIDER}.min === 120")
-        # All of them, before anybody goes elsewhere: then those would come first.
+        # Wait for all windows: a step to another notch would change the order.
         with trio.fail_after(PATIENCE):
             while len(asked := [one.partition("?")[2] for one in told.asked if "notches" in one]) < 4:
                 await trio.sleep(0.05)
@@ -292,7 +292,7 @@ async def test_thousands_of_notches_come_in_windows(browser: Browser) -> None:
         for n, state in zip([0, 5, 6, 255, 256, 300, 777, 999], found, strict=True):
             whole = told.whole_at(n)
             assert (state["frames"], state["vars"]) == (whole["f"], whole["v"])
-        # The child of the nursery has a tab of its own.
+        # The nursery's child task has its own tab.
         await page.press("End")
         await page.push("tab", "beside")
         await page.wait("document.querySelector('.line.lit').dataset.line === '1'")
@@ -300,7 +300,7 @@ async def test_thousands_of_notches_come_in_windows(browser: Browser) -> None:
 
 
 def crashed() -> Told:
-    """The order, which failed at its last notch."""
+    """Return the pizza order, failed at the last notch."""
     told = pizza()
     frames = [[0, 60, "pizza"], [0, 46, "submit"]]
     cause = {
@@ -337,7 +337,7 @@ async def test_a_crash_has_a_card_with_its_frames(browser: Browser) -> None:
         await page.sees("'Sara'", within=".variables")
         await page.push("button", "pizza.py:46 · submit")
         await page.wait("document.querySelector('.line.lit').dataset.line === '46'")
-        # All of a value that was cut is a click away.
+        # A click shows the whole of a cut value.
         await page.push("button", "All of")
         await page.sees("all of it all of it", within=".sheet")
 
@@ -363,7 +363,7 @@ async def test_where_the_code_parts_both_sides_are_shown(browser: Browser) -> No
 
 @pytest.mark.slow
 async def test_what_failed_and_was_mended_is_no_parting(browser: Browser) -> None:
-    """Somebody who has mended the code hears that, and not that it is another one."""
+    """For mended code, the page reports that the failure is gone, not that the code differs."""
     told = pizza()
     told.notches = told.notches[:7]
     parts = {"notch": 6, "operation": "0", "what": "the run ended here", "line": [0, 56]}
@@ -387,7 +387,7 @@ async def test_while_it_is_read_there_is_a_bar_and_a_failure_has_its_words(brows
         await page.has(".travel-waits progress")
         told.failed = "it came to no rest"
         await page.sees("it came to no rest", within=".travel-waits")
-        # The refusal is logged by the browser, and shown by the page.
+        # The browser logs the refusal as an error; the page has shown the refusal.
         page.errors.clear()
         told.failed, told.ready = "", True
         await page.push("button", "Try again")
@@ -415,7 +415,7 @@ async def test_what_goes_on_is_read_again_and_the_slider_stays(browser: Browser)
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm ci --prefix tests/browser)")
 @pytest.mark.parametrize("look", sample(LOOKS, every=3), ids=str)
 async def test_axe_finds_nothing(browser: Browser, look: tuple[int, int, str]) -> None:
-    """In both directions of writing, and in every state."""
+    """In both languages, at notches of an order, of a crash and of a long conversation."""
     size = look[:2]
     async with window(browser, size=size, dark=look[2] == "dark") as shown:
         for language in ("en", "fa"):
@@ -431,7 +431,7 @@ async def test_axe_finds_nothing(browser: Browser, look: tuple[int, int, str]) -
 
 
 async def complaints(page: Page, within: str = ".travel") -> list[str]:
-    """What axe finds wrong with the view."""
+    """Return the faults that axe finds in `within`."""
     await page.run(f"void ((module) => {{ {AXE.read_text('utf-8')} }})()")
     found = await page.run(f"axe.run('{within}').then(({{violations}}) => violations)")
     return [
