@@ -50,7 +50,7 @@ function LinkButton({ button }) {
   return html`<a class="inline-button" href=${href} target="_blank" rel="noopener noreferrer" title=${href}>${words}</a>`;
 }
 
-/** A callback button; after a press, the button shows that it waits for the bot's answer. */
+/** A callback button, marked as waiting from a press until the bot answers the press. */
 class CallbackButton extends Component {
   state = { isUnderWay: false };
 

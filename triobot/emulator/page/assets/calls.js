@@ -106,7 +106,7 @@ export function asCurl(call) {
   return `curl -X POST ${target}${token} -H ${quoted(`Content-Type: ${call.content_type}`)}${body}`;
 }
 
-// Single quotes disable all shell syntax; control characters are escaped, because a terminal would interpret them.
+// Single quotes disable all shell syntax. Control characters are escaped: a terminal would interpret raw ones.
 function quoted(text) {
   if (!/[\u0000-\u001f\u007f-\u009f]/.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
   const escaped = text.replace(

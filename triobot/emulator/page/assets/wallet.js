@@ -1,4 +1,4 @@
-// A person's wallet: balances, open invoices, and payments with the time left for the bot to verify them.
+// A person's wallet: balances, open invoices, and payments with the time left for verification.
 
 import { clock, money, number, stopwatch } from "./format.js";
 import { act } from "./link.js";

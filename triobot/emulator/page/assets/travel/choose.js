@@ -10,7 +10,7 @@ const OVER = new Set(["ended", "interrupted", "left", "stopped", "crashed"]);
 
 export const shortRoute = (route) => route.split(".").at(-1) ?? route;
 
-/** Open a chat's only conversation, or the only one that hasn't ended; if there are several, ask. */
+/** Open a chat's only conversation, or its only conversation that hasn't ended; if neither exists, ask. */
 export async function chooseConversation(chatId, open) {
   await tried(async () => {
     const all = await conversationsOf(chatId);

@@ -65,7 +65,7 @@ export function differing(then, now, isOver) {
   const [old, fresh] = [then.map(wordsIn), now.map(({ words }) => wordsIn(words))];
   const like = (i, j) => (then[i] === now[j].words ? SAME : now[j].isElsewhere ? 0 : TINY + likeness(old[i], fresh[j]));
   const pairs = paired(then.length, now.length, like);
-  // A running branch may still send the recorded messages after the last similar pair: none of them is missing.
+  // A running branch may still send the recorded messages after the last similar pair: don't count those as missing.
   if (!isOver) pairs.length = pairs.findLastIndex((pair) => like(...pair) >= ALIKE) + 1;
   const places = new Map(pairs.map(([i, j]) => [j, i]));
   for (const [j, { words, isElsewhere }] of now.entries()) {
