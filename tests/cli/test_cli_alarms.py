@@ -70,7 +70,7 @@ def test_all_that_are_open_are_listed_with_what_to_do(
         *("adopted", "backlog", "conversation_crashed")
     ]
     assert "\x1b" not in ended.out
-    assert "compare with the portal if you like: `triobot payments show 77`" in ended.out
+    assert "To compare with the portal, type `triobot payments show 77`" in ended.out
     rows = [json.loads(line) for line in command("alarms", "list", "--json").out.splitlines()]
     assert {row["kind"] for row in rows} == {"adopted", "backlog", "conversation_crashed"}
 

@@ -140,21 +140,22 @@ _APART: Final = (
 
 _ALARMS = """# Alarms
 
-An alarm is a row in the store. Each kind and key, such as a payment or a chat, has one row, however often the
-fault happens. The alarm is logged, and passed to `@bot.on_alarm` at least once. There are three sorts:
+An alarm is a row in the store. Each pair of a kind and a key has one row, however often the fault happens.
+A key is, for example, a payment or a chat. triobot logs the alarm, and passes it to `@bot.on_alarm` at least
+once. There are three sorts of alarms:
 
-- An alarm about a state of the bot (**Ends** gives the state's end) is repeated about every hour while the
-  state lasts. The bot checks every five minutes. At the state's end the alarm ends by itself: it leaves all
-  lists, and the bot logs a line. The end doesn't call `@bot.on_alarm`. If the state comes back, the alarm is
-  raised again.
-- An alarm about a single fact (**Told once**) stays in `triobot alarms` until you acknowledge it. It is sent
-  again only if the fact happens again, an hour later or more.
-- All others are about a payment. Such an alarm is repeated about every hour until its risk is over, where
-  triobot can know that, or until you acknowledge it.
+- An alarm about a state of the bot has a line **Ends**, which names the end of the state. While the state
+  lasts, triobot sends the alarm again about every hour. The bot checks every five minutes. At the end of the
+  state, the alarm ends by itself: it leaves all lists, and the bot logs a line, but does not call
+  `@bot.on_alarm`. If the state comes back, triobot raises the alarm again.
+- An alarm about a single fact has a line **Sent once**. The alarm stays in `triobot alarms` until you
+  acknowledge it. triobot sends it again only if the fact happens again an hour later or more.
+- All other alarms are about a payment. triobot sends such an alarm again about every hour, until its risk is
+  over or you acknowledge it. triobot can't always detect that the risk is over.
 
 `triobot alarms` lists open alarms, each with a remedy. `triobot alarms acknowledge` ends any of them, by
-`--kind KIND`, `--key KEY` or `--all`; `triobot payments acknowledge` ends only alarms about payments. `REF`
-stands for the payment's number, which each alarm names. [Alarms reach people](run.md#alarms-reach-people) by
+`--kind KIND`, `--key KEY` or `--all`. `triobot payments acknowledge` ends only alarms about payments. `REF`
+stands for the payment's number, which each alarm names. Alarms [reach people](run.md#alarms-reach-people) by
 a POST, in a chat, or by your own function.
 
 This page is generated from the list that the code reads: `python -m tests.payments.drawing alarms`.
@@ -193,7 +194,7 @@ def alarms() -> str:
 
 def _end(about: About) -> str:
     if about.once:
-        return "- **Told once**, and again if it happens again.\n"
+        return "- **Sent once**, and again only if it happens again.\n"
     stops = "- **Stops the bot's work:** `triobot status --check` ends with 5.\n" if about.stops else ""
     return (f"- **Ends:** {about.ends}\n" if about.ends else "") + stops
 

@@ -101,266 +101,286 @@ class About:
 ABOUT: Final[dict[AlarmKind, About]] = {
     "conversation_crashed": About(
         "A conversation's own code raised an error, which ended the conversation.",
-        "The order of that user, and of no other.",
+        "The order of that user. Other users aren't affected.",
         "Fix the bot's code at the line that the log names.",
         once=True,
     ),
     "conversation_parked": About(
-        "A conversation can't continue with this code; triobot keeps it.",
-        "That user waits. Goods paid for meanwhile are given, unless this conversation gives them.",
-        "Deploy code that fits, or restart if the text says so; `triobot journal retry` retries it at once. "
-        "Or end it: `triobot journal end NUMBER --say TEXT`, or all with `--route NAME`.",
+        "The bot's code can't continue a conversation. triobot keeps the conversation.",
+        "The user waits. Goods that the user pays for in the meantime are given, unless this conversation "
+        "gives them.",
+        "Deploy code that fits; or restart the bot, if the alarm's text says so. `triobot journal retry` "
+        "tries the conversation again at once. To end it instead: `triobot journal end NUMBER --say TEXT`, "
+        "or for a whole route `--route NAME`.",
         ends="When no conversation of the route is parked any more.",
     ),
     "filter_failed": About(
-        "A filter of the bot's own code raised an error on an event.",
-        "The filter matched nothing: another route may have got the event, or none.",
+        "A filter in the bot's own code raised an error for an event.",
+        "The filter did not match the event. So another route may have got the event, or no route.",
         "Fix the bot's code at the line that the log names.",
         once=True,
     ),
     "job_failed": About(
-        "A job's own code raised an error, which ended the run.",
-        "The work of this run, which isn't retried. The next due time stays the same.",
+        "A job's own code raised an error, which ended this run of the job.",
+        "The work of this run: triobot does not retry it. The next due time stays the same.",
         "Fix the code at the line that the log names. `triobot jobs run NAME` runs the job again.",
         once=True,
     ),
     "jobs_missed": About(
-        'A job with missed="all" missed more due times than it makes up for.',
-        "The oldest due times are skipped.",
-        "Find out why no bot ran for so long, or why the previous run took so long; the text has the number.",
+        'A job with missed="all" missed more due times than triobot makes up for.',
+        "The work of the oldest due times: they are skipped.",
+        "Find out why no bot ran for so long, or why the previous run took so long. The alarm's text has "
+        "the number of missed due times.",
         once=True,
     ),
     "signal_unreadable": About(
-        "This code can't read a signal or a start request, which waits in the inbox.",
-        "The conversation that waits for it keeps waiting. Nothing is lost: code that can read it gets it.",
+        "The bot's code can't read a signal or a start request. The signal or request waits in the inbox.",
+        "A conversation that waits for this signal keeps waiting. Nothing is lost: code that can read the "
+        "signal gets it.",
         "Deploy code with the class, the field or the route that the log names.",
-        ends="Five minutes after a start that found no such signal.",
+        ends="Five minutes after a start of the bot that found no such signal.",
     ),
     "crash_loop": About(
-        "The program died several times in a row soon after its start; the alarm names the code that ran.",
-        "All users wait during a start. A conversation whose code was running at three deaths is parked; an "
-        "event whose filters were running is put away.",
-        "Read the last log lines before each start; `triobot journal list` shows the parked conversations.",
+        "The process died several times in a row soon after its start. The alarm names the code that ran.",
+        "All users wait while the bot starts. A conversation whose code ran at three of these deaths is "
+        "parked. An event whose filters ran at three deaths is not handled, but kept for inspection.",
+        "Read the last log lines before each start. `triobot journal list` shows the parked conversations.",
         once=True,
     ),
     "replay_diverged": About(
-        "In development: a conversation's code behaves differently when its journal is replayed.",
-        "After a restart the conversation would be parked, or continue with other variables.",
-        "Get varying values through the chat, see the docs' page the-one-rule; the text names the line.",
+        "In development: a replay of a conversation's journal did something else than the conversation.",
+        "After a restart the conversation would be parked, or would continue with other variables.",
+        "Get varying values through the chat: see the page the-one-rule of the docs. The alarm's text names "
+        "the line.",
         once=True,
     ),
     "token_refused": About(
-        "The platform refuses the token everywhere.",
-        "Nothing is sent or verified until it is accepted; paid money goes back to users after an hour.",
-        "Put the right token into TRIOBOT_TOKEN and start again.",
-        ends="When the platform accepts a request again; each start tests it.",
+        "The platform refuses the token for every request.",
+        "Until the platform accepts the token, nothing is sent or verified. An hour after a payment, the "
+        "platform returns the money to the user.",
+        "Put the right token into TRIOBOT_TOKEN and start the bot again.",
+        ends="When the platform accepts a request again; each start of the bot tries one.",
         stops=True,
     ),
     "outbox_held": About(
-        "All sends wait: the platform refused one chat with 403, because of the user or the token.",
+        "The platform refused one chat with status 403, because of the user or the token. Until triobot "
+        "knows which, all sends wait.",
         "Nothing yet: messages wait.",
-        "If it lasts, check whether the token is still valid; sending resumes by itself.",
-        ends="When the platform accepts a request again; each start tests it.",
+        "If the alarm lasts, check whether the token is still valid. Sending resumes by itself.",
+        ends="When the platform accepts a request again; each start of the bot tries one.",
         stops=True,
     ),
     "answer_unreadable": About(
-        "The platform accepted a request, and its answer broke off, or has a shape unknown to the "
-        "interface; the text says which.",
-        "A message counts as sent and is not sent again, but can't be edited or deleted. A payment is asked "
-        "about again; an invoice's number is lost; an uploaded file can't be sent.",
-        "Compare the shape with the platform's interface, and report it: this version can't read it. If "
-        "answers break off, check the network and its proxies.",
+        "The platform accepted a request, but triobot can't read the answer. The alarm's text says whether "
+        "the answer broke off or has an unknown shape.",
+        "A message counts as sent and is not sent again, but can't be edited or deleted. triobot asks about "
+        "a payment again. An invoice's number is lost. An uploaded file can't be sent.",
+        "If the shape is unknown, compare it with the platform's interface, and report it: this version of "
+        "triobot can't read it. If answers break off, check the network and its proxies.",
         ends="An hour after the last such answer to the same operation.",
     ),
     "store_unwritable": About(
-        "The store can't be written.",
-        "Until it can, events are refused, and no payment can change its state.",
-        "Check the log, and the disk with `df -h`, or the database's server.",
-        ends="When the store can be written again.",
+        "triobot can't write to the store.",
+        "Until triobot can write again, it refuses events, and no payment can change its state.",
+        "Check the log. Check the disk with `df -h`, or the database's server.",
+        ends="When triobot can write to the store again.",
         stops=True,
     ),
     "inbox_half_full": About(
-        "Events arrive faster than they are handled; the inbox is half full.",
-        "When the inbox is full, events are refused.",
-        "Look for a slow resource or a flood: `triobot status`.",
+        "Events arrive faster than the bot handles them: the inbox is half full.",
+        "When the inbox is full, the bot refuses events.",
+        "Look for a slow resource or a flood with `triobot status`.",
         ends="When less than a quarter of the inbox is used.",
     ),
     "backlog": About(
         "A message to send, or an event for a chat, has waited longer than TRIOBOT_BACKLOG_SECONDS.",
-        "Users get answers late; nothing is lost.",
-        "`triobot status` shows the queue and the rate: check the platform, and this machine's load.",
-        ends="When nothing waits for so long any more.",
+        "Users get answers late. Nothing is lost.",
+        "`triobot status` shows the queue and the rate. Check the platform, and the load of this machine.",
+        ends="When no message or event waits for so long any more.",
     ),
     "chat_refused": About(
-        "A chat has reached its limit of waiting events: further events get 503.",
-        "That user's messages until the conversation has caught up. Other users aren't affected.",
-        "Look for a flood, or a conversation in a long step: `triobot status` counts the refused events.",
-        ends="An hour after the last refusal.",
+        "A chat has reached its limit of waiting events. The bot answers further events of this chat with "
+        "503.",
+        "New messages of that user, until the conversation has handled the waiting events. Other users "
+        "aren't affected.",
+        "Look for a flood, or for a conversation in a long step. `triobot status` counts the refused events.",
+        ends="An hour after the last refused event.",
     ),
     "request_unreadable": About(
-        "A request with the webhook's secret has an unreadable body, or an unreadable event of a known type.",
-        "The event in the request, if there is one. The request got 200, and is kept for inspection: the "
-        "first hundred and the newest thousand of seven days.",
-        "`triobot status` counts these requests; compare one with the platform's interface, and report it.",
+        "A request with the webhook's secret has an unreadable body, or contains an unreadable event of a "
+        "known type.",
+        "The event in the request, if there is one. The bot answered 200. It keeps such requests for "
+        "inspection for seven days: the first hundred and the newest thousand.",
+        "`triobot status` counts these requests. Compare one of them with the platform's interface, and "
+        "report it.",
         ends="An hour after the last such request.",
     ),
     "alarm_untold": About(
-        "Alarms can't be delivered to the address or the chat that is set for them.",
-        "People there don't learn of faults. Open alarms are sent once deliveries succeed again.",
+        "triobot can't deliver alarms to the configured address or chat.",
+        "The people there don't learn of faults. When deliveries succeed again, triobot sends the open "
+        "alarms.",
         "Check TRIOBOT_ALARM_URL or TRIOBOT_ALARM_CHAT, and the program behind it.",
-        ends="When an alarm is delivered again.",
+        ends="When triobot can deliver an alarm again.",
     ),
     "store_restored": About(
-        "The bot runs on a backup that was restored.",
-        "Work done since the backup is unknown: it may be done, or granted, again.",
-        "`triobot payments alarms` names each payment that was captured before; compare with your other "
-        "systems.",
+        "The bot runs on a restored backup.",
+        "The store doesn't know what the bot did after the backup. The bot may do this work, or give goods, "
+        "again.",
+        "`triobot payments alarms` names each payment that was captured before. Compare these payments with "
+        "your other systems.",
         once=True,
     ),
     "amount_mismatch": About(
-        "The platform captured an amount other than the requested one.",
-        "The user's money: it is captured, nothing was granted, and no interface returns it.",
-        "Pay the user back by hand, then `triobot payments resolve REF`.",
+        "The platform captured another amount than the bot had requested.",
+        "The user's money: the platform has captured it, no goods were given, and no interface returns it.",
+        "Pay the user back by hand. Then type `triobot payments resolve REF`.",
     ),
     "foreign_payment": About(
         "A callback names a payment that this store doesn't have.",
-        "A forgery, another bot with the same token, or an invoice whose number was lost.",
-        "If the payment is yours: `triobot payments adopt REF CHAT AMOUNT`.",
+        "This is a forgery, a payment of another bot with the same token, or an invoice whose number was "
+        "lost.",
+        "If the payment is yours, type `triobot payments adopt REF CHAT AMOUNT`.",
     ),
     "payment_unverified": About(
-        "A payment could not be verified.",
-        "A payment not verified within an hour goes back to the user.",
-        "`triobot payments verify REF`.",
+        "triobot could not verify a payment.",
+        "If it isn't verified within an hour, the money goes back to the user.",
+        "Type `triobot payments verify REF`.",
     ),
     "callback_before_send": About(
         "A callback names a payment that was never shown to a user.",
-        "Probably nothing: a forged callback, or a send that arrived although it was answered as failed.",
-        "`triobot payments show REF`; if callbacks are forged, change the webhook's secret.",
+        "Probably nothing: the callback is forged, or the button was sent although the platform reported a "
+        "failure.",
+        "Type `triobot payments show REF`. If callbacks are forged, change the webhook's secret.",
     ),
     "id_unknown": About(
-        "The answer with an invoice's number was lost.",
-        "If the user pays before the invoice expires, its callback is matched by chat and amount.",
-        "`triobot payments show REF`; find the number in the portal, then `triobot payments adopt NUMBER "
-        "CHAT AMOUNT`.",
+        "The platform's answer with an invoice's number was lost.",
+        "If the user pays before the invoice expires, triobot matches the callback by chat and amount.",
+        "Type `triobot payments show REF`. Find the number in the portal, then type `triobot payments adopt "
+        "NUMBER CHAT AMOUNT`.",
     ),
     "adopted": About(
-        "A callback's unknown invoice was matched with the invoice whose number was lost.",
+        "A callback named an unknown invoice. triobot matched it with the invoice whose number was lost.",
         "Nothing: the platform named the same amount and chat.",
-        "Nothing to do; compare with the portal if you like: `triobot payments show REF`.",
+        "You need do nothing. To compare with the portal, type `triobot payments show REF`.",
     ),
     "declined_by_code": About(
         "The platform declined a payment with code 1001, 1002 or 1003: the request was wrong, not the user.",
         "Sales: every such payment fails.",
-        "`triobot payments show REF`, and report it with the code in the log.",
+        "Type `triobot payments show REF`, and report the payment with the code in the log.",
     ),
     "paid_maybe_unverified": About(
-        "Half an hour ago the platform reported a payment as paid, and it could not be verified since.",
-        "The sale: unverified money goes back to the user an hour after it was paid.",
-        "`triobot payments verify REF`; is the platform reachable?",
+        "Half an hour ago the platform reported a payment as paid. Since then, triobot could not verify it.",
+        "The sale: an hour after the payment, unverified money goes back to the user.",
+        "Type `triobot payments verify REF`. Check whether the platform can be reached.",
     ),
     "sweep_blind": About(
-        "For twenty minutes the platform gave no certain answer about open payments.",
-        "Payments whose callback was lost: they go back to their users an hour after they were paid.",
-        "`triobot payments list --state open`; is the platform reachable?",
+        "For twenty minutes the platform has given no certain answer about open payments.",
+        "Payments whose callback was lost: an hour after the payment, the money goes back to the user.",
+        "Type `triobot payments list --state open`. Check whether the platform can be reached.",
     ),
     "button_still_live": About(
-        "A payment button could not be removed from the user's screen.",
-        "The user may still pay; triobot watches the payment, and if it is paid, the aside gives the goods.",
-        "Delete the message if you can; then `triobot payments resolve REF`, or if it is settled `triobot "
-        "payments acknowledge --key REF`.",
+        "triobot could not remove a payment button from the user's screen.",
+        "The user may still pay. triobot watches the payment; if the user pays, the aside gives the goods.",
+        "Delete the message if you can, and type `triobot payments resolve REF`. If the payment is settled, "
+        "type `triobot payments acknowledge --key REF` instead.",
     ),
     "lapsed_after_hint": About(
-        "The platform reported a payment as paid; it was never verified, and can't be any more.",
-        "The sale: if it was paid, the platform has returned the money.",
-        "`triobot payments show REF`; talk to the user if they ask.",
+        "The platform reported a payment as paid. triobot never verified it, and can't verify it any more.",
+        "The sale: if the user paid, the platform has returned the money.",
+        "Type `triobot payments show REF`. Talk to the user if they ask.",
     ),
     "verify_refused": About(
-        "The platform doesn't know a payment that a callback reported as paid.",
-        "Probably nothing: a forged callback. If it was paid, the money goes back an hour after that.",
-        "`triobot payments verify REF`.",
+        "A callback reported a payment as paid, but the platform doesn't know this payment.",
+        "Probably nothing: the callback is forged. If the user did pay, the money goes back an hour after "
+        "the payment.",
+        "Type `triobot payments verify REF`.",
     ),
     "token_or_chat_refused": About(
-        "The platform refuses to answer whether a payment was made: status 403.",
-        "Money goes back to users an hour after they paid.",
-        "Check TRIOBOT_TOKEN; then `triobot payments verify REF`.",
+        "The platform does not answer whether a payment was made: it refuses the request with status 403.",
+        "The sale: an hour after the payment, unverified money goes back to the user.",
+        "Check TRIOBOT_TOKEN. Then type `triobot payments verify REF`.",
     ),
     "captured_without_taker": About(
-        "Money was captured, and no code gives the goods: the bot has no aside for the item any more, or "
-        "none that can read it.",
-        "The user's money, until they get the goods or the money back from you.",
-        "Give the goods and `triobot payments settle REF`, or pay back and `triobot payments resolve REF`; "
-        "an `@bot.aside(paid(Item))` gets the payment with `triobot payments redeliver REF`.",
+        "Money was captured, but no code gives the goods: the bot has no aside for the item any more, or no "
+        "aside that can read it.",
+        "The user's money, until you give the user the goods or the money.",
+        "Give the goods and type `triobot payments settle REF`. Or pay back and type `triobot payments "
+        "resolve REF`. Or deploy an `@bot.aside(paid(Item))`; it gets the payment after `triobot payments "
+        "redeliver REF`.",
     ),
     "captured_but_parked": About(
-        "Money was captured, and the aside that gives the goods can't continue.",
-        "The user's money; the goods wait until the aside's code can continue.",
-        "Deploy code that fits; or end the aside with `triobot journal end`, and another one starts; or "
-        "give the goods and `triobot payments settle REF`.",
+        "Money was captured, but the aside that gives the goods can't continue.",
+        "The user's money. The goods wait until the code can continue the aside.",
+        "Deploy code that fits. Or end the aside with `triobot journal end`; then another aside starts for "
+        "this payment. Or give the goods and type `triobot payments settle REF`.",
     ),
     "handler_keeps_failing": About(
-        "The aside for the item has failed five times with a payment.",
-        "The user's money: captured, and nothing granted.",
-        "Fix the code, then `triobot payments redeliver REF`.",
+        "The aside for the item has failed five times for one payment.",
+        "The user's money: the platform has captured it, and no goods were given.",
+        "Fix the code. Then type `triobot payments redeliver REF`.",
     ),
     "captured_not_fulfilled": About(
-        "The aside that gives the paid goods has run for a day without an end.",
-        "The user's money: perhaps they never got the goods.",
-        "Find out whether the user has the goods, then `triobot payments settle REF`.",
+        "The aside that gives the paid goods has run for a day and has not ended.",
+        "The user's money: perhaps the user never got the goods.",
+        "Find out whether the user has the goods. If so, type `triobot payments settle REF`.",
     ),
     "goods_misplaced": About(
-        "The aside for a payment has ended and gave nothing; one alarm a route. Or, in development: the "
-        "code behind `charge` gives the aside's goods a second time.",
-        "Goods behind `charge`: users who write /cancel or pay late never get them; others get them twice.",
-        "Give the goods only in the aside, by a step, a change of the chat's data, or a signal. If the "
+        "The aside for a payment has ended and gave nothing. There is one such alarm for each route. Or, in "
+        "development: the code behind `charge` gives the goods that the aside has given.",
+        "Goods that the code behind `charge` gives: users who write /cancel or pay late never get them; "
+        "others may get them twice.",
+        "Give the goods only in the aside: by a step, a change of the chat's data, or a signal. If the "
         "goods are only a text, record in the aside that the text was sent.",
         once=True,
     ),
     "maybe_paid_again": About(
         "The platform reported once more that a captured payment was paid.",
-        "Mostly nothing: a second payment is not verified, and goes back within the hour. If a verify's "
-        "answer was lost before, both may have been captured.",
-        "Look for both in the platform's statement; if both were captured, pay one back by hand. Then "
-        "`triobot payments acknowledge --key REF`.",
+        "Mostly nothing: triobot does not verify a second payment, and its money goes back within the hour. "
+        "If the answer to an earlier verify was lost, both payments may have been captured.",
+        "Look for both payments in the platform's statement. If both were captured, pay one back by hand. "
+        "Then type `triobot payments acknowledge --key REF`.",
     ),
     "paid_will_lapse": About(
-        "A user paid, and no code takes the payment any more; the money goes back to the user.",
-        "The sale, an hour after it was paid.",
-        "To capture it after all: `triobot payments verify REF`.",
+        "A user paid, but no code takes the payment any more. The money goes back to the user.",
+        "The sale, an hour after the payment.",
+        "To capture the payment after all, type `triobot payments verify REF`.",
     ),
     "callback_after_end": About(
-        "A callback came for a payment that had been given up.",
-        "The sale: the payment is verified again if any code takes it.",
-        "`triobot payments show REF`.",
+        "A callback came for a payment that triobot had given up.",
+        "The sale. triobot verifies the payment again, if any code takes it.",
+        "Type `triobot payments show REF`.",
     ),
     "granted_before_maybe": About(
-        "A payment was captured before a backup was restored, and it is unknown whether its goods were "
-        "given. No aside gets the payment by itself; an aside that had it gives nothing in its next steps.",
-        "That user's goods: given already, as most are, or not yet.",
-        "Compare with your deliveries, then `triobot payments settle REF`, or `triobot payments redeliver "
-        "REF` to give the goods.",
+        "A payment was captured before a backup was restored. triobot doesn't know whether its goods were "
+        "given. No aside gets this payment by itself. An aside that already had this payment gives nothing "
+        "in its next steps.",
+        "That user's goods: probably the user already has them, but perhaps not.",
+        "Compare with your deliveries. If the user has the goods, type `triobot payments settle REF`. To "
+        "give the goods, type `triobot payments redeliver REF`.",
     ),
     "impossible_transition": About(
-        "A fact came for a payment whose state doesn't allow that fact; nothing was changed.",
-        "Unknown: this is a mistake in triobot, or a platform that breaks its own rules.",
-        "`triobot payments show REF`, and report it.",
+        "triobot received a fact about a payment whose state doesn't allow that fact. triobot changed "
+        "nothing.",
+        "Unknown: triobot has a defect, or the platform breaks its own rules.",
+        "Type `triobot payments show REF`, and report the output.",
     ),
     "unwatched": About(
         "The bot was down, or hung, while payments were open.",
-        "The platform has returned payments made more than an hour before the bot came back.",
-        "`triobot payments list --state open --state check` lists them; tell those users.",
+        "Payments made more than an hour before the bot came back: the platform has returned the money.",
+        "`triobot payments list --state open --state check` lists these payments. Tell their users.",
     ),
     "clock_jumped": About(
-        "This machine's time of day was set, or the machine stood still.",
-        "No money: open payments are asked about again. Timeouts keep their length; waits for a time of "
+        "The clock of this machine was set, or the machine stood still.",
+        "No money: triobot asks about open payments again. Timeouts keep their length. Waits for a time of "
         "day, and payment buttons, follow the new time.",
-        "Let a time service set the clock: `timedatectl` shows whether one does.",
+        "Let a time service set the clock. `timedatectl` shows whether a service does so.",
         once=True,
     ),
     "clock_differs": About(
-        "A machine's clock differs from the database server's by more than two seconds.",
-        "Nothing of triobot's: it uses the server's time of day. Your own code that reads the machine's "
-        "clock, and checks of certificates, may fail.",
-        "Let a time service set both clocks: `timedatectl` shows whether one does.",
+        "A machine's clock differs from the clock of the database's server by more than two seconds.",
+        "Nothing in triobot: it uses the time of the server. Your own code that reads the machine's clock "
+        "may fail, and so may checks of certificates.",
+        "Let a time service set both clocks. `timedatectl` shows whether a service does so.",
         ends="Five minutes after the clock is right.",
     ),
 }
