@@ -365,7 +365,7 @@ CHANGES = {
     "an `ask` removed": (OLD, OLD.replace(STREET, "")),
     "two `ask` swapped": (OLD, OLD.replace(STREET + NOTE, NOTE + STREET)),
     "an `ask` replaced": (OLD, OLD.replace('    await chat.ask("Name?")', '    x = await chat.ask("Zip?")')),
-    "a loop that asks again, an `if` that is true": (
+    "a loop that asks again, or an `if` that is true": (
         OLD,
         OLD.replace(STREET, f"    if True:\n    {STREET}"),
     ),
