@@ -17,6 +17,7 @@ _KNOWN: Final = {
     "$schema",
     "$defs",
     "title",
+    "description",
     "$ref",
     "type",
     "properties",
