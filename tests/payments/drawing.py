@@ -195,7 +195,7 @@ def alarms() -> str:
 def _end(about: About) -> str:
     if about.once:
         return "- **Sent once**, and again only if it happens again.\n"
-    stops = "- **Stops the bot's work:** `triobot status --check` ends with 5.\n" if about.stops else ""
+    stops = "- **Stops the bot's work:** `triobot status --check` exits with code 5.\n" if about.stops else ""
     return (f"- **Ends:** {about.ends}\n" if about.ends else "") + stops
 
 

@@ -107,11 +107,9 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "conversation_parked": About(
         "The bot's code can't continue a conversation. triobot keeps the conversation.",
-        "The user waits. Goods that the user pays for in the meantime are given, unless this conversation "
-        "gives them.",
-        "Deploy code that fits; or restart the bot, if the alarm's text says so. `triobot journal retry` "
-        "tries the conversation again at once. To end it instead: `triobot journal end NUMBER --say TEXT`, "
-        "or for a whole route `--route NAME`.",
+        "The user waits. Paid goods are still given, unless this conversation gives them.",
+        "Deploy code that fits, or restart the bot if the text says so. `triobot journal retry` tries again "
+        "at once. To end it: `triobot journal end NUMBER --say TEXT`, or all with `--route NAME`.",
         ends="When no conversation of the route is parked any more.",
     ),
     "filter_failed": About(
@@ -129,14 +127,12 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "jobs_missed": About(
         'A job with missed="all" missed more due times than triobot makes up for.',
         "The work of the oldest due times: they are skipped.",
-        "Find out why no bot ran for so long, or why the previous run took so long. The alarm's text has "
-        "the number of missed due times.",
+        "Find out why no bot ran for so long, or why the last run took so long. The text has the number.",
         once=True,
     ),
     "signal_unreadable": About(
         "The bot's code can't read a signal or a start request. The signal or request waits in the inbox.",
-        "A conversation that waits for this signal keeps waiting. Nothing is lost: code that can read the "
-        "signal gets it.",
+        "A conversation may wait for the signal. Nothing is lost: code that can read the signal gets it.",
         "Deploy code with the class, the field or the route that the log names.",
         ends="Five minutes after a start of the bot that found no such signal.",
     ),
@@ -150,21 +146,18 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "replay_diverged": About(
         "In development: a replay of a conversation's journal did something else than the conversation.",
         "After a restart the conversation would be parked, or would continue with other variables.",
-        "Get varying values through the chat: see the page the-one-rule of the docs. The alarm's text names "
-        "the line.",
+        "Get varying values through the chat: see the docs' page the-one-rule. The text names the line.",
         once=True,
     ),
     "token_refused": About(
         "The platform refuses the token for every request.",
-        "Until the platform accepts the token, nothing is sent or verified. An hour after a payment, the "
-        "platform returns the money to the user.",
+        "Nothing is sent or verified. An hour after a payment, the money goes back to the user.",
         "Put the right token into TRIOBOT_TOKEN and start the bot again.",
         ends="When the platform accepts a request again; each start of the bot tries one.",
         stops=True,
     ),
     "outbox_held": About(
-        "The platform refused one chat with status 403, because of the user or the token. Until triobot "
-        "knows which, all sends wait.",
+        "The platform refused one chat with 403, because of the user or the token. All sends wait.",
         "Nothing yet: messages wait.",
         "If the alarm lasts, check whether the token is still valid. Sending resumes by itself.",
         ends="When the platform accepts a request again; each start of the bot tries one.",
@@ -199,33 +192,27 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         ends="When no message or event waits for so long any more.",
     ),
     "chat_refused": About(
-        "A chat has reached its limit of waiting events. The bot answers further events of this chat with "
-        "503.",
-        "New messages of that user, until the conversation has handled the waiting events. Other users "
-        "aren't affected.",
+        "A chat has reached its limit of waiting events. Further events get 503.",
+        "New messages of that user, until the conversation catches up. Other users aren't affected.",
         "Look for a flood, or for a conversation in a long step. `triobot status` counts the refused events.",
         ends="An hour after the last refused event.",
     ),
     "request_unreadable": About(
-        "A request with the webhook's secret has an unreadable body, or contains an unreadable event of a "
-        "known type.",
+        "A request with the webhook's secret, or an event of a known type in it, is unreadable.",
         "The event in the request, if there is one. The bot answered 200. It keeps such requests for "
         "inspection for seven days: the first hundred and the newest thousand.",
-        "`triobot status` counts these requests. Compare one of them with the platform's interface, and "
-        "report it.",
+        "`triobot status` counts these requests. Compare one with the platform's interface, and report it.",
         ends="An hour after the last such request.",
     ),
     "alarm_untold": About(
         "triobot can't deliver alarms to the configured address or chat.",
-        "The people there don't learn of faults. When deliveries succeed again, triobot sends the open "
-        "alarms.",
+        "The people there don't learn of faults. When deliveries succeed again, open alarms are sent.",
         "Check TRIOBOT_ALARM_URL or TRIOBOT_ALARM_CHAT, and the program behind it.",
         ends="When triobot can deliver an alarm again.",
     ),
     "store_restored": About(
         "The bot runs on a restored backup.",
-        "The store doesn't know what the bot did after the backup. The bot may do this work, or give goods, "
-        "again.",
+        "Work done after the backup is unknown to the store. The bot may do it, or give goods, again.",
         "`triobot payments alarms` names each payment that was captured before. Compare these payments with "
         "your other systems.",
         once=True,
@@ -237,8 +224,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "foreign_payment": About(
         "A callback names a payment that this store doesn't have.",
-        "This is a forgery, a payment of another bot with the same token, or an invoice whose number was "
-        "lost.",
+        "This may be a forgery, a payment to another bot with this token, or an invoice with a lost number.",
         "If the payment is yours, type `triobot payments adopt REF CHAT AMOUNT`.",
     ),
     "payment_unverified": About(
@@ -248,8 +234,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "callback_before_send": About(
         "A callback names a payment that was never shown to a user.",
-        "Probably nothing: the callback is forged, or the button was sent although the platform reported a "
-        "failure.",
+        "Probably nothing: the callback is forged, or a send that seemed to fail has arrived.",
         "Type `triobot payments show REF`. If callbacks are forged, change the webhook's secret.",
     ),
     "id_unknown": About(
@@ -291,8 +276,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "verify_refused": About(
         "A callback reported a payment as paid, but the platform doesn't know this payment.",
-        "Probably nothing: the callback is forged. If the user did pay, the money goes back an hour after "
-        "the payment.",
+        "Probably nothing: the callback is forged. If the user did pay, the money goes back in an hour.",
         "Type `triobot payments verify REF`.",
     ),
     "token_or_chat_refused": About(
@@ -304,9 +288,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Money was captured, but no code gives the goods: the bot has no aside for the item any more, or no "
         "aside that can read it.",
         "The user's money, until you give the user the goods or the money.",
-        "Give the goods and type `triobot payments settle REF`. Or pay back and type `triobot payments "
-        "resolve REF`. Or deploy an `@bot.aside(paid(Item))`; it gets the payment after `triobot payments "
-        "redeliver REF`.",
+        "Give the goods and type `triobot payments settle REF`, or pay back and type `triobot payments "
+        "resolve REF`. Or deploy an `@bot.aside(paid(Item))` and type `triobot payments redeliver REF`.",
     ),
     "captured_but_parked": About(
         "Money was captured, but the aside that gives the goods can't continue.",
@@ -327,8 +310,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "goods_misplaced": About(
         "The aside for a payment has ended and gave nothing. There is one such alarm for each route. Or, in "
         "development: the code behind `charge` gives the goods that the aside has given.",
-        "Goods that the code behind `charge` gives: users who write /cancel or pay late never get them; "
-        "others may get them twice.",
+        "Users who write /cancel or pay late never get goods from behind `charge`; others get them twice.",
         "Give the goods only in the aside: by a step, a change of the chat's data, or a signal. If the "
         "goods are only a text, record in the aside that the text was sent.",
         once=True,
@@ -351,16 +333,14 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Type `triobot payments show REF`.",
     ),
     "granted_before_maybe": About(
-        "A payment was captured before a backup was restored. triobot doesn't know whether its goods were "
-        "given. No aside gets this payment by itself. An aside that already had this payment gives nothing "
-        "in its next steps.",
+        "A payment was captured before a backup was restored. Perhaps its goods were given. No aside gets "
+        "this payment by itself. An aside that had it already gives nothing more.",
         "That user's goods: probably the user already has them, but perhaps not.",
         "Compare with your deliveries. If the user has the goods, type `triobot payments settle REF`. To "
         "give the goods, type `triobot payments redeliver REF`.",
     ),
     "impossible_transition": About(
-        "triobot received a fact about a payment whose state doesn't allow that fact. triobot changed "
-        "nothing.",
+        "A fact came for a payment whose state doesn't allow this fact. triobot changed nothing.",
         "Unknown: triobot has a defect, or the platform breaks its own rules.",
         "Type `triobot payments show REF`, and report the output.",
     ),
