@@ -114,7 +114,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "filter_failed": About(
         "A filter in the bot's own code raised an error for an event.",
-        "The filter did not match the event. So another route may have got the event, or no route.",
+        "The filter did not match the event. The event may have gone to another route, or to none.",
         "Fix the bot's code at the line that the log names.",
         once=True,
     ),
@@ -134,7 +134,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "The bot's code can't read a signal or a start request. The signal or request waits in the inbox.",
         "A conversation may wait for the signal. Nothing is lost: code that can read the signal gets it.",
         "Deploy code with the class, the field or the route that the log names.",
-        ends="Five minutes after a start of the bot that found no such signal.",
+        ends="Five minutes after a start of the bot, if the start found no such signal.",
     ),
     "crash_loop": About(
         "The process died several times in a row soon after its start. The alarm names the code that ran.",
@@ -153,14 +153,14 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "The platform refuses the token for every request.",
         "Nothing is sent or verified. An hour after a payment, the money goes back to the user.",
         "Put the right token into TRIOBOT_TOKEN and start the bot again.",
-        ends="When the platform accepts a request again; each start of the bot tries one.",
+        ends="When the platform accepts a request again; each start of the bot tests this.",
         stops=True,
     ),
     "outbox_held": About(
         "The platform refused one chat with 403, because of the user or the token. All sends wait.",
         "Nothing yet: messages wait.",
         "If the alarm lasts, check whether the token is still valid. Sending resumes by itself.",
-        ends="When the platform accepts a request again; each start of the bot tries one.",
+        ends="When the platform accepts a request again; each start of the bot tests this.",
         stops=True,
     ),
     "answer_unreadable": About(
@@ -198,7 +198,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         ends="An hour after the last refused event.",
     ),
     "request_unreadable": About(
-        "A request with the webhook's secret, or an event of a known type in it, is unreadable.",
+        "A request with the webhook's secret can't be read, or has an unreadable event of a known type.",
         "The event in the request, if there is one. The bot answered 200. It keeps such requests for "
         "inspection for seven days: the first hundred and the newest thousand.",
         "`triobot status` counts these requests. Compare one with the platform's interface, and report it.",
@@ -276,7 +276,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "verify_refused": About(
         "A callback reported a payment as paid, but the platform doesn't know this payment.",
-        "Probably nothing: the callback is forged. If the user did pay, the money goes back in an hour.",
+        "Probably nothing: the callback is forged. If the user did pay, the money goes back after an hour.",
         "Type `triobot payments verify REF`.",
     ),
     "token_or_chat_refused": About(
@@ -287,7 +287,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "captured_without_taker": About(
         "Money was captured, but no code gives the goods: the bot has no aside for the item any more, or no "
         "aside that can read it.",
-        "The user's money, until you give the user the goods or the money.",
+        "The user's money, until you give the user the goods or the money back.",
         "Give the goods and type `triobot payments settle REF`, or pay back and type `triobot payments "
         "resolve REF`. Or deploy an `@bot.aside(paid(Item))` and type `triobot payments redeliver REF`.",
     ),
@@ -346,7 +346,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "unwatched": About(
         "The bot was down, or hung, while payments were open.",
-        "Payments made more than an hour before the bot came back: the platform has returned the money.",
+        "The platform has returned the money of payments made over an hour before the bot came back.",
         "`triobot payments list --state open --state check` lists these payments. Tell their users.",
     ),
     "clock_jumped": About(
