@@ -127,7 +127,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "jobs_missed": About(
         'A job with missed="all" missed more due times than triobot makes up for.',
         "The work of the oldest due times: they are skipped.",
-        "Find out why no bot ran for so long, or why the last run took so long. The text has the number.",
+        "Find out why no bot ran, or why the last run took so long. The alarm's text counts the due times.",
         once=True,
     ),
     "signal_unreadable": About(
@@ -146,7 +146,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "replay_diverged": About(
         "In development: a replay of a conversation's journal did something else than the conversation.",
         "After a restart the conversation would be parked, or would continue with other variables.",
-        "Get varying values through the chat: see the docs' page the-one-rule. The text names the line.",
+        "Get varying values through the chat: see the docs' page the-one-rule. The alarm names the line.",
         once=True,
     ),
     "token_refused": About(
@@ -218,7 +218,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         once=True,
     ),
     "amount_mismatch": About(
-        "The platform captured another amount than the bot had requested.",
+        "The platform captured a different amount than the bot had requested.",
         "The user's money: the platform has captured it, no goods were given, and no interface returns it.",
         "Pay the user back by hand. Then type `triobot payments resolve REF`.",
     ),
