@@ -212,7 +212,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "store_restored": About(
         "The bot runs on a restored backup.",
-        "Work done after the backup is unknown to the store. The bot may do it, or give goods, again.",
+        "Work done after the backup is unknown to the store. The bot may repeat it, and give goods again.",
         "`triobot payments alarms` names each payment that was captured before. Compare these payments with "
         "your other systems.",
         once=True,
