@@ -29,10 +29,10 @@ _VARIABLE: Final = re.compile(r"``(TRIOBOT_\w+)(?:=1)?``")
 _WORDS: Final = {
     "ignore": (
         "`bot.ignore`",
-        "the event is counted and dropped; with `say=` the chat gets that text",
+        "triobot counts and drops the event. With `say=` the chat gets that text",
     ),
     "block": (
-        "the newest open `move_on_when` block, in any conversation that takes this person's events",
+        "the newest open `move_on_when` block of any conversation that takes this person's events",
         "the event ends the block",
     ),
     "interrupt": (
@@ -44,38 +44,43 @@ _WORDS: Final = {
         "the aside runs beside the live conversation",
     ),
     "question": (
-        "an open question, if the event is its own button or form",
+        "an open question, if the event is a press of its button, or its form",
         "the question's conversation gets the event",
     ),
     "wait": (
-        "the newest open wait with a filter that takes the event; the sender's own waits come first",
-        "the conversation that waits gets the event, live or aside",
+        "the newest open wait with a filter that takes the event. The waits of the sender's own "
+        "conversations are tried first",
+        "the waiting conversation gets the event, whether it is live or an aside",
     ),
     "parked": (
-        "a parked conversation, if the button or form is on one of its messages",
-        "the event is kept until the conversation continues or ends; a press is answered with the text for "
+        "a parked conversation, if the pressed button or the form is on one of its messages",
+        "triobot keeps the event until the conversation continues or ends. A press is answered with the "
+        "text for "
         "parked conversations",
     ),
     "over": (
-        "a question that has ended, or that this person may not answer, if the event is its button or form",
-        'the answer is "expired"; a press at another member\'s open question gets no answer',
+        "a question that has ended, or that this person may not answer, if the event is a press of its "
+        "button, or its form",
+        'the press is answered "expired". A press at another member\'s open question gets no answer',
     ),
     "live": (
-        "a live conversation, the sender's own or the chat's",
-        "if the conversation is busy, its mailbox keeps the event; if it waits, `otherwise=` decides",
+        "the live conversation of the sender or of the chat",
+        "if the conversation is busy, its mailbox keeps the event. If the conversation waits, `otherwise=` "
+        "decides",
     ),
     "conversation": (
         "a `@bot.conversation`",
-        "it starts, and becomes the live conversation of the chat or the sender; a leave starts none",
+        "the conversation starts, and becomes the live conversation of the chat or the sender. A leave "
+        "starts no conversation",
     ),
     "parked aside": (
         "a parked aside, if the event is a message",
-        "the event is kept until the aside continues or ends, and answered with the text for parked "
+        "triobot keeps the event until the aside continues or ends, and answers with the text for parked "
         "conversations",
     ),
     "nobody": (
         "no route",
-        'the event is counted; a press is answered "expired", a signal is kept',
+        'triobot counts the event. A press is answered "expired". A signal is kept',
     ),
 }
 """Per row of the routing table: the taker of the event, and the result."""
