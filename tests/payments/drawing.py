@@ -17,37 +17,39 @@ from triobot.payments.table import OUTCOMES, TABLE, WHEN, Due, TellOperator, Tra
 
 _HEAD = """# The ledger
 
-A payment is a row in the store, written before its button or invoice is sent. Each move of the row follows
-this table, in one transaction; only then triobot does the work that is due. A fact that the table doesn't
-list for a state is refused and counted, and raises an alarm.
+A payment is a row in the store. triobot writes this row before it sends the button or invoice. Each move of
+the row from state to state follows [this table](#moves), in one transaction. After this transaction, triobot
+does the work that the table lists. If the table has no row for a fact in a state, triobot refuses and counts
+the fact, and raises an alarm.
 
-There are three laws. A payment known as captured is never verified again. After a verify with `error` or a
-lost answer, an inquiry comes before the next verify; if no inquiry is answered for half an hour, triobot
-verifies without one. A payment is watched until 75 minutes after its button is removed, and a day longer
-if it may be on the screen twice.
+There are three laws. First, triobot never verifies a payment again once it knows that the money is captured.
+Second, after a verify that was answered `error` or not at all, triobot inquires before the next verify. If no
+inquiry is answered for half an hour, triobot verifies without one. Third, triobot watches a payment until 75
+minutes after the removal of its button, and a day longer if the button may be on the screen twice.
 
 This page is generated from the rows that the code reads: `python -m tests.payments.drawing`.
 
 ![The states of a payment, and the facts that move it. The usual way: prepared, sending, open, check,
 verifying, verified, delivered, settled. Below, each move is a row](images/payment.svg)
 
-A frame stands for all states in it. The picture omits operators' requests and restored backups; each is a
-row of [the table](#moves). In all tables here, *it* is the payment.
+An arrow at a frame is valid for all states in the frame. The picture omits operators' requests and restored
+backups. On this page, *the aside* is the aside for the payment's item.
 """
 
 
 _DUTIES: Final = """\
 The work under *to do* begins once the move is durable. *Send* shows the button or sends the invoice. *Verify*
-asks the platform to capture. *Inquire* asks the platform for the payment's state, and captures nothing.
-*Examine* verifies, and inquires after every answer but "verified". *Remove* removes the button from the
-user's screen. *Deliver* gives the payment to its aside. *Offer top up* shows the user how to top up the
-wallet.
+asks the platform to capture the money. *Inquire* asks the platform for the payment's state, and captures
+nothing. *Examine* verifies, and inquires after every answer but `verified`. *Remove* deletes the button from
+the user's screen. *Deliver* passes the payment to the aside. *Offer a top up* shows the user how to top up the
+wallet. The *taker* is the conversation or aside that will get the payment after its capture. triobot doesn't
+verify a payment without a taker.
 """
 
 _TOGETHER_HEAD = """## What is durable with what
 
-A conversation's move of its payment shares a transaction with the record of the conversation's operation. So
-a crash leaves both or neither:
+If a conversation moves its payment, the move and the record of the conversation's operation are one
+transaction. So a crash leaves both or neither:
 """
 
 _TOGETHER: Final = (
@@ -57,23 +59,23 @@ _TOGETHER: Final = (
     ),
     (
         "`made`, `send_begun`",
-        "the record of the payment's number, which is durable before the button or invoice is sent",
+        "the record of the payment's number. Both are durable before the button or invoice is sent",
     ),
     (
         "`send_ok`, `send_refused`, `send_never_left`, `send_unknown`",
-        "the answer that is stored for the conversation; nothing, if the conversation has ended by then",
+        "the answer that is stored for the conversation. If the conversation has ended, the move is alone",
     ),
     (
         "`delivered`",
         "the row of the inbox that starts the aside",
     ),
     (
-        "`taker_gone` of a charge that was left, or whose button was replaced",
-        "the record of the event or deadline that ended or replaced it",
+        "`taker_gone`, when a charge ended or its button was replaced",
+        "the record of the event or deadline that ended the charge or replaced the button",
     ),
     (
         "`settled` or `handler_failed` at the end of the aside",
-        "that end, and the answer of the waiting charge; with `continue_as`, the beginning of the next"
+        "the aside's end, and the answer of the waiting charge. After `continue_as`, the start of the next"
         " function",
     ),
     (
@@ -83,18 +85,18 @@ _TOGETHER: Final = (
 )
 
 _APART_HEAD = """
-That transaction reads the row and decides the move, so a callback in between doesn't make the move stale.
-All other moves use compare-and-set: if the row has moved since the ledger read it, the ledger reads the row
-again. A move that is no longer possible changes nothing: the end of a charge doesn't give up a payment that
-the aside already has. A step of an aside first checks the ledger: if an operator has the money by now, the
-step raises `PaymentHandedOverError`.
+This transaction itself reads the row and decides the move. So a callback at the same time can't make the move
+wrong. All other moves use compare-and-set: if the row has changed since the ledger read the row, the ledger
+reads the row again. A move that is no longer possible changes nothing. For example, the end of a charge
+doesn't give up a payment that the aside already has. Each step of an aside first checks the ledger. If an
+operator has closed the payment, the step raises `PaymentHandedOverError`.
 
-The store refuses such a transaction in two cases: the number exists already, or the payment of an aside has
-moved. The first case stops the conversation that drew the number; after the next start the conversation
-continues from before the draw. The second case stops the delivery, and the ledger reads the payment again.
-The store refuses no other part of the same commit.
+The store refuses such a transaction in two cases. In the first case, the payment's number exists already.
+Then the conversation that drew the number stops. After the next start, it continues from before the draw. In
+the second case, the payment of an aside has moved. Then the delivery stops, and the ledger reads the payment
+again. The store refuses no other part of the same commit.
 
-Every other fact has its own transaction, and repeating it after a crash changes nothing:
+Every other fact has its own transaction. If a crash repeats such a fact, nothing changes:
 """
 
 _APART: Final = (
@@ -104,33 +106,36 @@ _APART: Final = (
     ),
     (
         "`verify_begun`",
-        "it must be durable before the request, and no conversation's record causes it",
+        "the fact must be durable before the request, and no conversation's record causes the fact",
     ),
     (
         "the answers of verify and inquiry, `removed`, `remove_failed`",
-        "they are the platform's. If one is lost, triobot asks again because of the row, and after a"
-        " verify the inquiry goes first. The conversation gets the answer once it is durable",
+        "these facts come from the platform. If an answer is lost, the row makes triobot ask again. After a"
+        " verify, triobot inquires first. The conversation gets an answer once the answer is durable",
     ),
     (
         "facts of the clock",
-        "the row has the due time",
+        "the row has the due time, so the fact can't be lost",
     ),
     (
         "`restart`, `restored`, `clock_set_back`",
-        "they come at the start, before any conversation is in memory; only payments that the last process"
-        " had to ask about are processed beside conversations",
+        "these facts come at the start, before any conversation is in memory. Only payments that the last "
+        "process"
+        " had to ask the platform about get the facts while conversations run",
     ),
     (
         "`stood_still`, `clock_set_forward`",
-        "the clock causes them while the program runs",
+        "the clock causes these facts while the program runs",
     ),
     (
         "`parked`",
-        "it only informs an operator; each start repeats it",
+        "the fact only informs an operator, and each start repeats the fact",
     ),
     (
-        "`taker_gone` and `handler_failed` of a conversation that ends without running (parked, not durable)",
-        "only its code knew its payments; so the ledger finds them by their owner, and again at each start",
+        "`taker_gone` and `handler_failed` of a conversation that ends without running its code (parked, "
+        "not durable)",
+        "only the conversation's code knew its payments. So the ledger searches the payments by their "
+        "owner, now and at each start",
     ),
     (
         "operators' requests, `forgotten`",
@@ -221,9 +226,9 @@ def _moves() -> Iterator[str]:
             ", ".join(row.states),
             ", ".join(row.facts),
             row.next or "stays",
-            "; ".join([*_taken(row), *map(_with_condition, row.due)]),
+            _sentences([*_taken(row), *map(_with_condition, row.due)]),
             OUTCOMES[row.outcome] if row.outcome else "",
-            "; ".join(map(_with_condition, row.tell)),
+            ". ".join(map(_with_condition, row.tell)),
         )
         yield f"| {' | '.join(cells)} |"
 
@@ -231,25 +236,33 @@ def _moves() -> Iterator[str]:
 def _taken(row: Transition) -> Iterator[str]:
     match row.taker:
         case "late":
-            yield 'the aside takes it with `late="deliver"`'
+            yield 'with `late="deliver"`, the aside becomes the taker'
         case "last":
-            yield 'the aside takes it; with `late="refund"`, only if the next answer confirms the payment'
+            yield 'the aside becomes the taker, with `late="refund"` only for one last verify'
         case "once":
-            yield 'from now on, without a waiting conversation, the aside takes it only with `late="deliver"`'
+            yield 'if the aside is the taker and `late="refund"`, the payment has no taker from now on'
         case "once_more":
-            yield 'as for `inquire_early`, unless this is the first "verified" since another answer'
+            yield "the taker changes as for `inquire_early`, except at the first `verified` after another answer"
         case "handler":
-            yield "the aside takes it"
+            yield "the aside becomes the taker"
         case "somebody":
-            yield "if no waiting conversation takes the payment, the aside does"
+            yield "if the payment has no taker, the aside becomes the taker"
         case "nobody":
-            yield "no code takes it"
+            yield "the payment has no taker from now on"
         case None:
             pass
 
 
+_DUTY: Final = {"remove": "remove the button", "offer_top_up": "offer a top up"}
+"""Words for duties whose names are not words."""
+
+
+def _sentences(parts: Iterable[str]) -> str:
+    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts)
+
+
 def _with_condition(what: Due | TellOperator) -> str:
-    word = what.duty.replace("_", " ") if isinstance(what, Due) else f"`{what.kind}`"
+    word = _DUTY.get(what.duty, what.duty) if isinstance(what, Due) else f"`{what.kind}`"
     return f"{word} {WHEN[what.when]}".strip()
 
 

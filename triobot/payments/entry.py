@@ -37,21 +37,21 @@ State: TypeAlias = Literal[
 ]
 
 STATES: Final[dict[State, str]] = {
-    "prepared": "stored; nothing was sent",
-    "sending": "the button or invoice is on its way to the platform",
-    "unsure": "sent, but its arrival is unknown",
-    "open": "on the user's screen",
-    "check": "verified soon: the platform reported something about the payment",
-    "verifying": "a verify was started, and its outcome isn't certain",
-    "closing": "no conversation waits any more; watched until a payment is impossible",
-    "verified": "the money is captured; the goods aren't given yet",
-    "delivered": "handed over to its item's aside, which has not ended normally yet",
+    "prepared": "the payment is stored, and nothing was sent yet",
+    "sending": "the button or invoice is being sent to the platform",
+    "unsure": "the button or invoice was sent, but the outcome of the send is unknown",
+    "open": "the button or invoice is on the user's screen",
+    "check": "the platform reported something about the payment, and triobot will verify soon",
+    "verifying": "a verify has begun, and its outcome isn't certain yet",
+    "closing": "no conversation waits any more, but the user may still pay",
+    "verified": "the money is captured, but the goods aren't given yet",
+    "delivered": "the aside has the payment, and has not ended normally yet",
     "settled": "the goods are given",
-    "mismatch": "a wrong amount was captured; an operator pays it back by hand",
-    "lapsed": "not paid, and can't be paid any more",
+    "mismatch": "a wrong amount was captured, and an operator must pay it back by hand",
+    "lapsed": "the user did not pay, and can't pay any more",
     "refused": "the platform refused to show the button or invoice",
-    "void": "given up before it was sent",
-    "resolved": "closed by an operator",
+    "void": "the conversation ended before anything was sent",
+    "resolved": "an operator closed the payment",
 }
 
 UNPAID: Final[tuple[State, ...]] = ("prepared", "sending", "unsure", "open", "check", "verifying", "closing")

@@ -43,30 +43,30 @@ When: TypeAlias = Literal[
 
 WHEN: Final[dict[When, str]] = {
     "always": "",
-    "invoice": "of an invoice",
+    "invoice": "if the payment is an invoice",
     "claimed": "if a callback ever reported the payment as paid",
-    "unwanted": "if no code would take the payment",
+    "unwanted": "if the payment has no taker",
     "ended_or_captured": "if no conversation waits, or the payment is captured",
-    "hinted_since": "at once if a callback came since that verify began",
-    "fifth_time": "at the fifth time",
-    "late_or_elsewhere": "if the callback comes ten minutes after the capture, from another message, or "
-    "again although an earlier verify may have captured the first payment",
-    "perhaps_twice": "if callbacks reported the payment twice, and an earlier verify may have captured it",
-    "orphan": "of a button whose message is unknown",
-    "not_again": "unless the code is 1003 after a report of a payment: a second payment gets 1003",
-    "orphan_found": "if no conversation waits, and the callback is the first to name this message",
+    "hinted_since": "at once if a callback came after that verify began",
+    "fifth_time": "if this is the fifth failure",
+    "late_or_elsewhere": "if the user may have paid twice: the callback comes more than ten minutes after "
+    "the capture, comes from another message, or comes after an uncertain verify and another callback",
+    "perhaps_twice": "if two callbacks reported a payment, and an earlier verify may have captured the first",
+    "orphan": "if the id of the message with the button is unknown",
+    "not_again": "unless the code is 1003 and the payment was reported before: a second payment gets 1003",
+    "orphan_found": "if no conversation waits and this callback is the first with the id of this message",
     "next": "if the next examination starts with a verify",
 }
 
 OUTCOMES: Final[dict[Outcome, str]] = {
-    "refused": "RefusedError",
-    "unknown": "DeliveryUnknownError for an invoice; a button's conversation keeps waiting",
-    "retry": "nothing: the user is told, with a way to top up, and the conversation keeps waiting",
-    "declined": "PaymentDeclinedError after 1001 and 1002; else the user is told once, after 1003 with "
-    "a fresh button",
-    "mismatch": "AmountMismatchError",
-    "paid": "Paid, after the normal end of the aside for the item",
-    "handed_over": "PaymentHandedOverError: the item's aside gets the payment again, or an operator has it",
+    "refused": "`RefusedError`",
+    "unknown": "`DeliveryUnknownError` for an invoice. For a button, the conversation keeps waiting",
+    "retry": "Nothing. triobot sends the user a hint, and the conversation keeps waiting",
+    "declined": "`PaymentDeclinedError` after the codes 1001 and 1002. After other codes, triobot sends the "
+    "user a hint once. After 1003, it also sends a new button",
+    "mismatch": "`AmountMismatchError`",
+    "paid": "The call returns after the normal end of the aside",
+    "handed_over": "`PaymentHandedOverError`: the aside gets the payment again, or an operator deals with it",
 }
 
 
