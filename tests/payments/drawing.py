@@ -41,9 +41,9 @@ _DUTIES: Final = """\
 The work under *to do* begins once the move is durable. *Send* shows the button or sends the invoice. *Verify*
 asks the platform to capture the money. *Inquire* asks the platform for the payment's state, and captures
 nothing. *Examine* verifies, and inquires after every answer but `verified`. *Remove* deletes the button from
-the user's screen. *Deliver* passes the payment to the aside. *Offer a top up* shows the user how to top up the
-wallet. The *taker* is the conversation or aside that will get the payment after its capture. triobot doesn't
-verify a payment without a taker.
+the user's screen. *Deliver* passes the payment to the aside. *Offer a top up* shows the user how to top up
+the wallet. The *taker* is the conversation or aside that will get the payment after its capture. triobot
+doesn't verify a payment without a taker.
 """
 
 _TOGETHER_HEAD = """## What is durable with what
@@ -96,7 +96,7 @@ Then the conversation that drew the number stops. After the next start, it conti
 the second case, the payment of an aside has moved. Then the delivery stops, and the ledger reads the payment
 again. The store refuses no other part of the same commit.
 
-Every other fact has its own transaction. If a crash repeats such a fact, nothing changes:
+Every other fact has its own transaction. If such a fact is repeated after a crash, nothing changes:
 """
 
 _APART: Final = (
@@ -242,7 +242,7 @@ def _taken(row: Transition) -> Iterator[str]:
         case "once":
             yield 'if the aside is the taker and `late="refund"`, the payment has no taker from now on'
         case "once_more":
-            yield "the taker changes as for `inquire_early`, except at the first `verified` after another answer"
+            yield "the taker changes as for `inquire_early`, except at the first `verified` after other answers"
         case "handler":
             yield "the aside becomes the taker"
         case "somebody":
