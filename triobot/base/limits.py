@@ -71,20 +71,23 @@ class ServingLimits:
             default for long answers, some megabytes.
         linger_seconds: time for reading and discarding the rest of an unfinished request after its answer. So
             a sender that reads only after writing still gets the answer.
-        connections: largest number of open connections; never more than the process's limit of open files,
-            less `spare_descriptors`. For a further connection, the connection that has been waiting for its
-            sender longest is closed. If every connection has a request in progress, the new connection waits
-            in the kernel's queue. While strangers open more connections than this limit, each good event
-            takes a second; with fewer connections, an event takes some milliseconds.
-        connections_per_address: largest number of connections of one IPv4 address or one IPv6 network of 64
-            bits, or None. For a further connection, the same sender's connection that has been waiting
-            longest is closed. If each of the sender's connections has a request in progress, the new
-            connection is closed.
-        shared_addresses: addresses and networks that many senders share, such as a proxy's.
+        connections: largest number of open connections. The number can't be larger than the process's limit
+            of open files less `spare_descriptors`. If there are too many connections, the bot closes the
+            connection that has waited longest for its sender. If every connection has a request in progress,
+            the new connection waits in the kernel's queue. While strangers open more connections than this
+            limit, each good event takes about a second. With fewer connections, an event takes some
+            milliseconds.
+        connections_per_address: largest number of connections of one IPv4 address, or of one IPv6 network of
+            64 bits; None: no limit. If a sender opens more connections, the bot closes the connection of this
+            sender that has waited longest. If each of the sender's connections has a request in progress, the
+            bot closes the new connection.
+        shared_addresses: addresses and networks that many senders share, such as a proxy's address.
             `connections_per_address` doesn't apply to these addresses or to Unix sockets.
-        spare_descriptors: open files reserved for other uses than connections: the store, outgoing requests.
-        settle_seconds: at a stop, how long open connections may still send a request.
-        grace_seconds: at a stop, how long requests in progress may take until they are answered.
+        spare_descriptors: number of open files that are reserved for other uses than connections, such as the
+            store and outgoing requests.
+        settle_seconds: when the listener stops, the time during which open connections may still send a
+            request.
+        grace_seconds: when the listener stops, the time limit for the answers to requests in progress.
 
     Raises:
         ConfigError: a limit is not above zero.

@@ -129,14 +129,17 @@ def _latencies(told: Answer) -> Iterable[Sample]:
 
 METRICS: Final = (
     Metric("triobot_working", "gauge", "1 if the bot does its work.", _one("working")),
-    Metric("triobot_start_time_seconds", "gauge", "When this run began, in Unix time.", _started),
+    Metric("triobot_start_time_seconds", "gauge", "Unix time at which this run of the bot began.", _started),
     Metric(
-        "triobot_unclean_stops", "gauge", "Consecutive unclean stops, up to the last stop.", _one("unclean")
+        "triobot_unclean_stops",
+        "gauge",
+        "Number of the last stops in a row that were unclean.",
+        _one("unclean"),
     ),
     Metric(
         "triobot_events_total",
         "counter",
-        "Events that arrived, by outcome: accepted, or repeated, refused, unreadable.",
+        "Events that arrived, by outcome: accepted, repeated, refused or unreadable.",
         _by("outcome", "arrived"),
     ),
     Metric(
@@ -146,20 +149,25 @@ METRICS: Final = (
         _by("reason", "traffic"),
     ),
     Metric("triobot_inbox_events", "gauge", "Accepted events that are not handled yet.", _one("inbox")),
-    Metric("triobot_inbox_bytes", "gauge", "Bytes of accepted events not handled yet.", _one("inbox_bytes")),
+    Metric(
+        "triobot_inbox_bytes",
+        "gauge",
+        "Bytes of accepted events that are not handled yet.",
+        _one("inbox_bytes"),
+    ),
     Metric(
         "triobot_inbox_oldest_seconds",
         "gauge",
-        "Age of the oldest unhandled event, including waits for the bot's own code.",
+        "Age of the oldest event that is not handled yet. It includes the time of the bot's own code.",
         _since("", "oldest_event_at"),
     ),
     Metric(
         "triobot_event_lag_seconds",
         "gauge",
-        "Age of the oldest event that its chat hasn't got yet: the runtime's lag.",
+        "Age of the oldest event that triobot has not passed to its chat yet.",
         _one("event_lag"),
     ),
-    Metric("triobot_unreadable_requests", "gauge", "Stored requests that were unreadable.", _one("raw")),
+    Metric("triobot_unreadable_requests", "gauge", "Unreadable requests in the store.", _one("raw")),
     Metric(
         "triobot_conversations",
         "gauge",
@@ -175,26 +183,26 @@ METRICS: Final = (
     Metric(
         "triobot_sends_total",
         "counter",
-        "Ended operations: done, or failed for their caller.",
+        "Operations that ended, by outcome: done or failed.",
         _words("outcome", "outbox", {"done": "done", "failed": "failed"}),
     ),
     Metric(
         "triobot_typing_total",
         "counter",
-        "Typing indicators.",
+        "Typing indicators that were sent or failed.",
         _words("outcome", "outbox", {"done": "typing_sent", "failed": "typing_failed"}),
     ),
     Metric(
         "triobot_answers_total",
         "counter",
-        "Answers to presses of buttons.",
+        "Answers to button presses that were sent or failed.",
         _words("outcome", "outbox", {"done": "answers_sent", "failed": "answers_failed"}),
     ),
-    Metric("triobot_send_retries_total", "counter", "Attempts after the first.", _of("outbox", "retries")),
+    Metric("triobot_send_retries_total", "counter", "Repeated attempts of sends.", _of("outbox", "retries")),
     Metric(
         "triobot_possible_repeats_total",
         "counter",
-        "Repeated attempts of operations that must not repeat, after an unknown outcome.",
+        "Operations sent again after an unknown outcome, so the user may have got them twice.",
         _of("outbox", "possible_repeats"),
     ),
     Metric(
@@ -207,12 +215,15 @@ METRICS: Final = (
     Metric(
         "triobot_outbox_suspended",
         "gauge",
-        "Recipients whose first operation was refused, for a reason not known yet.",
+        "Recipients whose next operation was refused, while triobot looks for the reason.",
         _of("outbox", "suspended"),
     ),
-    Metric("triobot_outbox_held", "gauge", "1 while all sending is held back.", _of("outbox", "held")),
+    Metric("triobot_outbox_held", "gauge", "1 while the bot holds back all sends.", _of("outbox", "held")),
     Metric(
-        "triobot_outbox_rate", "gauge", "Allowed requests a second; absent: no limit.", _of("outbox", "rate")
+        "triobot_outbox_rate",
+        "gauge",
+        "Requests that the bot may send per second. Absent if there is no limit.",
+        _of("outbox", "rate"),
     ),
     Metric(
         "triobot_send_lag_seconds",
@@ -223,7 +234,7 @@ METRICS: Final = (
     Metric(
         "triobot_unknown_effects",
         "gauge",
-        "Effects with an unknown outcome, those in flight included.",
+        "Effects whose outcome is unknown, including effects in flight.",
         _one("unknown_effects"),
     ),
     Metric("triobot_payments", "gauge", "Payments, by state.", _by("state", "payments")),
@@ -233,31 +244,31 @@ METRICS: Final = (
     Metric(
         "triobot_payments_unverified",
         "gauge",
-        "Payments reported as paid, and not verified.",
+        "Payments that were reported as paid, but are not verified yet.",
         _of("money", "unverified"),
     ),
     Metric(
         "triobot_payment_oldest_unverified_seconds",
         "gauge",
-        "Age of the oldest payment that is paid but not verified; after an hour the money goes back.",
+        "Age of the oldest payment reported as paid, but not verified. After an hour the money goes back.",
         _since("money", "oldest_unverified_at"),
     ),
     Metric(
         "triobot_payments_unsettled",
         "gauge",
-        "Captured payments whose goods are not given.",
+        "Captured payments whose goods are not given yet.",
         _of("money", "unsettled"),
     ),
     Metric(
         "triobot_payment_oldest_unsettled_seconds",
         "gauge",
-        "Age of the oldest captured payment whose goods are not given.",
+        "Age of the oldest captured payment whose goods are not given yet.",
         _since("money", "oldest_unsettled_at"),
     ),
     Metric(
         "triobot_store_seconds",
         "histogram",
-        "Time of the store for a batch of transactions, fsync included, by kind: write or read.",
+        "Time that the store takes for a batch of transactions, including fsync. The kind is write or read.",
         _latencies,
     ),
     Metric("triobot_alarms", "gauge", "Open alarms, by kind.", _by("kind", "open_alarm_kinds", tuple(ABOUT))),

@@ -39,59 +39,63 @@ class Settings:
     """A bot's configuration.
 
     Attributes:
-        token: the service's token, from the developer portal (``TRIOBOT_TOKEN``); no log and no repr shows
+        token: the service's token, from the developer portal (``TRIOBOT_TOKEN``). No log and no repr shows
             the token or the webhook's secret.
-        base_url: the platform's address (``TRIOBOT_BASE_URL``); https, unless on this machine.
+        base_url: the platform's address (``TRIOBOT_BASE_URL``). It must be https, unless the platform is on
+            this machine.
         webhook_secret: secret path of the webhook (``TRIOBOT_WEBHOOK_SECRET``). Several secrets, separated by
-            commas, are all accepted; the first is the current one. None: the store generates and keeps a
-            secret.
+            commas, are all accepted. The first is the current secret. Without a value, the store generates a
+            secret and keeps it.
         store: ``sqlite:PATH``, ``postgresql://...`` or ``memory:`` (``TRIOBOT_STORE``).
-        host, port: address to listen on (``TRIOBOT_HOST``, ``TRIOBOT_PORT``); port 0 means a free port.
+        host, port: address to listen on (``TRIOBOT_HOST``, ``TRIOBOT_PORT``). Port 0 means any free port.
         fd: an inherited listening socket instead of host and port (``--fd``, or systemd's variables).
-        unix: path of a Unix socket to listen on instead, for a proxy on this machine (``TRIOBOT_UNIX``).
-        unix_mode, unix_group: who may connect to the Unix socket besides the bot's own user: a mode such as
-            0o660 (``TRIOBOT_UNIX_MODE``, in octal) and the group's name or number (``TRIOBOT_UNIX_GROUP``).
-            With only a group, the mode is 0o660.
-        tls_certificate, tls_key: PEM files, to serve https without a proxy (``TRIOBOT_TLS_CERTIFICATE``,
-            ``TRIOBOT_TLS_KEY``); the certificate's file may contain the key, too. A renewed certificate is
-            loaded while the bot runs.
-        public_url: the webhook's public address (``TRIOBOT_PUBLIC_URL``), for ``triobot webhook-url``.
-        username: the bot's username, for ``/command@name`` in groups (``TRIOBOT_USERNAME``).
-        media_hosts: domains from which files may be downloaded, in addition to the platform's; subdomains are
-            included (``TRIOBOT_MEDIA_HOSTS``, separated by commas).
+        unix: path of a Unix socket (``TRIOBOT_UNIX``). The bot listens on this socket instead of a port, for
+            a proxy on this machine.
+        unix_mode, unix_group: mode of the Unix socket, such as 0o660 (``TRIOBOT_UNIX_MODE``, in octal), and
+            name or number of its group (``TRIOBOT_UNIX_GROUP``). They determine who may connect besides the
+            bot's own user. If only a group is set, the mode is 0o660.
+        tls_certificate, tls_key: PEM files with the certificate and its key, for https without a proxy
+            (``TRIOBOT_TLS_CERTIFICATE``, ``TRIOBOT_TLS_KEY``). One file may contain both. The running bot
+            loads a renewed certificate.
+        public_url: the webhook's public address, which ``triobot webhook-url`` prints
+            (``TRIOBOT_PUBLIC_URL``).
+        username: the bot's username, to recognize ``/command@name`` in groups (``TRIOBOT_USERNAME``).
+        media_hosts: more domains from which the bot may download files, besides the platform's domain.
+            Subdomains are included (``TRIOBOT_MEDIA_HOSTS``, separated by commas).
         charge_hosts: hosts allowed in a link to top up a wallet; by default the platform's.
         max_amount: largest amount that may be charged, as a guard against mistakes.
-        retention_days: days for which the store keeps the journals of crashed conversations, and unreadable
-            requests. For the same time, but for a day at least, the key of a `start` or a signal prevents a
-            repetition (``TRIOBOT_RETENTION_DAYS``).
-        keep_ended: days for which the store keeps conversations that ended normally, with their journals
-            (``TRIOBOT_KEEP_ENDED``); 0: they are deleted at once.
+        retention_days: number of days for which the store keeps the journals of crashed conversations, and
+            unreadable requests (``TRIOBOT_RETENTION_DAYS``). The store keeps the keys of `start` and of
+            signals for the same time, but at least for a day. A call with a kept key has no effect.
+        keep_ended: number of days for which the store keeps conversations that ended normally, with their
+            journals (``TRIOBOT_KEEP_ENDED``). 0 means that the store deletes them at once.
         limits: limits of the webhook (each by its own variable, such as ``TRIOBOT_CONNECTIONS``).
-        rate: largest number of requests that the bot sends per second, counted over all chats
-            (``TRIOBOT_RATE``); at least 1. Counts messages, edits, typing indicators, and requests for
-            payments, which are sent first; answers to callbacks don't count. None: the platform's answers
-            determine the rate.
-        backlog_seconds: number of seconds after which a waiting message or event raises an alarm
+        rate: largest number of requests that the bot sends per second, for all chats together
+            (``TRIOBOT_RATE``). The number is at least 1. Messages, edits, typing indicators and requests
+            about payments count. Answers to callbacks don't count. Requests about payments are sent first.
+            Without a value, the platform's answers determine the rate.
+        backlog_seconds: number of seconds that a message or event may wait before the bot raises an alarm
             (``TRIOBOT_BACKLOG_SECONDS``).
         grace: seconds that a stop waits for running work.
-        development: log warnings for developers about code that will cause trouble later
-            (``TRIOBOT_DEVELOPMENT=1``); on under ``triobot talk`` and in tests, off in production.
-        log_tracebacks: log the traceback of an error in the bot's own code (``TRIOBOT_LOG_TRACEBACKS=1``).
+        development: log warnings about code that will cause trouble later (``TRIOBOT_DEVELOPMENT=1``). These
+            warnings are on under ``triobot talk`` and in tests, and off in production.
+        log_tracebacks: log the traceback of each error in the bot's own code (``TRIOBOT_LOG_TRACEBACKS=1``).
             *Sensitive*: the error's text may contain users' messages.
         allow_insecure: allow sending the token over http:// to another machine.
         env: prefix of the variables' names, for messages.
-        name: the bot's name in log lines and metrics (``TRIOBOT_NAME``); by default its variables' prefix, or
-            the store's name.
+        name: the bot's name in log lines and metrics (``TRIOBOT_NAME``). The default is the prefix of the
+            bot's variables, or the store's name.
         metrics_host, metrics_port: address and port of ``/metrics`` for Prometheus (``TRIOBOT_METRICS_HOST``,
-            ``TRIOBOT_METRICS_PORT``). The default address is this machine's own; port 0 means a free port.
-            Without a port, only the operator's socket serves metrics.
-        alarm_url, alarm_secret: address to which each alarm is posted (``TRIOBOT_ALARM_URL``), and key of the
-            posts' signature (``TRIOBOT_ALARM_SECRET``).
-        alarm_chat: a chat of the bot to which each alarm is sent (``TRIOBOT_ALARM_CHAT``).
-        alarm_repeat_hours: hours after which an open alarm is posted and sent again
-            (``TRIOBOT_ALARM_REPEAT_HOURS``); 0: never.
-        trace_share: share of the traces for which OpenTelemetry spans are made, from 0 to 1
-            (``TRIOBOT_TRACE_SHARE``); None: the bot makes no spans, and doesn't import OpenTelemetry.
+            ``TRIOBOT_METRICS_PORT``). Only this machine can reach the default address. Port 0 means any free
+            port. Without a port, only the operator's socket serves metrics.
+        alarm_url, alarm_secret: address to which the bot posts each alarm (``TRIOBOT_ALARM_URL``), and the
+            key of the posts' signature (``TRIOBOT_ALARM_SECRET``).
+        alarm_chat: the chat to which the bot sends each alarm (``TRIOBOT_ALARM_CHAT``).
+        alarm_repeat_hours: number of hours after which the bot posts and sends an open alarm again
+            (``TRIOBOT_ALARM_REPEAT_HOURS``). 0 means never.
+        trace_share: share of the traces for which the bot makes OpenTelemetry spans, from 0 to 1
+            (``TRIOBOT_TRACE_SHARE``). Without a value, the bot makes no spans, and doesn't import
+            OpenTelemetry.
 
     For each variable there is a variant with the suffix ``_FILE``, which names a file with the value.
     """

@@ -27,24 +27,29 @@ class Limits:
     """Limits and time limits of the webhook.
 
     Attributes:
-        body_bytes: longest body in any format: JSON, form or multipart. Longer bodies are answered 413.
-        body_seconds: time limit for the whole body, after the headers. Slower bodies are answered 408.
-        bodies_bytes: largest number of bytes of all bodies in memory, counted from the headers until the
-            answer. Further requests are answered 503.
-        linger_seconds: time for reading and discarding the rest of the request after a refusal. So a sender
-            that reads only after writing still gets the refusal.
-        retry_seconds: ``Retry-After`` of a 503.
-        header_bytes: longest request line with its headers. A longer head is answered 431.
-        idle_seconds: time limit for a connection without a request, also before the first request.
+        body_bytes: largest number of bytes of one body, in any format (JSON, form or multipart). A longer
+            body is answered 413.
+        body_seconds: time limit for receiving the whole body, counted from the end of the headers. A slower
+            body is answered 408.
+        bodies_bytes: largest number of bytes of all bodies in memory together. A body counts from its headers
+            until its answer. Further requests are answered 503.
+        linger_seconds: after a refusal, the time during which the bot still reads and discards the rest of
+            the request. So a sender that writes everything before it reads also gets the refusal.
+        retry_seconds: value of the ``Retry-After`` header of a 503.
+        header_bytes: largest number of bytes of a request line with its headers. A longer head is answered
+            431.
+        idle_seconds: time limit for a connection without a request. This limit also applies before the first
+            request.
         send_seconds: time limit for a write to a sender that doesn't read its answers.
-        send_bytes: about how many bytes of unread answers the kernel buffers for a sender, or None.
+        send_bytes: approximate number of bytes of unread answers that the kernel buffers for one sender, or
+            None.
         connections, connections_per_address, shared_addresses, spare_descriptors: limits of open connections,
             and rules for closing waiting connections in favour of new connections; see
             `triobot.base.limits.ServingLimits`. A bot's requests to the platform don't use the spare
             descriptors.
         backlog: length of the kernel's queue of connections that are not accepted yet.
-        settle_seconds: at a stop, how long open connections may still send a request.
-        grace_seconds: at a stop, how long requests in progress may take until they are answered.
+        settle_seconds: when the bot stops, the time during which open connections may still send a request.
+        grace_seconds: when the bot stops, the time limit for the answers to requests in progress.
 
     Raises:
         ConfigError: a limit is not above zero, or `body_bytes` is above `bodies_bytes`.
