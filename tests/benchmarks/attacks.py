@@ -50,12 +50,12 @@ ATTACKS: Final = {
     **{
         kind: f"{MANY[kind]:,} {words}"
         for kind, words in {
-            "silent": "silent",
-            "heads": "slow heads",
-            "bodies": "slow bodies",
-            "strange": "slow bodies of strangers",
-            "busy": "busy, kept open",
-            "unread": "that read no answers",
+            "silent": "silent connections",
+            "heads": "connections with slow heads",
+            "bodies": "connections with slow bodies",
+            "strange": "connections with slow bodies, without the secret",
+            "busy": "open connections with constant requests",
+            "unread": "connections that read no answers",
         }.items()
     },
 }

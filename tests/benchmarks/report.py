@@ -28,6 +28,22 @@ _PEER: Final = "aiogram"
 _FSM: Final = "aiogram, its FSM in memory"
 _ASKS: Final = {_PEER: _FSM, NODE.name: "grammY conversations (Node)"}
 """Peers that ask by another program than they echo."""
+_WORDS: Final = {
+    "triobot, hypercorn and quart-trio in": "triobot on hypercorn",
+    "triobot, and httpx out": "triobot on hypercorn and httpx",
+    "Trio and httptools in, httpx out": "Trio, httptools and httpx",
+    "the floor of the design": "a durable echo in one file",
+    "triobot, stored and answered": "triobot stores the event",
+    "triobot, and a conversation": "triobot stores the event and runs a conversation",
+    "triobot, stored, by hypercorn and Quart": "triobot on hypercorn stores the event",
+    "quart-trio alone, by hypercorn": "quart-trio alone on hypercorn",
+    "httpx out": "triobot on httpx",
+    "httpx2 out": "triobot on httpx2",
+    "hypercorn and Quart in": "triobot on hypercorn",
+    "both": "triobot on hypercorn and httpx",
+    _FSM: "aiogram with states in memory",
+}
+"""What the pages call systems, by their names in the results."""
 
 
 def write(results: Results) -> None:
@@ -57,7 +73,7 @@ def fill(page: str, tables: Mapping[str, str]) -> str:
 def tables_of(results: Results) -> dict[str, str]:
     """Every table, by its name."""
     parts = results["parts"]
-    return {
+    tables = {
         "short": _short(parts),
         "where": f"On {results['machine']}, {results['when']}; load average {_loads(results)}.",
         "cold": _cold(parts["echo"]),
@@ -67,7 +83,7 @@ def tables_of(results: Results) -> dict[str, str]:
         "ack": _ack(parts["ack"]),
         "attacks": _attacks(parts["attacks"]),
         "outbound": _outbound(parts["outbound"]["connections"], "connections"),
-        "idle": _outbound(parts["outbound"]["idle"], "open, four used"),
+        "idle": _outbound(parts["outbound"]["idle"], "open connections"),
         "commits": _commits(parts["commits"]),
         "answers": _answers(parts["answers"]),
         "revival": _revival(parts["revival"]),
@@ -76,6 +92,12 @@ def tables_of(results: Results) -> dict[str, str]:
         "memory": _memory(parts["memory"]),
         "parked": _parked(parts["parked"]),
     }
+    return {name: _in_words(table) for name, table in tables.items()}
+
+
+def _in_words(table: str) -> str:
+    """Put the pages' names into the cells of a table."""
+    return re.sub(r"(?<=\| )[^|]+(?= \|)", lambda cell: _WORDS.get(cell[0], cell[0]), table)
 
 
 def plot_of(results: Results) -> str:
@@ -84,7 +106,7 @@ def plot_of(results: Results) -> str:
         Panel(
             f"{connections} connections at once" if connections != "1" else "one connection",
             [
-                Bar(name, Spread.of(table[name]["cpu"]), name.startswith("triobot"))
+                Bar(_WORDS.get(name, name), Spread.of(table[name]["cpu"]), name.startswith("triobot"))
                 for name in sorted(table, key=lambda name: Spread.of(table[name]["cpu"]).median)
             ],
         )
@@ -142,13 +164,13 @@ def _short(parts: Mapping[str, Any]) -> str:
     ]
     head = [
         "",
-        "what outlives the process",
-        "an echo: CPU µs (in aiogram's), 64 connections",
-        "one",
-        "a question and its answer, 64",
-        "one",
-        "CPU ms until it listens",
-        "bytes of a chat that waits",
+        "stored on disk",
+        "echo, 64 connections: CPU µs (ratio to aiogram)",
+        "echo, 1 connection",
+        "question and answer, 64 connections",
+        "question and answer, 1 connection",
+        "CPU ms of a start",
+        "bytes of a waiting chat",
     ]
     return markdown(head, rows)
 
@@ -181,7 +203,16 @@ def _by_connections(parts: Mapping[str, Mapping[str, Figures]], names: Sequence[
             for name in names
             if name in table
         ]
-    head = ["connections", "", "CPU µs", f"in that of {base}", "a second", "p50 ms", "p99 ms", "load %"]
+    head = [
+        "connections",
+        "",
+        "CPU µs",
+        f"ratio to {_WORDS.get(base, base)}",
+        "a second",
+        "p50 ms",
+        "p99 ms",
+        "load %",
+    ]
     return markdown(head, rows)
 
 
@@ -200,10 +231,10 @@ def _cold(parts: Mapping[str, Mapping[str, Figures]]) -> str:
     ]
     head = [
         "64 connections",
-        "CPU ms until it listens",
-        "first echo, ms",
-        "µs CPU of the first 256",
-        "warm",
+        "CPU ms of the start",
+        "ms of the first echo",
+        "CPU µs of an early echo",
+        "CPU µs of a later echo",
         "MB at the end",
     ]
     return whole + "\n\n" + markdown(head, rows)
@@ -241,7 +272,7 @@ def _outbound(parts: Mapping[str, Mapping[str, Figures]], what: str) -> str:
             ]
             for name, figures in table.items()
         ]
-    return markdown([what, "", "CPU µs", "in aiohttp's", "a second", "p50 ms", "p99 ms"], rows)
+    return markdown([what, "", "CPU µs", "ratio to aiohttp", "a second", "p50 ms", "p99 ms"], rows)
 
 
 def _attacks(parts: Mapping[str, Mapping[str, Figures]]) -> str:
@@ -281,7 +312,7 @@ def _answers(parts: Mapping[str, Figures]) -> str:
         ]
         for many, figures in parts.items()
     ]
-    return markdown(["", "CPU µs", "in that of the first row"], rows)
+    return markdown(["", "CPU µs", "ratio to the first row"], rows)
 
 
 def _revival(parts: Mapping[str, Figures]) -> str:
@@ -294,7 +325,7 @@ def _revival(parts: Mapping[str, Figures]) -> str:
         ]
         for many, figures in parts.items()
     ]
-    return markdown(["operations in the journal", "CPU ms", "ms", "CPU µs an operation"], rows)
+    return markdown(["operations in the journal", "CPU ms", "wall ms", "CPU µs per operation"], rows)
 
 
 def _starting(parts: Mapping[str, Figures]) -> str:
@@ -311,10 +342,10 @@ def _starting(parts: Mapping[str, Figures]) -> str:
         for many, figures in parts.items()
     ]
     head = [
-        "due at the start",
-        "CPU µs each",
-        "s until all have spoken",
-        "others: p50 ms",
+        "due conversations",
+        "CPU µs of each",
+        "s until the last message",
+        "wait of other chats: p50 ms",
         "p99 ms",
         "longest ms",
     ]
@@ -323,15 +354,15 @@ def _starting(parts: Mapping[str, Figures]) -> str:
 
 def _virtual(parts: Mapping[str, Figures]) -> str:
     rows = [[sleepers, _spread(Spread.of(figures["cpu"]), 1)] for sleepers, figures in parts.items()]
-    return markdown(["asleep", "CPU ms for 30 days"], rows)
+    return markdown(["sleeping conversations", "CPU ms for 30 days"], rows)
 
 
 def _memory(figures: Figures) -> str:
     rows = [
-        ["a chat in memory that waits for an answer", f"{_middle(figures['live'])} bytes"],
-        ["a chat that has left memory", f"{_middle(figures['evicted'])} bytes"],
-        ["either on the disk, with one question asked", f"{_middle(figures['disk'])} bytes"],
-        ["a full garbage collection at 10,000 in memory, wall time", f"{_middle(figures['collection'])} ms"],
+        ["a waiting chat in memory", f"{_middle(figures['live'])} bytes"],
+        ["a waiting chat that was evicted", f"{_middle(figures['evicted'])} bytes"],
+        ["a chat on the disk, after one question", f"{_middle(figures['disk'])} bytes"],
+        ["a full garbage collection with 10,000 chats in memory", f"{_middle(figures['collection'])} ms"],
     ]
     return markdown(["", ""], rows)
 
@@ -344,4 +375,4 @@ def _parked(parts: Mapping[str, Mapping[str, Figures]]) -> str:
             [callers, known, _middle(figures["event"]), _spread(ratio(figures["event"], first))]
             for known, figures in table.items()
         ]
-    return markdown(["at once", "conversations known", "µs an event", "ratio"], rows)
+    return markdown(["events at once", "known conversations", "µs of an event", "ratio to the first"], rows)
