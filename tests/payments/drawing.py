@@ -22,10 +22,11 @@ the row from state to state follows [this table](#moves), in one transaction. Af
 does the work that the table lists. If the table has no row for a fact in a state, triobot refuses and counts
 the fact, and raises an alarm.
 
-There are three laws. First, triobot never verifies a payment again once it knows that the money is captured.
-Second, after a verify that was answered `error` or not at all, triobot inquires before the next verify. If no
-inquiry is answered for half an hour, triobot verifies without one. Third, triobot watches a payment until 75
-minutes after the removal of its button, and a day longer if the button may be on the screen twice.
+There are three laws. First, triobot never verifies a payment again once it knows that the money is
+captured. Second, after a verify that was answered `error` or not at all, triobot inquires before the next
+verify. If no inquiry is answered for half an hour, triobot verifies without one. Third, triobot watches a
+payment until 75 minutes after the removal of its button. If the button may be on the screen twice, triobot
+watches the payment a day longer.
 
 This page is generated from the rows that the code reads: `python -m tests.payments.drawing`.
 
@@ -238,11 +239,12 @@ def _taken(row: Transition) -> Iterator[str]:
         case "late":
             yield 'with `late="deliver"`, the aside becomes the taker'
         case "last":
-            yield 'the aside becomes the taker, with `late="refund"` only for one last verify'
+            yield "the aside becomes the taker"
+            yield 'with `late="refund"`, the aside stays the taker only for one last verify'
         case "once":
             yield 'if the aside is the taker and `late="refund"`, the payment has no taker from now on'
         case "once_more":
-            yield "the taker changes as for `inquire_early`, except at the first `verified` after other answers"
+            yield "the taker changes as for `inquire_early`, but not at the first `verified`"
         case "handler":
             yield "the aside becomes the taker"
         case "somebody":

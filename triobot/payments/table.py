@@ -49,9 +49,9 @@ WHEN: Final[dict[When, str]] = {
     "ended_or_captured": "if no conversation waits, or the payment is captured",
     "hinted_since": "at once if a callback came after that verify began",
     "fifth_time": "if this is the fifth failure",
-    "late_or_elsewhere": "if the user may have paid twice: the callback comes more than ten minutes after "
-    "the capture, comes from another message, or comes after an uncertain verify and another callback",
-    "perhaps_twice": "if two callbacks reported a payment, and an earlier verify may have captured the first",
+    "late_or_elsewhere": "if the user may have paid twice. The callback then comes more than ten minutes "
+    "after the capture, or from another message, or after another callback and an uncertain verify",
+    "perhaps_twice": "if two callbacks reported a payment and an earlier verify may have taken money already",
     "orphan": "if the id of the message with the button is unknown",
     "not_again": "unless the code is 1003 and the payment was reported before: a second payment gets 1003",
     "orphan_found": "if no conversation waits and this callback is the first with the id of this message",
