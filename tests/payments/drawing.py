@@ -120,9 +120,8 @@ _APART: Final = (
     ),
     (
         "`restart`, `restored`, `clock_set_back`",
-        "these facts come at the start, before any conversation is in memory. Only payments that the last "
-        "process"
-        " had to ask the platform about get the facts while conversations run",
+        "these facts come at the start, before any conversation is in memory. If the last process still "
+        "had to ask the platform about a payment, the payment gets the fact later",
     ),
     (
         "`stood_still`, `clock_set_forward`",

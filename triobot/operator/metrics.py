@@ -133,7 +133,7 @@ METRICS: Final = (
     Metric(
         "triobot_unclean_stops",
         "gauge",
-        "Number of the last stops in a row that were unclean.",
+        "Unclean stops since the last clean stop.",
         _one("unclean"),
     ),
     Metric(
