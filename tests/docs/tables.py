@@ -44,7 +44,7 @@ _WORDS: Final = {
         "the aside runs beside the live conversation",
     ),
     "question": (
-        "an open question, if the event is a press of its button, or its form",
+        "an open question, if the event is its form or a press of its button",
         "the question's conversation gets the event",
     ),
     "wait": (

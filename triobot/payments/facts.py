@@ -88,9 +88,9 @@ FACTS: Final[dict[FactName, str]] = {
     "verify_400": "a verify was answered with HTTP status 400",
     "verify_403": "a verify was answered with HTTP status 403",
     "inquire_seen": "an inquiry was answered `verified`, but the money may not be captured yet",
-    "inquire_ok": "an inquiry was answered `verified`, and the money is certainly captured. Either a verify "
-    "between two such inquiries was answered `error`, or the inquiries of a payment without a taker were "
-    "answered `verified` for 75 minutes",
+    "inquire_ok": "an inquiry was answered `verified`, and the money is certainly captured. One proof is a "
+    "verify between two such inquiries that was answered `error`. For a payment without a taker, the proof is an "
+    "answer `verified` 75 minutes after the first such answer",
     "inquire_wrong": "the same as `inquire_ok`, but with another amount",
     "inquire_error": "an inquiry was answered `error`",
     "inquire_early": "an inquiry was answered `error`, but an earlier verify without an answer may still "
@@ -108,7 +108,7 @@ FACTS: Final[dict[FactName, str]] = {
     "handler_failed": "the aside failed, or was ended from outside",
     "no_handler": "the code has no aside for the item of the payment",
     "hint_age_30min": "a callback came half an hour ago, and the outcome of the payment is still uncertain",
-    "unchecked_20min": "for twenty minutes, no answer made the outcome of the payment certain",
+    "unchecked_20min": "for twenty minutes, triobot got no certain answer about the payment",
     "unsettled_1day": "the aside got the payment a day ago, and has not settled it",
     "life_over": "the button was removed 75 minutes ago",
     "restart": "the program starts",
@@ -122,7 +122,7 @@ FACTS: Final[dict[FactName, str]] = {
     "operator_redeliver": "an operator requests another delivery to the aside",
     "operator_settled": "an operator records that the goods were given",
     "operator_resolved": "an operator records that nothing more must be given or paid back",
-    "forgotten": "its chat is forgotten: the item, the text and the payer are deleted",
+    "forgotten": "an operator deletes the data of the chat: the item, the text and the payer are deleted",
 }
 
 NOT_ENOUGH: Final = 1000
