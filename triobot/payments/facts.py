@@ -89,8 +89,8 @@ FACTS: Final[dict[FactName, str]] = {
     "verify_403": "a verify was answered with HTTP status 403",
     "inquire_seen": "an inquiry was answered `verified`, but the money may not be captured yet",
     "inquire_ok": "an inquiry was answered `verified`, and the money is certainly captured. One proof is a "
-    "verify between two such inquiries that was answered `error`. For a payment without a taker, the proof is an "
-    "answer `verified` 75 minutes after the first such answer",
+    "verify between two such inquiries that was answered `error`. For a payment without a taker, the proof "
+    "is an answer `verified` 75 minutes after the first such answer",
     "inquire_wrong": "the same as `inquire_ok`, but with another amount",
     "inquire_error": "an inquiry was answered `error`",
     "inquire_early": "an inquiry was answered `error`, but an earlier verify without an answer may still "
