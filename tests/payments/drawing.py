@@ -39,6 +39,10 @@ backups. On this page, *the aside* is the aside for the payment's item.
 
 
 _DUTIES: Final = """\
+`inquire_ok` has two proofs of the capture. One proof is a verify between two such inquiries that was answered
+`error`. For a payment without a taker, the proof is an answer `verified` 75 minutes after the first such
+answer.
+
 The work under *to do* begins once the move is durable. *Send* shows the button or sends the invoice. *Verify*
 asks the platform to capture the money. *Inquire* asks the platform for the payment's state, and captures
 nothing. *Examine* verifies, and inquires after every answer but `verified`. *Remove* deletes the button from

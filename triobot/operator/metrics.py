@@ -130,12 +130,7 @@ def _latencies(told: Answer) -> Iterable[Sample]:
 METRICS: Final = (
     Metric("triobot_working", "gauge", "1 if the bot does its work.", _one("working")),
     Metric("triobot_start_time_seconds", "gauge", "Unix time at which this run of the bot began.", _started),
-    Metric(
-        "triobot_unclean_stops",
-        "gauge",
-        "Unclean stops since the last clean stop.",
-        _one("unclean"),
-    ),
+    Metric("triobot_unclean_stops", "gauge", "Unclean stops since the last clean stop.", _one("unclean")),
     Metric(
         "triobot_events_total",
         "counter",
@@ -149,12 +144,7 @@ METRICS: Final = (
         _by("reason", "traffic"),
     ),
     Metric("triobot_inbox_events", "gauge", "Accepted events that are not handled yet.", _one("inbox")),
-    Metric(
-        "triobot_inbox_bytes",
-        "gauge",
-        "Bytes of accepted events that are not handled yet.",
-        _one("inbox_bytes"),
-    ),
+    Metric("triobot_inbox_bytes", "gauge", "Bytes of events that are not handled yet.", _one("inbox_bytes")),
     Metric(
         "triobot_inbox_oldest_seconds",
         "gauge",
@@ -219,12 +209,7 @@ METRICS: Final = (
         _of("outbox", "suspended"),
     ),
     Metric("triobot_outbox_held", "gauge", "1 while the bot holds back all sends.", _of("outbox", "held")),
-    Metric(
-        "triobot_outbox_rate",
-        "gauge",
-        "Requests that the bot may send per second. Absent if there is no limit.",
-        _of("outbox", "rate"),
-    ),
+    Metric("triobot_outbox_rate", "gauge", "Allowed requests per second, if limited.", _of("outbox", "rate")),
     Metric(
         "triobot_send_lag_seconds",
         "gauge",

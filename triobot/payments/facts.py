@@ -88,18 +88,14 @@ FACTS: Final[dict[FactName, str]] = {
     "verify_400": "a verify was answered with HTTP status 400",
     "verify_403": "a verify was answered with HTTP status 403",
     "inquire_seen": "an inquiry was answered `verified`, but the money may not be captured yet",
-    "inquire_ok": "an inquiry was answered `verified`, and the money is certainly captured. One proof is a "
-    "verify between two such inquiries that was answered `error`. For a payment without a taker, the proof "
-    "is an answer `verified` 75 minutes after the first such answer",
+    "inquire_ok": "an inquiry was answered `verified`, and the money is certainly captured",
     "inquire_wrong": "the same as `inquire_ok`, but with another amount",
     "inquire_error": "an inquiry was answered `error`",
-    "inquire_early": "an inquiry was answered `error`, but an earlier verify without an answer may still "
-    "take effect",
+    "inquire_early": "an inquiry was answered `error`, but an earlier verify may still take effect",
     "inquire_unknown": "an inquiry got no readable answer",
     "inquire_400": "an inquiry was answered with HTTP status 400",
     "inquire_403": "an inquiry was answered with HTTP status 403",
-    "captured_before": "a verify or inquiry showed that the money is captured, probably before a backup "
-    "was restored",
+    "captured_before": "the money was captured, probably before a backup was restored",
     "removed": "the button is gone from the user's screen",
     "remove_failed": "the button could not be removed",
     "taker_gone": "the conversation no longer waits for the payment",
