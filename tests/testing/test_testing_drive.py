@@ -14,7 +14,7 @@ import trio
 import trio.testing
 from quart_trio import QuartTrio
 
-from triobot import Bot, Chat, Image, provide
+from triobot import Bot, Chat, Image, Settings, provide
 from triobot.errors import ConfigError, TriobotError
 from triobot.filters import signal
 from triobot.testing import Fault, NotSeenError, drive, run
@@ -420,6 +420,27 @@ async def test_time_goes_on_when_the_bot_that_held_it_has_ended(
             over.set()
     await trio.testing.wait_all_tasks_blocked()
     assert autojump_clock.autojump_threshold == 0
+
+
+async def test_a_bots_own_settings_decide_what_its_store_and_its_code_do(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without `Settings` the defaults hold: no variable is read."""
+    monkeypatch.setenv("TRIOBOT_RETENTION_DAYS", "2")
+    for settings, heard in ((None, [0]), (Settings(retention_days=2, max_amount=5), [0, 1])):
+        bot, orders = Bot(settings=settings), list[int]()
+
+        @bot.aside(signal(Shipped))
+        async def shipped(chat: Chat[Shipped], orders: list[int] = orders) -> None:
+            orders.append(chat.event.order)
+
+        async with drive(bot, replay_check=False) as world:
+            ali = world.user("Ali")
+            for order in (0, 1):
+                await bot.to(ali.chat_id).signal(Shipped(order), key="one")
+                await world.waits(days=3)
+            assert bot.settings().max_amount == (5 if settings else None)
+        assert orders == heard
 
 
 @pytest.mark.slow

@@ -660,6 +660,11 @@ def _turns(bot: Bot, front: Front) -> Callable[..., AbstractAsyncContextManager[
     return partial(open_turns, front)
 
 
+def given_settings(bot: Bot) -> Settings:
+    """Return the bot's `Settings`, or the default ones; read no environment variable."""
+    return bot._settings or Settings()  # pyright: ignore[reportPrivateUsage]
+
+
 def dry_services_of(bot: Bot, settings: Settings) -> Services:
     """Make the services for a replay of a bot's journals: with the bot's texts and hosts, but without
     effects.

@@ -597,13 +597,16 @@ def _opened_store(
     if around is not None:
         return nullcontext(around.store)
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
-    kept_for = settings.retention_days * DAY
+    return open_store(settings.store, stamp=stamp, clock=clock, retention=retention_of(settings))
+
+
+def retention_of(settings: Settings) -> Retention:
+    """Return the times for which a store with these settings keeps its leftover rows."""
+    kept_for, ended = settings.retention_days * DAY, settings.keep_ended * DAY
     most = _MOST_ENDED if settings.development else None
-    ended = settings.keep_ended * DAY
     # At least a day: calls are repeated after a crash.
     keys = max(kept_for, DAY)
-    retention = Retention(crashed=kept_for, raw=kept_for, keys=keys, ended=ended, most_ended=most)
-    return open_store(settings.store, stamp=stamp, clock=clock, retention=retention)
+    return Retention(crashed=kept_for, raw=kept_for, keys=keys, ended=ended, most_ended=most)
 
 
 @asynccontextmanager

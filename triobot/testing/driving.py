@@ -28,7 +28,7 @@ from ..emulator.telling import told_chat
 from ..emulator.views import view_user
 from ..emulator.world import ImpossibleActError
 from ..errors import NondeterminismError
-from ..runtime.bot import Bot, apart
+from ..runtime.bot import Bot, apart, given_settings
 from ..runtime.settings import Settings
 from ..seams.resources import Provided
 from ..store import MemoryRows
@@ -219,10 +219,11 @@ async def drive(
     """Run a bot on an emulated platform of its own while the block runs, in virtual time.
 
     The bot runs as in production, except for the network, the wall clock and a store in memory. No
-    environment variable is read. An alarm that the test doesn't take fails the test at the end of the block;
-    for example, a failed conversation or filter raises an alarm. If the bot's own code raised errors, the
-    first error is the cause of the test's failure: pytest shows the lines of this error, and ``--pdb`` opens
-    there.
+    environment variable is read; of the bot's own `Settings` only ``username``, ``max_amount``,
+    ``retention_days`` and ``keep_ended`` hold. An alarm that the test doesn't take fails the test at the end
+    of the block; for example, a failed conversation or filter raises an alarm. If the bot's own code raised
+    errors, the first error is the cause of the test's failure: pytest shows the lines of this error, and
+    ``--pdb`` opens there.
 
     Args:
         provided: values in place of resources; see `provide`.
@@ -261,7 +262,7 @@ async def drive(
     with virtual_time() as until_stuck, tempfile.TemporaryDirectory(prefix="triobot-drive-") as folder:
         at = MORNING if start is None else round(start.timestamp() * 1000)
         clock, alarms, late = VirtualWallClock(at), list[Alarm](), list[DrivenProcess]()
-        failures: list[Exception] = []
+        failures, given = list[Exception](), given_settings(bot)
 
         async def post(body: Body) -> int | None:
             return await late[0].take(body)
@@ -297,6 +298,10 @@ async def drive(
                         base_url=exchange.world.base_url,
                         webhook_secret=Secret(_SECRET),
                         store="memory:",
+                        username=given.username,
+                        max_amount=given.max_amount,
+                        retention_days=given.retention_days,
+                        keep_ended=given.keep_ended,
                     ),
                     clock=clock,
                     transport=transport,

@@ -22,7 +22,7 @@ from ..emulator.faults import Outage
 from ..errors import ConfigError, StoreFullError
 from ..runtime.bot import Bot, within
 from ..runtime.settings import Settings
-from ..runtime.work import Intake, Surroundings
+from ..runtime.work import Intake, Surroundings, retention_of
 from ..seams.inbox import Acceptance, Arrival, Beginning, InboxRow, OverQuota, Quota
 from ..seams.resources import Provided
 from ..seams.values import forget_met
@@ -288,7 +288,9 @@ class DrivenProcess:
         self._mortal, self._scope = Crashable(), trio.CancelScope()
         self._stop, self._stopped = trio.Event(), trio.Event()
         try:
-            async with open_memory(clock=self.clock, rows=self._rows) as inner:
+            async with open_memory(
+                clock=self.clock, retention=retention_of(self._settings), rows=self._rows
+            ) as inner:
                 around = Surroundings(
                     settings=self._settings,
                     clock=self.clock,
