@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from cli_rig import BOT, Command
 from triobot import Bot
 from triobot.cli.loading import load_bot
 from triobot.errors import ConfigError
+from triobot.studio import supervisor
+from triobot.studio.commands import dev
 
 
 @pytest.mark.parametrize("target", ["hello:bot", "hello", "hello.py:bot", "./hello.py", "hello.py"])
@@ -99,6 +103,28 @@ def test_an_own_file_that_stands_before_a_library_is_named(
     name = own.removesuffix("/__init__.py").removesuffix(".py")
     hint = f"; {name} is your own {tmp_path / own}, which stands before any library of that name"
     assert str(caught.value).endswith(hint)
+
+
+@pytest.mark.cold
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ([sys.executable, "-m", "triobot", "run", "--help"], "usage: triobot run"),
+        ([sys.executable, "-m", "triobot", "status"], "triobot: no token"),
+        (dev._module("dev_bot"), "ValueError: not enough values"),
+        ([*supervisor._BOT], "ValueError: not enough values"),
+    ],
+)
+def test_a_command_s_own_libraries_are_not_searched_in_the_folder(
+    tmp_path: Path, command: list[str], says: str
+) -> None:
+    for name in ("attrs", "trio", "fnmatch"):
+        (tmp_path / f"{name}.py").write_text("raise OSError('not a library')\n")
+
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert says in ended.stdout + ended.stderr
 
 
 def test_a_file_that_python_names_is_no_library(tmp_path: Path) -> None:
