@@ -358,3 +358,7 @@ case(
     ["a"],
 )
 case("r07 two options reworded", WHICH, swap(WHICH, ("Cake", "A cake"), ("Tea", "Some tea")), "RR", ["a"])
+EITHER = swap(WHICH, ('"Tea"})', '"Tea"}, also=text())'))
+case("r08 what was written is no answer any more", EITHER, WHICH, "SP", ["beans"])
+case("r09 nobody may write any more, and a button was pressed", EITHER, WHICH, "SS", ["a"])
+case("r10 people may write, too", WHICH, EITHER, "SS", ["a"])

@@ -117,7 +117,8 @@ class Board:
             wait.shown = wait.keys
         if (changed := conversation.operations.changed) is not None:
             took = changed.took
-            if isinstance(took, Press) and token_of(took) == self._token and took.value not in self._keys:
+            pressed = took.value if isinstance(took, Press) and token_of(took) == self._token else None
+            if self._also is None if pressed is None else pressed not in self._keys:
                 conversation.operations.give_up(str(changed.judge.part(NO_OPTION.format(repr(answer[0])))))
                 await refuse(conversation.operations.run)
         return answer[0]
