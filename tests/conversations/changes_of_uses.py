@@ -96,3 +96,45 @@ MOVED = swap(LOCAL, ('"a": "Cake", "w": "Tea"', '"w": "Tea", "a": "Cake"'), ("Wh
 case("u22 options of a variable in another order", LOCAL, MOVED, "RR")
 ZIPPED = CHOICE.replace("OPTIONS", 'dict(zip(("a", "w"), ("Cake", "Tea")))')
 case("u23 options zipped, reworded", ZIPPED, swap(ZIPPED, ("Cake", "A cake"), ("Tea", "Some tea")), "RR")
+
+END = 'await chat.ask("End?")\n'
+for _number, (_what, _old, _new, _expect) in enumerate(
+    [
+        (
+            "a use",
+            'x = await chat.ask("Say?")\n    kept.a = [x for _ in range(2)]',
+            'x = await chat.ask("Say?")\n    kept.a = [x, x]',
+            "SS",
+        ),
+        (
+            "options",
+            'o = {n: str(n) for n in range(1)}\n    kept.a = await chat.choose("Say?", o)',
+            'o = {0: "0"}\n    kept.a = await chat.choose("Say?", o)',
+            "SS",
+        ),
+        (
+            "a question",
+            'kept.a = [await chat.ask("Say?") for _ in range(1)]',
+            'kept.a = [await chat.ask("Say?")]',
+            "PP",
+        ),
+        (
+            "two questions",
+            'kept.a, kept.b = [await chat.ask("Say?") for _ in range(2)]',
+            'kept.b = await chat.ask("Say?")',
+            "PP",
+        ),
+        (
+            "two questions in a helper",
+            "kept.a, kept.b = [await get(chat) for _ in range(2)]",
+            "kept.b = await get(chat)",
+            "PP",
+        ),
+    ],
+    24,
+):
+    HEAD = 'async def get(chat):\n    return await chat.ask("Say?")\n' if "get" in _old else ""
+    case(f"u{_number} {_what} in a range", f"{_old}\n    {END}", f"{_new}\n    {END}", _expect, head=HEAD)
+    case(
+        f"u{_number} {_what} in a range, now", f"{_new}\n    {END}", f"{_old}\n    {END}", _expect, head=HEAD
+    )

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias, final
 
 from .sources import (
+    COMPREHENSIONS,
     Function,
     Point,
     Source,
@@ -117,7 +118,7 @@ class Reading:
         """Whether both readings loop over like iterables. A loop over a `range` may be added or removed."""
         mine, its = self.loops, other.loops
         if len(mine) != len(its):
-            mine, its = ([one for one in loops if not one[0].endswith(" range")] for loops in (mine, its))
+            mine, its = ([one for one in loops if one[0].split()[-1:] != ["range"]] for loops in (mine, its))
         return _are_like(mine, its)
 
     def steps_like(self, other: Reading) -> bool:
@@ -352,7 +353,7 @@ def _connected(
                 chosen[one.node] = one
     uses = [one for one in chosen.values() if one is own or one.reads & gone.keys()]
     turning = {name for one in function.statements if one.node in in_loops for name in one.sets} - own.sets
-    collects = any(
+    collects = any(isinstance(one, COMPREHENSIONS) for one in above(point)) or any(
         one.reads & turning
         or (isinstance(one.node, ast.Expr) and (one.touches or isinstance(one.node.value, ast.Yield)))
         for one in uses

@@ -25,10 +25,10 @@ QUIET: Final = SAYS | {"sleep"}
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _AWAITS: Final = (ast.Await, ast.YieldFrom)
-_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _KEYED: Final = frozenset({"get", "set", "update", "clear", "fill"})
 _READS: Final = frozenset({"print", "len", "str", "repr", "int", "float", "bool", "isinstance", "type"})
-_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While, *_COMPREHENSIONS)
+_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While, *COMPREHENSIONS)
 _NAMED: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BINDING: Final = (*_NAMED, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 _PARTS: Final = (ast.stmt, ast.ExceptHandler, ast.match_case)
@@ -394,7 +394,7 @@ def callee_of(call: ast.AST) -> str:
 def _is_point(node: ast.AST, parent: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         return not isinstance(parent, _AWAITS)
-    if isinstance(node, _COMPREHENSIONS):
+    if isinstance(node, COMPREHENSIONS):
         return any(one.is_async for one in node.generators)
     return isinstance(node, (*_AWAITS, ast.With, ast.AsyncWith, ast.AsyncFor))
 
