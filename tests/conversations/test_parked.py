@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
+import pytest
 import trio
 from doubles import FakeClock, FakeOutbox, FakeStore
 from town import TEXTS, Town, open_town
@@ -12,6 +13,7 @@ from trio.testing import MockClock
 
 from triobot.conversations.calls.chat_calls import give_order
 from triobot.conversations.chat import Chat
+from triobot.conversations.questions import cleanup
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
 from triobot.seams.journals import ConversationRow
@@ -230,6 +232,24 @@ async def test_an_operator_ends_it_with_a_word(autojump_clock: MockClock) -> Non
         assert (world.rows(), world.store.rows, town.left_over()) == ([], {}, {})
         await town.says("hi")
         assert town.sent()[-2:] == ["What?", "Tell me more."]
+
+
+async def test_what_is_stored_is_said_whatever_else_the_chat_is_told(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator's words, and those about a conversation: only what is stored nowhere is left out."""
+    monkeypatch.setattr(cleanup, "CLEANUPS", 0)
+    world = World()
+    await ordered(world)
+    async with world.run(broken=True) as town:
+        await town.says("2")
+        await trio.sleep(5)
+        assert town.sent()[-1] == TEXTS.parked
+        (row,) = world.rows()
+        assert await town.dispatcher.chat_calls.order(row, end=True, say="Please order again.")
+        await trio.sleep(5)
+        assert town.sent()[-1] == "Please order again."
+        assert (world.rows(), world.store.rows, town.left_over()) == ([], {}, {})
 
 
 async def test_an_operators_words_survive_the_process(autojump_clock: MockClock) -> None:

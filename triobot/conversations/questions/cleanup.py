@@ -43,7 +43,7 @@ OWED: Final = f"{OURS}untidy"
 _SAY: Final = "say "
 _PAGE: Final = 256
 CLEANUPS: Final = 64
-"""Maximum number of cleanup operations in flight for a chat; further operations are skipped."""
+"""Number of cleanup operations in flight for a chat above which unstored operations are skipped."""
 
 
 @final
@@ -110,7 +110,14 @@ class Cleanup:
     def __len__(self) -> int:
         return len(self._chats)
 
-    def tidy(
+    def tidy(self, chat_id: ChatId, operation: Operation[object]) -> None:
+        """Send a cleanup operation later, or skip it if too many of the chat's operations are in flight."""
+        if self._chats[chat_id] >= CLEANUPS:
+            self._work.count("left_untidy")
+        else:
+            self._send(chat_id, operation)
+
+    def _send(
         self,
         chat_id: ChatId,
         operation: Operation[object],
@@ -118,7 +125,7 @@ class Cleanup:
         over: Callable[[], None] = lambda: None,
         taken: EarlyEvent | None = None,
     ) -> None:
-        """Send a cleanup operation later, unless `still()` is false by then. Then call `over()`.
+        """Send an operation later, unless `still()` is false by then. Then call `over()`.
 
         `over()` is called once the operation was sent, was skipped or has failed. But at the program's stop
         an operation that was not delivered is left to the next start.
@@ -127,9 +134,6 @@ class Cleanup:
             taken: event that led to the operation and may not be stored yet. The operation waits until the
                 event is stored, and is skipped if the event is refused.
         """
-        if self._chats[chat_id] >= CLEANUPS:
-            self._work.count("left_untidy")
-            return
 
         async def tidy() -> None:
             beside = isinstance(operation, EditMessage)
@@ -165,7 +169,7 @@ class Cleanup:
             over()
         elif seq not in self._saying:
             self._saying.add(seq)
-            self.tidy(chat_id, SendMessage(chat_id, words), over=over)
+            self._send(chat_id, SendMessage(chat_id, words), over=over)
 
     # --- owed texts
 
@@ -182,7 +186,7 @@ class Cleanup:
         Args:
             also: adds writes to a record of the turn; returns False if an earlier run or a replay has added
                 them.
-            taken: as for `tidy`.
+            taken: as for `_send`.
         """
         if self._chats[chat_id] >= CLEANUPS:
             self._work.count("left_untidy")
@@ -246,7 +250,7 @@ class Cleanup:
             if isinstance(debt, str)
             else EditMessage(chat_id, MessageId(debt), owed.text)
         )
-        self.tidy(
+        self._send(
             chat_id,
             pays,
             lambda: self._owed.get(chat_id, {}).get(debt) is owed,
