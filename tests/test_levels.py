@@ -175,7 +175,7 @@ def test_a_bot_file_loads_nothing_that_only_a_run_needs() -> None:
     parts = {".".join(name.split(".")[:2]) for name in names if name.startswith("triobot.")}
     runs = ("store", "outbox", "payments", "client", "operator", "alarms", "emulator", "testing", "cli")
     assert not parts & {f"triobot.{part}" for part in runs}
-    puts_together = ("work", "together", "watchdog", "fronts", "broadcast")
+    puts_together = ("work", "serve", "watchdog", "asgi", "broadcast", "standby")
     assert not names & {f"triobot.runtime.{module}" for module in puts_together}
     assert {name for name in names if name.startswith(("triobot.http", "triobot.webhook"))} == {
         "triobot.webhook",
