@@ -11,7 +11,7 @@ import trio
 from triobot import Bot, Chat, Key, Paid
 from triobot.emulator.person import AppError
 from triobot.filters import paid, text
-from triobot.testing import DrivenWorld, Fault, Person, Switches, drive
+from triobot.testing import DrivenWorld, EventFault, Fault, Person, Switches, drive
 
 PRICE, WALLET = 1_000, 5_000
 GIVEN = Key("given", int, default=0)
@@ -106,6 +106,21 @@ async def test_who_is_told_that_nothing_was_taken_has_paid_once(code: int, autoj
         await sara.pays(code=code, within=0)
         await world.waits(hours=2)
         assert captures(world) == [1]
+
+
+@pytest.mark.parametrize("delay", [0.5, 3])
+async def test_whose_button_was_sent_twice_has_paid_once(delay: float, autojump_clock: object) -> None:
+    """A kill lost the first message's id; the next start captures before the callback names that message."""
+    async with drive(bakery()) as world:
+        sara = await asks(world)
+        world.faults.add(Fault(operation="sendMessage", drop="after", times=1))
+        world.faults.add(EventFault(type="payCallback", delay=delay, times=1))
+        await sara.says("cake")
+        await sara.pays()
+        await world.crashes()
+        await world.waits(hours=2)
+        assert captures(world) == [1]
+        assert await given(sara) == ["Your cake."]
 
 
 async def test_a_payment_of_a_bill_that_is_settled_goes_back(autojump_clock: object) -> None:

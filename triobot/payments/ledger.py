@@ -455,7 +455,7 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
 
 
 def _elsewhere(entry: Entry, hint: Hint) -> bool:
-    """Return whether a decline concerns a button that isn't ours.
+    """Return whether a callback concerns a button that isn't ours.
 
     The user may have pressed a forwarded message, or a forger may know only the payment's number. If the
     message was sent twice, both buttons are ours. A callback without a message id counts as ours.
@@ -466,5 +466,4 @@ def _elsewhere(entry: Entry, hint: Hint) -> bool:
 
 def _is_another(entry: Entry, hint: Hint, now: int) -> bool:
     late = entry.verified_at is not None and now > entry.verified_at + schedule.SECOND_PAYMENT
-    elsewhere = hint.message_id is not None and hint.message_id != entry.message_id
-    return late or elsewhere or hint.chat_id != entry.chat_id
+    return late or _elsewhere(entry, hint)
