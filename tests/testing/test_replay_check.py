@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -86,6 +87,22 @@ async def test_another_text_fails_the_test(autojump_clock: object) -> None:
 
     with pytest.raises(NondeterminismError, match="other arguments"):
         await talk(bot)
+
+
+async def test_a_forgotten_await_is_named(autojump_clock: object) -> None:
+    """The text differs only since it shows where in memory the coroutine is."""
+    bot, unawaited = Bot(), list[Coroutine[object, object, object]]()
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        unawaited.append(chat.ask("Name?"))
+        await chat.ask(f"Hello, {unawaited[-1]}. More?")  # shows it
+
+    with pytest.raises(NondeterminismError, match=r"write await in front of ask\(\)") as caught:
+        await talk(bot)
+    assert line("# shows it") in at(caught)
+    for one in unawaited:
+        one.close()  # else Python warns of it
 
 
 async def test_another_line_fails_the_test(autojump_clock: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -26,7 +27,7 @@ from ..emulator.pusher import PushSettings
 from ..emulator.server import make_app, make_exchange
 from ..emulator.telling import told_chat
 from ..emulator.views import view_user
-from ..emulator.world import ImpossibleActError
+from ..emulator.world import ImpossibleActError, World
 from ..errors import NondeterminismError
 from ..runtime.bot import Bot, apart, given_settings
 from ..runtime.settings import Settings
@@ -285,7 +286,8 @@ async def drive(
 
                 def diverged(route: str, divergence: Divergence) -> None:
                     nursery.start_soon(
-                        _fail, NondeterminismError(divergence.operation, _words(route, divergence))
+                        _fail,
+                        NondeterminismError(divergence.operation, _words(route, divergence, exchange.world)),
                     )
 
                 process = DrivenProcess(
@@ -362,5 +364,8 @@ async def _fail(error: NondeterminismError) -> None:
     raise error
 
 
-def _words(route: str, divergence: Divergence) -> str:
+def _words(route: str, divergence: Divergence, world: World) -> str:
+    shown = "\n".join(line for chat in world.chats() for line in told_chat(world, chat))
+    if (forgotten := re.search(r"<coroutine object ([\w.]+)", shown)) is not None:
+        return f"{divergence.line}: a text shows a coroutine: write await in front of {forgotten[1]}()"
     return f"conversation {route} at {divergence.line} doesn't repeat itself: {divergence.what}; {RULE}"
