@@ -6,10 +6,10 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # Like the command's script, search no library in the working directory, which may have an attrs.py.
-    # Not `Path.cwd`: pathlib's own imports would be searched there.
+    # Search libraries in the working directory last: it may have an attrs.py. `load_bot` puts a bot's folder
+    # first. Not `Path.cwd`: pathlib's own imports would be searched there.
     if not sys.flags.safe_path and sys.path[0] == os.getcwd():  # noqa: PTH109
-        del sys.path[0]
+        sys.path.append(sys.path.pop(0))
     from .cli import main
 
     main()

@@ -222,7 +222,6 @@ def test_nothing_of_a_bot_was_loaded_before(tmp_path: Path) -> None:
         [sys.executable, "-X", "dev", "-m", "triobot"],
         [sys.executable, "-m", "hypercorn"],
         [sys.executable, "-c", "pass"],
-        [sys.executable, "-P", "-m", "hypercorn"],
         ["/usr/bin/python3", "-m", "triobot"],
         "triobot",
     ],

@@ -30,7 +30,6 @@ class Request(TypedDict):
         script: a file.
         arguments: what follows.
         folder: where it runs.
-        safe: its folder is not searched for modules: ``-P``.
         environ: all of its variables.
         numbers: which number each file has in the process; the first three are its streams.
         session: it leads a session of its own.
@@ -41,7 +40,6 @@ class Request(TypedDict):
     script: str | None
     arguments: Sequence[str]
     folder: str
-    safe: bool
     environ: Mapping[str, str]
     numbers: Sequence[int]
     session: bool
@@ -70,11 +68,7 @@ def become(request: Request, files: Sequence[int], installed: Sequence[str]) -> 
     script = request["script"]
     first = request["folder"] if script is None else str(Path(script).resolve().parent)
     named = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    sys.path[:] = [
-        *([] if request["safe"] else [first]),
-        *named,
-        *(path for path in installed if path not in named),
-    ]
+    sys.path[:] = [first, *named, *(path for path in installed if path not in named)]
     sys.argv[:] = [script or "-m", *request["arguments"]]
     importlib.invalidate_caches()
 

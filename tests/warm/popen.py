@@ -156,7 +156,6 @@ class Popen(subprocess.Popen[AnyStr]):
             script=script,
             arguments=arguments,
             folder=str(Path(os.fsdecode(cwd or ".")).absolute()),
-            safe=args[1] == "-P",
             environ=environ,
             numbers=[0, 1, 2, *pass_fds],
             session=start_new_session,
@@ -174,13 +173,7 @@ def program_of(args: Any) -> tuple[str | None, str | None, list[str]] | None:
     if isinstance(args, str | bytes | os.PathLike):
         return None
     match [os.fsdecode(one) for one in args]:
-        case [sys.executable, "-m", module, *arguments] | [
-            sys.executable,
-            "-P",
-            "-m",
-            module,
-            *arguments,
-        ] if module.split(".")[0] in ("triobot", "tests"):
+        case [sys.executable, "-m", module, *arguments] if module.split(".")[0] in ("triobot", "tests"):
             return module, None, arguments
         case [sys.executable, script, *arguments] if script.endswith(".py"):
             return None, script, arguments

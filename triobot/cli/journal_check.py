@@ -568,7 +568,7 @@ async def _child(target: str, task_status: trio.TaskStatus[trio.Process]) -> Non
         stderr=subprocess.DEVNULL,
         check=False,
     )
-    await run([sys.executable, "-P", "-m", __name__, target], task_status=task_status)
+    await run([sys.executable, "-m", __name__, target], task_status=task_status)
 
 
 async def _feed_one(

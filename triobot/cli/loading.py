@@ -80,7 +80,7 @@ def _no_module(name: str) -> ConfigError:
 
 def _import_module(name: str) -> ModuleType:
     here = str(Path.cwd())
-    if here not in sys.path:
+    if sys.path[0] != here:
         sys.path.insert(0, here)
     try:
         return importlib.import_module(name)
@@ -97,7 +97,7 @@ def _import_module(name: str) -> ModuleType:
 def _import_file(path: Path, name_in_it: str) -> ModuleType:
     _check_file(path)
     folder = str(path.resolve().parent)
-    if folder not in sys.path:
+    if sys.path[0] != folder:
         sys.path.insert(0, folder)
     # A bot in queue.py must not replace the standard library's queue.
     name = path.stem

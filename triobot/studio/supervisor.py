@@ -45,7 +45,7 @@ _PATIENCE: Final = GRACE + 2.0
 # Like `start_new_session`: the supervisor, not the terminal, passes Ctrl-C on to the process.
 _GROUP: Final[int | None] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", None)
 _APART: Final[dict[str, Any]] = {} if _GROUP is None else {"creationflags": _GROUP}
-_BOT: Final = (sys.executable, "-P", "-m", "triobot.studio.commands.dev_bot")
+_BOT: Final = (sys.executable, "-m", "triobot.studio.commands.dev_bot")
 log: Final = logging.getLogger("triobot")
 EACH: Final = 1.0
 _SOONEST: Final = 0.2

@@ -173,7 +173,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
 
 def _module(name: str) -> list[str]:
     """Return the command line that runs a module of this package in a process."""
-    return [sys.executable, "-P", "-m", f"{__package__}.{name}"]
+    return [sys.executable, "-m", f"{__package__}.{name}"]
 
 
 def child_environment(

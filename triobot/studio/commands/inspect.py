@@ -229,7 +229,7 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
                 looks = subject.redacted
             else:
                 values = "shown" if shows else "hidden"
-                command = [sys.executable, "-P", "-m", "triobot.studio.commands.twin", values]
+                command = [sys.executable, "-m", "triobot.studio.commands.twin", values]
                 looks = twins = Twins(command, os.environ, bot or "", journals, tell)
                 await nursery.start(_running, twins, arguments.to is not None)
             if arguments.to is not None:
