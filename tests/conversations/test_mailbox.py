@@ -114,7 +114,7 @@ def test_a_turn_finds_what_came_before_it_and_nothing_else() -> None:
     """What came before the conversation began was kept for somebody else; but signals are for any taker."""
     mailbox, mine = Mailbox(0, 0), object()
     leave = Delivery(14, Leave(CHAT))
-    mailbox.shown = mine, [said(8), signal(9), said(11), said(12), said(13, at=50), leave, said(15, at=49)]
+    mailbox.shown = mine, [said(8), signal(9), said(11), said(12), said(13, at=51), leave, said(15, at=50)]
     mailbox.passed = frozenset({12})
 
     assert mailbox.unseen(object(), 10, 50) == ()

@@ -431,8 +431,9 @@ class ChatActor:
             finally:
                 self.shared.crashes.at_work[LOOKED_AT] = 0
             if isinstance(decision, Queue | Give | Tell | Break | End):
-                # A block that was open before this turn gets the event, even if this turn opens another wait.
-                self._act(decision if isinstance(decision, End) else Queue(), delivery)
+                # A wait or block that was open before this turn gets the event, even if this turn opens
+                # another wait.
+                self._act(Queue() if isinstance(decision, Tell) else decision, delivery)
                 self.mailbox.found(delivery)
 
     # --- room

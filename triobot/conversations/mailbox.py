@@ -100,7 +100,7 @@ class Mailbox:
     def unseen(self, whose: object, since: int, turn: int) -> Sequence[Delivery]:
         """Return the events in `shown` that the repeated turn of a conversation may find.
 
-        These events came before the turn, and aren't handled yet.
+        These events came before the turn, or in its millisecond, and aren't handled yet.
 
         Args:
             whose: the conversation that repeats its turn.
@@ -116,7 +116,7 @@ class Mailbox:
             if delivery.seq not in self._early
             and delivery.seq not in self.passed
             and (delivery.seq >= since or is_signal(delivery.event))
-            and delivery.at < turn
+            and delivery.at <= turn
             and not isinstance(delivery.event, Leave)
         ]
 

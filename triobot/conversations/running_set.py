@@ -171,17 +171,15 @@ class RunningSet:
         likely = [*self.asides, *([] if own is None else [own])]
         return next((it for it in likely if taker in it.waits or taker in it.watches), None)
 
-    def waits(
-        self, event: Event, at: int | None = None, seq: int | None = None
-    ) -> tuple[list[Wait], list[Wait] | None]:
+    def waits(self, event: Event, at: int | None = None) -> tuple[list[Wait], list[Wait] | None]:
         """Return all waits that may take an event, and the live conversation's share of these waits.
 
         The second result is None if the event has no live conversation.
 
         Args:
-            at: the event's arrival time: waits that other conversations opened later are left out.
-            seq: the event's row: waits open at the event's arrival come before waits of a live conversation
-                that began later.
+            at: the event's arrival time. Waits that other conversations opened later are left out. Waits
+                that the live conversation opened later come last, in the order in which they opened: a
+                queued event is offered to them in that order.
         """
         if not self.asides and len(self.live) == 1 and (own := self.live.get(None)) and len(own.waits) == 1:
             return own.waits, own.waits  # there is nothing to choose
@@ -190,12 +188,11 @@ class RunningSet:
             # The leave ends the member's own conversation.
             conversations, owner = [other for other in conversations if other.owner != owner], None
         own = self.live.get(owner)
-        seen = [wait for one in conversations for wait in one.waits if one is own or _saw(wait, event, at)]
+        seen = [wait for one in conversations for wait in one.waits if _saw(wait, event, at)]
         waits = self._in_order(seen, event)
-        if own is not None and seq is not None and own.seq > seq:
-            waits.sort(key=lambda wait: wait in own.waits and not _saw(wait, event, at))
         if own is None:
             return waits, None
+        waits += self._in_order([wait for wait in own.waits if wait not in seen], event)[::-1]
         mine = list(own.waits)
         if own.awaited:
             # An aside that delivers paid goods asks its questions in place of the conversation with the
@@ -343,7 +340,7 @@ class ChatRouting:
         Args:
             jumped: whether the event came while the chat was behind, and `jump` returned None for it.
         """
-        waits, live = self._places.waits(delivery.event, delivery.at, delivery.seq)
+        waits, live = self._places.waits(delivery.event, delivery.at)
         watches = self._places.watches(delivery.event, delivery.at)
         if live is not None and self._places.is_typed_for_parked(delivery):
             return Queue()  # the message is for the parked aside
