@@ -78,17 +78,20 @@ async def test_a_stop_lets_through_what_no_start_would_say_again(
 ) -> None:
     bot = Bot()
 
-    @bot.conversation(join(), name="greet", durable=False)
+    @bot.conversation(join(), name="greet")
     async def greet(chat: Chat) -> None:
-        await chat.send("Hello.")
+        """What is said to it comes from elsewhere, and has no journal."""
 
     monkeypatch.setattr(driving, "Settings", partial(Settings, rate=1))
     async with drive(bot) as world:
         people = [world.user(f"P{number}") for number in range(8)]
         for person in people:
             await person.joins()
-        await world.waits(seconds=2)
-        await world.restarts()
+        async with trio.open_nursery() as nursery:
+            for person in people:
+                nursery.start_soon(bot.to(person.chat_id).send, "Hello.")
+            await world.waits(seconds=2)
+            await world.restarts()
         for person in people:
             assert [seen.text for seen in await person.history()].count("Hello.") == 1
 

@@ -287,13 +287,14 @@ def test_code_that_goes_on(triobot: Command, write: Callable[[str], str]) -> Non
 def test_a_journal_whose_records_are_lost_ends_no_check(
     triobot: Command, write: Callable[[str], str]
 ) -> None:
-    """A start ends such a conversation with a word: it is not parked. The others are checked."""
+    """A start parks such a conversation, like each that is damaged."""
     live(write(ASKS))
     with closing(sqlite3.connect("bot.db", isolation_level=None)) as connection:
         connection.execute("DELETE FROM journal")
     ended = triobot("journal", "check", write(ASKS))
-    assert (ended.code, ended.err) == (0, "")
-    assert "0 of 1 conversations: 0 go on, 0 would be parked" in ended.out
+    assert (ended.code, ended.err) == (1, "")
+    assert "a journal begins with its start" in ended.out
+    assert "1 conversations: 0 go on, 1 would be parked" in ended.out
 
 
 STEPS = """

@@ -248,13 +248,13 @@ def test_arguments_that_are_something_else(declare: Callable[[Router], object], 
 
 def test_what_a_route_remembers_of_its_declaration() -> None:
     router = Router()
-    router.conversation(text("a"), per="sender", version=3, durable=False)(route("a"))
+    router.conversation(text("a"), per="sender", version=3)(route("a"))
     router.conversation(per="sender")(route("bare"))
     router.aside(route("job"))
     table = table_of(router)
     first, bare = table.conversations
-    assert (first.per, first.version, first.durable, first.bare) == (Per.SENDER, 3, False, False)
-    assert (bare.per, bare.version, bare.durable, bare.bare) == (Per.SENDER, 1, True, True)
+    assert (first.per, first.version, first.bare) == (Per.SENDER, 3, False)
+    assert (bare.per, bare.version, bare.bare) == (Per.SENDER, 1, True)
     assert [aside.bare for aside in table.asides] == [True]
     assert table.per_sender
     assert table.named(first.name) is first

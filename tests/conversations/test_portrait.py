@@ -42,12 +42,7 @@ async def test_a_conversation_s_line_and_its_deadlines(autojump_clock: MockClock
         await town.says("go")
         seen = only(town.dispatcher.chats.portraits(10))
 
-        assert tuple(map(seen.get, ("kind", "state", "durable", "owner"))) == (
-            "conversation",
-            "waits",
-            True,
-            None,
-        )
+        assert tuple(map(seen.get, ("kind", "state", "owner"))) == ("conversation", "waits", None)
         assert seen["route"].endswith("slow")
         [task] = seen["tasks"]
         assert (task["path"], task["place"], task["kind"]) == ("", "rests", "receive")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
+import attrs
 import pytest
 import trio
 from doubles import FakeOutbox, FakeStore
@@ -14,6 +15,7 @@ from trio.testing import MockClock
 from triobot.conversations import registry
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, message, text
+from triobot.conversations.routes.matching import matches
 from triobot.conversations.routes.router import Router
 from triobot.seams.inbox import Acceptance, Arrival
 from triobot.seams.journals import AppendRecords
@@ -227,26 +229,36 @@ async def test_three_blocks_with_a_restart_in_the_middle(
 # --- what can't go on
 
 
-@pytest.mark.parametrize("durable", [False, True])
-async def test_what_is_not_durable_ends_politely(durable: bool) -> None:
-    """One message; then the chat is free."""
+class Unheld:
+    """No record can hold it."""
+
+    def __init__(self, typed: str) -> None: ...
+
+
+@attrs.frozen
+class Sum:
+    of: str = attrs.field(converter=lambda typed: cast("str", Unheld(typed)))
+
+
+async def test_a_start_that_no_record_can_hold_fails(caplog: pytest.LogCaptureFixture) -> None:
+    """It could not go on after a restart. The error names the value, and the chat is free."""
     bot = Router()
 
-    @bot.conversation(text("hi"), durable=durable)
+    @bot.conversation(matches(r"sum (?P<of>\d+)", Sum))
     async def work(chat: Chat) -> None:
-        await chat.receive(text("more"))
-        await chat.send("more")
+        await chat.send("never")
 
-    store, outbox = FakeStore(), FakeOutbox()
-    async with open_town(bot, store=store, outbox=outbox) as town:
+    @bot.conversation(text("hi"))
+    async def other(chat: Chat) -> None:
+        await chat.send("hello")
+
+    async with open_town(bot) as town:
+        await town.says("sum 7")
         await town.says("hi")
-    for _ in range(2):
-        async with open_town(bot, store=store, outbox=outbox) as town:
-            await town.rest()
-            await town.says("hm")
-    async with open_town(bot, store=store, outbox=outbox) as town:
-        await town.says("more")
-        assert town.sent() == (["more"] if durable else [TEXTS.restarted])
+        assert town.sent() == [TEXTS.apology, "hello"]
+        assert town.counts["crashed"] == 1
+    assert "UnrecordableError" in caplog.text
+    assert "Unheld" in caplog.text
 
 
 def versions(got: list[str], version: int, *, first: str = "") -> Router:

@@ -27,11 +27,11 @@ BROKEN = Key("unreadable visits", str, upgrade=lambda old: str(1 / 0))
 STORED = encode_value(3)
 
 
-def telling(key: Key[Any], *, at_once: bool, **how: Any) -> Router:
+def telling(key: Key[Any], *, at_once: bool) -> Router:
     """Says what is kept: with its first line, or after a question."""
     bot = Router()
 
-    @bot.conversation(message(), name="tell", **how)
+    @bot.conversation(message(), name="tell")
     async def tell(chat: Chat) -> None:
         if not at_once:
             await chat.ask("Shall I?")
@@ -139,18 +139,6 @@ async def test_the_user_has_a_way_out(autojump_clock: MockClock) -> None:
                 await town.says(words)
             assert town.sent()[-1] == "Cancelled."
         assert not story.store.journals.conversations(CHAT)
-
-
-async def test_what_is_not_durable_ends(autojump_clock: MockClock) -> None:
-    """It could not be parked over a restart."""
-    story = Story()
-    async with story.runs(telling(AS_TEXT, at_once=False, durable=False)) as town:
-        await town.says("hi")
-        await town.says("yes")
-        assert town.sent()[-1] == TEXTS.apology
-        (alarm,) = town.alarms
-        assert alarm.kind == "conversation_crashed"
-    assert not story.parked
 
 
 async def test_what_another_chat_keeps(autojump_clock: MockClock) -> None:

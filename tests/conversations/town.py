@@ -314,7 +314,7 @@ async def start(nursery: trio.Nursery, town: Town) -> Run:
             await cashier.run(task_status=task_status)
 
     cashier = town.cashier
-    await cashier.start(partial(goes_on, town.store, town._table))  # type: ignore[arg-type]
+    await cashier.start(partial(goes_on, town.store))  # type: ignore[arg-type]
     await nursery.start(keep_paying)
     await nursery.start(keep_running)
     return run

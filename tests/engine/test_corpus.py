@@ -70,12 +70,12 @@ def test_what_was_sent_and_said_by_places() -> None:
 
 def test_what_a_conversation_was_started_with() -> None:
     """An event as itself, as what a filter took it, and one that could not be written down."""
-    plain, taken, lost = (read_opening(record) for record in journal("format1-starts.jsonl"))
-    assert plain is not None
-    assert taken is not None
+    *records, lost = journal("format1-starts.jsonl")
+    plain, taken = map(read_opening, records)
     assert (plain.event, plain.at, plain.interrupted) == (Join(ChatId(5), SARA), 7, None)
     assert (taken.value, taken.args, taken.interrupted) == ("fa", (3, "b"), "shop.order")
-    assert lost is None
+    with pytest.raises(UnreadableRecordError):
+        read_opening(lost)
 
 
 CHAT = ChatId(5)

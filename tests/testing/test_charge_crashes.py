@@ -14,7 +14,6 @@ from triobot import Bot, Chat
 from triobot.conversations.charges.paid import Paid, paid
 from triobot.emulator.faults import Fault
 from triobot.emulator.person import AppError
-from triobot.filters import text
 from triobot.testing import DrivenWorld, drive
 
 
@@ -239,29 +238,6 @@ async def test_what_is_paid_while_the_process_is_down_is_given(later: int, autoj
         await ali.sees("Here it is.")
         await ali.sees("Thank you.")
         assert len(pizzeria.baked) == 1
-
-
-async def test_goods_survive_a_conversation_that_does_not(autojump_clock: object) -> None:
-    """It was paid, and isn't durable: the aside asks, and gives, as if nothing had been."""
-    pizzeria = Pizzeria()
-
-    @pizzeria.bot.conversation(text("quick"), durable=False)
-    async def quick(chat: Chat) -> None:
-        await chat.charge(PRICE, "Pizza", item=Pizza(2), late="refund")
-        await chat.send("Thank you.")
-
-    async with drive(pizzeria.bot) as world:
-        ali = world.user("Ali", wallet=PRICE)
-        await ali.joins()
-        await ali.says("quick")
-        await ali.sees("Pizza")
-        await ali.pays()
-        await ali.sees("Where to?")
-        await world.crashes()
-        await ali.says("Valiasr")
-        await ali.sees("Here it is.")
-        assert (len(pizzeria.baked), pizzeria.redelivered) == (1, False)
-        assert "Thank you." not in await world.transcript()
 
 
 @pytest.mark.slow

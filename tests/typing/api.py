@@ -326,7 +326,7 @@ async def named(chat: Chat, order: int) -> None:
 async def named_interrupt(chat: Chat[Command]) -> None: ...
 
 
-@bot.conversation(command("loop"), per="sender", version=2, durable=False)
+@bot.conversation(command("loop"), per="sender", version=2)
 async def looping(chat: Chat[Command], rounds: int = 0) -> None:
     assert_type(chat.to(17), ChatRef)
     assert_type(await chat.to(17).send("Hello."), Sent)

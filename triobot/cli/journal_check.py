@@ -35,7 +35,7 @@ from ..base.lines import lines_of
 from ..conversations.data import Key, declared_keys
 from ..conversations.inspection.rerun import Divergence, open_rerun
 from ..conversations.revival.changed import Changed, Code
-from ..conversations.revival.stored import read_stored, survives, why_unfit
+from ..conversations.revival.stored import read_stored, why_unfit
 from ..conversations.routes.router import table_of
 from ..conversations.running.lines import line_above
 from ..engine.records import time_of
@@ -98,8 +98,6 @@ class Finding:
         again: whether the question would be sent again, since its buttons have changed.
         unsited: whether some records are of a version without recorded lines; they were matched by position
             and kind.
-        checked: whether the journal was replayed; if not, the conversation ends at the next start, with a
-            message to its user.
         change: function, recorded call and current call, to store an accepted change.
         stands: line at which the conversation waits; "?" if it doesn't wait, or would be parked.
         since: time of the last record, in wall-clock milliseconds; 0: no record.
@@ -112,7 +110,6 @@ class Finding:
     reworded: Sequence[Sequence[str]] = ()
     again: bool = False
     unsited: bool = False
-    checked: bool = True
     change: tuple[str, str, str] | None = None
     stands: str = "?"
     since: int = 0
@@ -126,14 +123,14 @@ class Funnel:
 
     def __init__(self, total: int, now: int, *, as_json: bool = False) -> None:
         self.total = total
-        self.seen = 0
+        self.checked = 0
         self._now = now
         self._as_json = as_json
         self._waits: dict[tuple[str, str], list[int]] = {}
 
     def add(self, row: Answer, found: Finding) -> None:
         """Count a journal."""
-        self.seen += 1
+        self.checked += 1
         since = self._now - (found.since or cast("int", row["started_at"]))
         stands = "parked" if row["parked_because"] is not None else found.stands
         self._waits.setdefault((str(row["route"]), stands), []).append(max(0, since))
@@ -170,7 +167,7 @@ class Report:
     def __init__(self, total: int, *, as_json: bool = False) -> None:
         self.total = total
         self._as_json = as_json
-        self.seen = self.checked = self.parked = self.reworded = self.again = self.unsited = 0
+        self.checked = self.parked = self.reworded = self.again = self.unsited = 0
         self._groups: Counter[tuple[str, Finding]] = Counter()
         self._examples: dict[tuple[str, Finding], str] = {}
         self._words: Counter[tuple[str, str]] = Counter()
@@ -178,11 +175,8 @@ class Report:
 
     def add(self, row: Answer, found: Finding) -> None:
         """Count a journal's finding."""
-        self.seen += 1
-        self.show()
-        if not found.checked:
-            return
         self.checked += 1
+        self.show()
         self.again += found.again
         self.unsited += found.unsited
         if found.because is None:
@@ -198,11 +192,11 @@ class Report:
 
     def show(self) -> None:
         """Draw the progress, in a terminal."""
-        whole = max(self.total, self.seen, 1)
+        whole = max(self.total, self.checked, 1)
         # Not drawn for each journal: a terminal is slower than a replay.
-        if self._shown != (per_mille := self.seen * 1000 // whole):
+        if self._shown != (per_mille := self.checked * 1000 // whole):
             self._shown = per_mille
-            redraw(f"{drawn(self.seen / whole)}{self.seen:,} of {whole:,}, {self.parked:,} parked")
+            redraw(f"{drawn(self.checked / whole)}{self.checked:,} of {whole:,}, {self.parked:,} parked")
 
     def say(self) -> None:
         """Print the findings, most frequent first."""
@@ -323,7 +317,7 @@ async def check(
                     report.add(lines[0], await looker.look(lines))
             else:
                 await _run_beside(target, several, known, journals, report.add)
-        report.total = max(total, report.seen)
+        report.total = max(total, report.checked)
         report.say()
         if by_line:
             return True
@@ -446,8 +440,6 @@ class Looker:
             if (because := why_unfit(journal.row, table)) is not None:
                 return Finding(because)  # without a replay, since the route is gone or changed
             stored = read_stored(journal)
-            if not survives(stored, table):
-                return Finding(checked=False)
             changed = Changed(self._comparison, stored.row, stored.records)
             changed.prepare(stored.records)  # before the time limit starts
             services = dry_services_of(self._bot, self._settings)

@@ -25,7 +25,6 @@ from ..wire.events import Event, Press
 from .beginnings import Successor
 from .calls.signals import Call
 from .charges.paid import named_step
-from .codec import CODEC
 from .conversation import Conversation
 from .notices import Slept
 from .revival.stored import StartedWith, open_run
@@ -403,10 +402,9 @@ async def continue_as(
     place = actor.running.place_of(conversation)
     call = Call(actor.chat_id, route.name, args, given, event.sender, conversation.key, place)
     opening = StartedWith(event, at, given, args, conversation.interrupted)
-    jumped = conversation.services.clock.jumped()
-    first, value, _ = open_run(route, opening, now=run.since(), jumped=jumped)
-    if not first[3]:
-        CODEC.node_of([event, given, list(args)])  # raises, and names the value
+    first, value, unrecordable = open_run(route, opening, run.since(), conversation.services.clock.jumped())
+    if unrecordable is not None:
+        raise unrecordable
     start = Start(route, value, call, conversation.interrupted)
     conversation.successor = Successor(start, Delivery(conversation.seq, event, at), first)
     run.continue_as(route.name)

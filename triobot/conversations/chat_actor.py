@@ -127,7 +127,7 @@ class ChatActor:
     def can_reload(self) -> bool:
         """Whether a reload from the store would bring back everything that runs and waits here."""
         works = self.loading or self.running.next or self.running.asides_due
-        return not works and all(one.is_waiting and one.route.durable for one in self.running.all())
+        return not works and all(one.is_waiting for one in self.running.all())
 
     @cached_property
     def refusals(self) -> Refusals:
@@ -467,10 +467,8 @@ class ChatActor:
         due = self.running.next.get(owner)
         if due is not None and conversation is self.running.live.get(owner):
             heir = conversation.heir(*due)
-            written = heir.begin_within(lambda more: self.work.commits.add([*writes, *more], writer))
-            if written is not None:
-                self.running.heirs[owner] = heir
-                return written
+            self.running.heirs[owner] = heir
+            return heir.begin_within(lambda more: self.work.commits.add([*writes, *more], writer))
         return self.work.commits.add(writes, writer)
 
     def end_all(self, before: int) -> Sequence[Conversation]:

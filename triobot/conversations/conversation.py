@@ -15,7 +15,7 @@ import trio
 from ..base.authors import leaves
 from ..engine import ContinuesAs, Crashed, Diverged, End, Evicted, Returned, Run, WasInterrupted
 from ..engine.records import Id
-from ..errors import ForbiddenError
+from ..errors import ForbiddenError, UnrecordableError
 from ..seams.journals import EndConversation, RunKind
 from ..seams.money import Captured, PaymentGoods
 from ..seams.rooms import is_chat, told
@@ -71,6 +71,7 @@ class Conversation:
         begin: how the conversation begins (`beginnings`); reset once the run is made.
         writer: writer of the journal; None before the run is made, and after the end.
         parked: whether the conversation is parked: it can't go on, and waits for other code or an interrupt.
+        unrecordable: why the start's input can't be recorded; the conversation fails with this error.
         parted_at: the author's line at which code and journal differ, or "?".
     """
 
@@ -102,6 +103,7 @@ class Conversation:
         "shared",
         "stored",
         "successor",
+        "unrecordable",
         "value",
         "waits",
         "watches",
@@ -137,6 +139,7 @@ class Conversation:
         self.ending: Ending | None = None
         self.awaited: Mapping[RefId, Callable[[PaymentGoods], None]] = {}
         self.parked, self.parted_at = False, "?"
+        self.unrecordable: UnrecordableError | None = None
         self.at = delivery.at
         self.begin = begin
         self.stored: Stored | None = None
@@ -184,9 +187,10 @@ class Conversation:
             case Fresh():
                 clock = self.services.clock
                 opening = StartedWith(self.event, self.at, self.value, self.args, self.interrupted)
-                first, value, durable = open_run(self.route, opening, now=clock.now(), jumped=clock.jumped())
-                self.value = self.given = value
-                self.writer = JournalWriter(self, first, durable=durable)
+                times = clock.now(), clock.jumped()
+                first, self.value, self.unrecordable = open_run(self.route, opening, *times)
+                self.given = self.value
+                self.writer = JournalWriter(self, first)
                 run = Run(self.writer, [first], CODEC, fresh=True)
             case Revived(stored):
                 self.writer = JournalWriter(self, None)
@@ -197,14 +201,14 @@ class Conversation:
         self.operations.made_run, self.begin = run, FRESH  # frees the stored journal
         return run
 
-    def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int | None:
+    def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int:
         """Store the first record in one unit with other writes.
 
         Args:
             write: adds the first record's writes, together with the caller's, to the commit queue.
 
         Returns:
-            The unit's number; None if the conversation isn't durable, so that nothing was stored.
+            The unit's number.
         """
         self.make_run()
         assert self.writer is not None
@@ -303,6 +307,8 @@ class Conversation:
 
     def _begun(self, run: Run, chat: object) -> Awaitable[None]:
         operations = self.operations
+        if self.unrecordable is not None:
+            raise self.unrecordable
         if isinstance(self.value, Captured):
             owes = self.run_number == 1
             operations.giving = Giving(self.shared, self.route, self.actor.chat_id, self.value, owes=owes)
@@ -357,7 +363,7 @@ class Conversation:
     @property
     def at_rest(self) -> bool:
         """Whether the conversation waits, and could be revived from the store as it is."""
-        return not self.parked and self.is_waiting and self.route.durable
+        return not self.parked and self.is_waiting
 
     def give(self, taker: Wait | Watch, answer: Answer) -> None:
         """Give an answer to a wait or block of the conversation.

@@ -266,15 +266,15 @@ class EarlyDoor:
         if shared.table.asks_kept or shared.commits.has_data(chat_id):
             return None
         start = self._decide(event, at, None, asked)
-        if type(start) is not Start or start.call is not None or not start.route.durable:
+        if type(start) is not Start or start.call is not None:
             return None
         if start.route.kind is not RouteKind.CONVERSATION:
             return None
         opening, jumped = StartedWith(event, at, start.value), services.clock.jumped()
-        first, value, durable = open_run(start.route, opening, now=at, jumped=jumped, untold=True)
+        first, value, unrecordable = open_run(start.route, opening, at, jumped, untold=True)
         if value is not start.value:
             start = Start(start.route, value)
-        if not durable:
+        if unrecordable is not None:
             return None
         owner = event.sender.id if event.sender is not None and start.route.per is Per.SENDER else None
         words = encode_record([*first, _CONVERSATION, start.route.version, owner])

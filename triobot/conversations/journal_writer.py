@@ -96,14 +96,14 @@ class JournalWriter(Host):
         "repeated_ids",
     )
 
-    def __init__(self, conversation: Conversation, first: Record | None, *, durable: bool = True) -> None:
+    def __init__(self, conversation: Conversation, first: Record | None) -> None:
         begin, stored, services = conversation.begin, conversation.stored, conversation.services
         self.over = self.lost = False
         self.repeated_ids: frozenset[Id] = frozenset()
         self._conversation = conversation
         self._commits = conversation.work.commits
         self.in_row = isinstance(begin, InRow)
-        self._code = code = services.code if durable else None
+        self._code = code = services.code
         self.here = None if code is None else code.sites.here
         self.compares = conversation.operations.changed is not None
         if stored is not None:
@@ -111,7 +111,7 @@ class JournalWriter(Host):
         else:
             lease, id = services.store.lease, ConversationId(conversation.seq)
             build = 0 if code is None else code.build
-            self._unit = UnitBuilder(lease, id, conversation.run_number, first, durable, build)
+            self._unit = UnitBuilder(lease, id, conversation.run_number, first, build)
         if isinstance(begin, Carried):
             self._unit.carry_on(begin.position)
         self._written = 0
@@ -123,7 +123,7 @@ class JournalWriter(Host):
         self._taken_at = 0
         self._began_at = 0 if stored is not None else self._commits.added
         self._watched: HearRecords | None = None
-        if services.replays and durable:
+        if services.replays and conversation.unrecordable is None:
             if self.in_row and first is not None:
                 tell(first, conversation.event, conversation.at)
             known = [first] if stored is None else stored.records
@@ -249,7 +249,7 @@ class JournalWriter(Host):
         # event.
         unit = self._unit
         due = unit.wake is not None and unit.wake <= self.now()
-        return unit.durable and unit.first is None and not (self.over or self.lost or self.ahead or due)
+        return unit.first is None and not (self.over or self.lost or self.ahead or due)
 
     def take(self, arrival: Arrival) -> EarlyEvent:
         """Store an event in one unit with the record that takes it. Append that record next."""
@@ -357,16 +357,13 @@ class JournalWriter(Host):
 
     def _ended(self, error: str | None = None) -> list[Write]:
         """Return the writes of the end. A normal end deletes the journal, unless ended journals are kept."""
-        unit, kept = self._unit, self._keeps()
+        unit, kept = self._unit, self._conversation.services.keep_ended
         if error is None and not kept:
             unit.drop_journal()
             if unit.first is not None:
                 return [*self._appended(), Consume((unit.id,))]
         end = EndConversation(unit.lease, unit.id, self.now(), error, kept)
         return [*self._begin(), *self._appended(), end]
-
-    def _keeps(self) -> bool:
-        return self._unit.durable and self._conversation.services.keep_ended
 
     @property
     def carries(self) -> tuple[int, int, int]:
@@ -399,8 +396,6 @@ class JournalWriter(Host):
 
     def result_of(self, operation: Id, kind: str, value: object) -> Sequence[Write]:
         """Return the writes that store an effect's result, or an error, for use in another transaction."""
-        if not self._unit.durable:
-            return ()
         tag = FAILED if isinstance(value, Exception) else DONE
         node = CODEC.node_of_error(value) if isinstance(value, Exception) else CODEC.node_of(value)
         return (self._unit.keep([KNOWN, self.now(), operation, kind, "", tag, node]),)
@@ -417,10 +412,8 @@ class JournalWriter(Host):
         await self._commits.wait_for(self._written)
         return self.result_of(operation, kind, True)
 
-    def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int | None:
+    def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int:
         """Store the first record in one unit with other writes; see `Conversation.begin_within`."""
-        if not self._unit.durable:
-            return None
         self._written = write(self._begin())
         return self._written
 
@@ -446,10 +439,10 @@ class JournalWriter(Host):
         """Write that the conversation is parked and, if necessary, the conversation's beginning.
 
         Returns:
-            False if the writer has stopped, or the conversation isn't durable.
+            False if the writer has stopped.
         """
         unit = self._unit
-        if self.over or self.lost or not unit.durable:
+        if self.over or self.lost:
             return False
         self.write([ParkConversation(unit.lease, unit.id, self.now(), because, error)])
         return True

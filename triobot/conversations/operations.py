@@ -130,9 +130,7 @@ class Operations:
         try:
             yield
         except UnreadableRecordError as error:
-            # A conversation that isn't durable fails instead.
-            if self.route.durable:
-                self.give_up(error.what)
+            self.give_up(error.what)
             raise
 
     # --- entering operations
@@ -242,7 +240,7 @@ class Operations:
             self.changed.sends(own, operation)
 
         async def body() -> T:
-            recorded = None if repeatable(operation) or not self.route.durable else trio.Event()
+            recorded = None if repeatable(operation) else trio.Event()
             try:
                 if unless is not None and await unless():
                     return cast("T", None)

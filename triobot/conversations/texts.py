@@ -21,7 +21,6 @@ class Texts:
 
     Attributes:
         apology: the conversation failed.
-        restarted: a conversation that doesn't survive a restart is gone; empty for no message.
         parked: a conversation can't go on until its code is fixed. Sent when the conversation is parked, and
             again to users who write in the meantime, at most once a minute.
         afresh: answer to a command that starts a conversation while another conversation is parked;
@@ -42,7 +41,6 @@ class Texts:
     """
 
     apology: str = "Something went wrong here. Please start again."
-    restarted: str = "I was restarted meanwhile. Please start again."
     parked: str = "I can't go on just now. What you told me is kept."
     afresh: str = "What we had begun can't go on just now. Send {command} again to leave it and start anew."
     expired: str = "This has expired."
@@ -79,7 +77,6 @@ class Texts:
         """Return texts for Persian-speaking users."""
         return cls(
             apology="مشکلی پیش آمد. لطفاً دوباره شروع کنید.",
-            restarted="در این میان دوباره راه‌اندازی شدم. لطفاً دوباره شروع کنید.",
             parked="فعلاً نمی‌توانم ادامه دهم. گفته‌های شما نگه داشته شده است.",
             afresh="کار قبلی فعلاً ادامه نمی‌یابد. برای شروع دوباره، بار دیگر {command} را بفرستید.",
             expired="مهلت این گزینه گذشته است.",

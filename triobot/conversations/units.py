@@ -40,7 +40,6 @@ class UnitBuilder:
         lease, id: the conversation's row in the store.
         run_number: number of the run whose journal this is.
         first: first record of a conversation whose row is in no unit yet; None afterwards.
-        durable: whether the records are stored; if not, the store has only the conversation's row.
         build: the build that fits the journal now.
         position: position of the next record. Positions count on across `continue_as`.
         length: number of the journal's records that are in units.
@@ -53,7 +52,6 @@ class UnitBuilder:
     id: ConversationId
     run_number: int
     first: Record | None = None
-    durable: bool = True
     build: int = 0
     position: int = 0
     length: int = 0
@@ -132,8 +130,6 @@ class UnitBuilder:
         records, self._records = self._records, None
         writes, self._writes = self._writes or [], None
         beside, self._beside = self._beside or (), None
-        if not self.durable:
-            return writes
         return [self._records_at(records), *beside, *writes] if records else [*beside, *writes]
 
     def take_standing(self, now: int) -> list[Write]:

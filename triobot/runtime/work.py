@@ -713,7 +713,7 @@ async def open_work(
                 try:
                     # The store must be up to date first: a payment without a conversation loses its button.
                     await dispatcher.write_out()
-                    await cashier.start(partial(goes_on, intake.store, table))
+                    await cashier.start(partial(goes_on, intake.store))
                     # In this order: a verified payment needs a dispatcher that can revive its conversation.
                     await nursery.start(dispatcher.run)
                     await nursery.start(cashier.run)

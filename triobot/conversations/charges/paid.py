@@ -194,15 +194,10 @@ async def deliver(chat_calls: ChatCalls, work: Workload, captured: Captured, cla
     return True
 
 
-async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bool:
+async def goes_on(store: Store, chat_id: ChatId, owner: str) -> bool:
     """Whether the conversation in `owner`, the owner of a payment, continues after a restart."""
-    chat, _, rest = owner.partition("/")
-    seq = rest.partition("/")[0]
-    for row in await store.conversations(chat_id):
-        if str(row.id) == seq and chat == str(chat_id):
-            route = table.named(row.route)
-            return route is None or route.durable
-    return False
+    chat, seq, *_ = (*owner.split("/"), "")
+    return chat == str(chat_id) and any(str(row.id) == seq for row in await store.conversations(chat_id))
 
 
 def abandon(shared: Shared, chat_id: ChatId, conversation_id: str, key: str | None) -> None:

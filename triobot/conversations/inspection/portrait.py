@@ -103,7 +103,6 @@ def _conversation(conversation: Conversation, wake_at: int | None) -> Portrait:
         "route": conversation.route.name,
         "kind": conversation.kind,
         "owner": conversation.owner,
-        "durable": conversation.route.durable,
         "state": _state(conversation, begun=bool(tasks), replaying=replaying),
         "wake_at": wake_at,
         "tasks": tasks,

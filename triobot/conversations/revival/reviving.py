@@ -24,7 +24,7 @@ import trio
 from ...base.alarm_kinds import Alarm
 from ...errors import RecordError, UnreadableRecordError
 from ...seams.inbox import InboxRow
-from ...seams.journals import ConversationRow, EndConversation, Journal, ParkConversation
+from ...seams.journals import ConversationRow, Journal, ParkConversation
 from ...seams.patience import await_store
 from ...seams.rooms import is_chat, told
 from ...seams.values import decode_value
@@ -34,7 +34,7 @@ from ...wire.events import Event, Join
 from ...wire.ids import ChatId
 from ..beginnings import Revived
 from ..calls.signals import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, stored_call, stored_event
-from ..charges.paid import abandon, tell_parked
+from ..charges.paid import tell_parked
 from ..chat_actor import ChatActor
 from ..conversation import Conversation, Ending
 from ..routes.declarations import Route, RouteKind
@@ -98,9 +98,6 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
             changed = None if code is None else await code.compare(store, row, stored.records)
         except UnreadableRecordError as error:
             _park(actor, journal, route, str(error))
-            continue
-        if opening is None or not route.durable:
-            _end_politely(actor, row)
             continue
         conversation = Conversation(actor, *opening, row.sender_id, Revived(stored, changed))
         await _follow(conversation, stored)
@@ -192,15 +189,6 @@ async def _stand(conversation: Conversation) -> None:
     operations.give_up("it went on here, and now waits for something that isn't the chat's")
     with trio.move_on_after(PROMPT):
         await settled.wait()
-
-
-def _end_politely(actor: ChatActor, row: ConversationRow) -> None:
-    """End a conversation that isn't durable or has no recorded beginning, and tell the user."""
-    said = actor.kept.texts.restarted if row.kind != "aside" and is_chat(actor.chat_id) else ""
-    told = actor.shared.cleanup.tell(actor.chat_id, row.id, said) if said else ()
-    actor.work.commits.add([EndConversation(row.lease, row.id, actor.services.clock.now()), *told])
-    abandon(actor.shared, actor.chat_id, f"{actor.chat_id}/{row.id}", row.key)
-    actor.work.count("not_durable")
 
 
 def _park(

@@ -91,11 +91,9 @@ _SEED_BYTES: Final = 16
 
 
 def open_run(
-    route: Route, opening: StartedWith, *, now: int, jumped: int, untold: bool = False
-) -> tuple[Record, object, bool]:
+    route: Route, opening: StartedWith, now: int, jumped: int, *, untold: bool = False
+) -> tuple[Record, object, UnrecordableError | None]:
     """Make a conversation's first record.
-
-    The record of an input that can't be recorded is empty; such an input is lost with the process.
 
     Args:
         now: wall milliseconds.
@@ -103,14 +101,14 @@ def open_run(
         untold: whether to omit an input that is just a platform's event; `tell` adds the input later.
 
     Returns:
-        The record, the value as the code gets it, and whether the conversation can be revived from the
-            record.
+        The record, the value as the code gets it, and None. If the input can't be recorded: a record without
+            input, the value as it is, and the error with which the conversation is to fail.
     """
     value, seed = opening.value, os.urandom(_SEED_BYTES).hex()
     # Events of the platform are equal after decoding, so the value need not be recorded besides the event.
     same = value is opening.event and type(value).__module__ == Join.__module__
     if untold and same and not opening.args:
-        return begun(route.name, time=now, seed=seed, codec=CODEC, jumped=jumped), value, route.durable
+        return begun(route.name, time=now, seed=seed, codec=CODEC, jumped=jumped), value, None
     begins = partial(begun, route.name, time=now, seed=seed, codec=CODEC, jumped=jumped)
     told: list[object] = [opening.event, opening.at, opening.interrupted]
     try:
@@ -119,9 +117,9 @@ def open_run(
         record = begins(*told)
         if not same:
             value = CODEC.value_of(record[3][3])
-    except UnrecordableError:
-        return begins(), value, False
-    return record, value, route.durable
+    except UnrecordableError as error:
+        return begins(), value, error
+    return record, value, None
 
 
 def tell(first: Record, event: Event, at: int) -> None:
@@ -131,14 +129,14 @@ def tell(first: Record, event: Event, at: int) -> None:
 
 
 @reading("its beginning")
-def read_opening(start: Record) -> StartedWith | None:
-    """Decode the input of a conversation from its first record; None if the record has no input.
+def read_opening(start: Record) -> StartedWith:
+    """Decode the input of a conversation from its first record.
 
     Raises:
-        UnreadableRecordError: the input can't be decoded.
+        UnreadableRecordError: the record has no input, or the input can't be decoded.
     """
     if not start[3]:
-        return None
+        raise UnreadableRecordError("what it was started with could not be written down")
     told: list[Any] = [CODEC.value_of(node) for node in start[3]]
     event, at, interrupted, *more = told
     value, args = more or (event, ())
@@ -346,18 +344,7 @@ def fitting(stored: Stored, table: Table) -> tuple[Route, Opening]:
     because = why_unfit(stored.row, table)
     if route is None or because is not None:
         raise NondeterminismError("0", because or "")
-    opening = opening_of(stored, route)
-    if opening is None:
-        raise NondeterminismError("0", "what it was started with could not be written down")
-    return route, opening
-
-
-def survives(stored: Stored, table: Table) -> bool:
-    """Whether a restart revives or parks the conversation; otherwise the restart ends it, with a message."""
-    route = table.named(stored.row.route)
-    if route is None or why_unfit(stored.row, table) is not None:
-        return True
-    return route.durable and opening_of(stored, route) is not None
+    return route, opening_of(stored, route)
 
 
 def read_journal(journal: Journal) -> list[Record]:
@@ -386,18 +373,14 @@ def read_stored(journal: Journal) -> Stored:
 
 
 @reading("its beginning")
-def opening_of(stored: Stored, route: Route) -> Opening | None:
-    """Return a conversation's opening; None if it could not be recorded.
+def opening_of(stored: Stored, route: Route) -> Opening:
+    """Return a conversation's opening.
 
     Raises:
-        UnreadableRecordError: the opening can't be decoded.
+        UnreadableRecordError: the opening is missing, or can't be decoded.
     """
-    if not stored.records:
-        return None
     check_journal(stored.records)
     told = read_opening(stored.records[0])
-    if told is None:
-        return None
     call = asked_of(told.event)
     row = stored.row
     if row.run > 1:  # the conversation continues another function

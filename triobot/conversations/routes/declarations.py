@@ -77,7 +77,6 @@ class Route:
         bare: Whether the route was declared without a filter.
         per: owner of the route's conversations.
         version: version of the route's code.
-        durable: Whether the route's conversations survive the process.
         formerly: former names, oldest first.
         function: the name made of module and function.
         line: ``file:line`` of the declaration.
@@ -92,7 +91,6 @@ class Route:
     bare: bool = False
     per: Per = Per.CHAT
     version: int = 1
-    durable: bool = True
     formerly: tuple[str, ...] = ()
     function: str = ""
     line: str = "?"

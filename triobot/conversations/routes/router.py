@@ -75,20 +75,16 @@ class _Options:
 
     per: Per = Per.CHAT
     version: int = 1
-    durable: bool = True
     bare: bool = False
     name: str | None = None
     formerly: tuple[str, ...] = ()
     job: Timetable | None = None
 
     @classmethod
-    def of(
-        cls, name: object, formerly: object, version: object, durable: object, per: object = "chat"
-    ) -> _Options:
+    def of(cls, name: object, formerly: object, version: object, per: object = "chat") -> _Options:
         return cls(
             per_of(per),
             check_version(version),
-            bool(durable),
             name=None if name is None else check_name(name, "name"),
             formerly=check_names(formerly),
         )
@@ -174,7 +170,6 @@ class Router:
         formerly: Sequence[str] = (),
         per: PerName = "chat",
         version: int = 1,
-        durable: bool = True,
     ) -> Declaration[E_given]: ...
     def conversation(
         self,
@@ -185,7 +180,6 @@ class Router:
         formerly: Sequence[str] = (),
         per: PerName = "chat",
         version: int = 1,
-        durable: bool = True,
     ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
         """Declare a conversation: it starts when the chat has no live conversation.
 
@@ -202,12 +196,11 @@ class Router:
                 their own, which only gets events of that member.
             version: version of the code, from 1. Raise the version if stored conversations of older versions
                 don't fit the new code.
-            durable: whether the conversation survives the process.
 
         Raises:
             ConfigError: an argument is invalid, or another route has the same function or name.
         """
-        options = _Options.of(name, formerly, version, durable, per)
+        options = _Options.of(name, formerly, version, per)
         if isinstance(taken, Filter):
             return Declaration(self, RouteKind.CONVERSATION, taken, options)
         bare = attrs.evolve(options, bare=True)
@@ -226,15 +219,14 @@ class Router:
         name: str | None = None,
         formerly: Sequence[str] = (),
         version: int = 1,
-        durable: bool = True,
     ) -> Declaration[E]:
         """Declare an interrupt: it ends the chat's live conversation, and takes its place.
 
         Args:
-            name, formerly, version, durable: as for `conversation`.
+            name, formerly, version: as for `conversation`.
         """
         check_filter(taken, "@interrupt")
-        options = _Options.of(name, formerly, version, durable)
+        options = _Options.of(name, formerly, version)
         return Declaration(self, RouteKind.INTERRUPT, taken, options)
 
     @overload
@@ -248,7 +240,6 @@ class Router:
         name: str | None = None,
         formerly: Sequence[str] = (),
         version: int = 1,
-        durable: bool = True,
     ) -> Declaration[E_given]: ...
     def aside(
         self,
@@ -258,7 +249,6 @@ class Router:
         name: str | None = None,
         formerly: Sequence[str] = (),
         version: int = 1,
-        durable: bool = True,
     ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
         """Declare an aside: it runs beside the live conversation, which continues.
 
@@ -266,9 +256,9 @@ class Router:
         may take arguments besides the chat.
 
         Args:
-            name, formerly, version, durable: as for `conversation`.
+            name, formerly, version: as for `conversation`.
         """
-        options = _Options.of(name, formerly, version, durable)
+        options = _Options.of(name, formerly, version)
         if taken is _ONLY_BY_CODE:
             return Declaration(self, RouteKind.ASIDE, _ONLY_BY_CODE, attrs.evolve(options, bare=True))
         if isinstance(taken, Filter) or not callable(taken):
@@ -315,9 +305,7 @@ class Router:
                 f"@room takes signals, and {taken.name} takes none; say which one begins it, as in "
                 "@bot.room(signal(Begin))"
             )
-        return RoomDeclaration(
-            self, RouteKind.ROOM, taken, _Options.of(name, formerly, version, durable=True)
-        )
+        return RoomDeclaration(self, RouteKind.ROOM, taken, _Options.of(name, formerly, version))
 
     @overload
     def every(
@@ -389,7 +377,7 @@ class Router:
             ... async def poll(job: Room[Tick]) -> None:
             ...     await job.step(fetch)
         """
-        options = _Options.of(name, formerly, version, durable=True)
+        options = _Options.of(name, formerly, version)
         options = attrs.evolve(options, bare=True, job=job_of(when, tz, missed))
         return RoomDeclaration(self, RouteKind.JOB, _ONLY_BY_CODE, options)
 
@@ -509,7 +497,6 @@ class Router:
             options.bare,
             options.per,
             options.version,
-            options.durable,
             tuple(dict.fromkeys(name for name in options.formerly if name != options.name)),
             function,
             calling_line(),

@@ -152,8 +152,7 @@ class LiveBranch:
         self._intake: Intake | None = None
         self._users: Sequence[User] = ()
         self._others: Collection[RefId] = ()
-        opening = read_opening(past.whole.records[0])
-        self._opening: object = None if opening is None else opening.event
+        self._opening: object = read_opening(past.whole.records[0]).event
 
     # --- the branch's state
 

@@ -233,8 +233,7 @@ class _Written:
             self._imports.add(place)
             chat, key = self._past.chat_id, place[1]
             yield f"await {self._name}.to({chat}).set({key}, {key}.load({text!r}))"
-        opening = read_opening(self._past.whole.records[0])
-        event = cast("object", None if opening is None else opening.event)
+        event = cast("object", read_opening(self._past.whole.records[0]).event)
         match event:
             case Call() as call:
                 yield self._started(call)

@@ -121,8 +121,7 @@ def _verified(money: Captured) -> Sequence[Fact]:
 
 def _given_by(stored: Stored) -> Captured | None:
     """Return the money for which this aside delivers the goods; None for other conversations."""
-    opening = read_opening(stored.records[0])
-    event = None if opening is None else asked_of(opening.event)
+    event = asked_of(read_opening(stored.records[0]).event)
     value: object = event.value if isinstance(event, Call) else None
     return value if isinstance(value, Captured) else None
 

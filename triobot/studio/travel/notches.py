@@ -44,7 +44,7 @@ from ...seams.values import decode_value
 from ...wire.ids import MessageId
 from ...wire.operations import Operation
 from ...wire.rules import JsonValue
-from .told import dot_of, error_words, told_operation, told_record, told_start
+from .told import dot_of, error_words, told_event, told_operation, told_record
 from .values import PLAIN, shown
 
 FORMAT: Final = 1
@@ -351,7 +351,7 @@ class Notches(Onlooker):
 
     def _told_start(self, record: Record) -> JsonObject | None:
         try:
-            return told_start(read_opening(record))
+            return told_event(read_opening(record).event)
         except UnreadableRecordError:
             return None
 

@@ -128,8 +128,7 @@ def event_of(record: Record) -> Event | None:
         UnreadableRecordError: this program can't read the event.
     """
     if record[0] == START:
-        opening = read_opening(record)
-        return None if opening is None else opening.event
+        return read_opening(record).event
     if record[0] == DONE and record[3] == KIND:
         return cast("Event", cast("tuple[object, ...]", CODEC.value_of(record[5]))[0])
     if record[0] == FIRED and record[4] is not None:

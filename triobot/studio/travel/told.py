@@ -13,7 +13,6 @@ from ...base.authors import contained, kind_of
 from ...conversations.calls.signals import Call, PaymentArrived, Signal
 from ...conversations.charges.charging import PaymentNews, Seen
 from ...conversations.codec import CODEC
-from ...conversations.revival.stored import StartedWith
 from ...emulator.views import JsonObject, view_buttons, view_content, view_form, view_keyboard
 from ...engine import Record
 from ...engine.records import DONE, FAILED, FIRED, INTERRUPTED, Node
@@ -112,11 +111,6 @@ def _moved(seen: object) -> JsonObject | None:
         return _captured(paid)
     codes = [notice.code for notice in notices if notice.code is not None]
     return {"what": "failed", "name": "", "code": codes[-1]} if codes else None
-
-
-def told_start(opening: StartedWith | None) -> JsonObject | None:
-    """Return the opening event of a conversation; None if the event could not be recorded."""
-    return None if opening is None else told_event(opening.event)
 
 
 def told_record(record: Record) -> JsonObject | None:

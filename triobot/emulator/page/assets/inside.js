@@ -79,9 +79,8 @@ const Conversation = ({ one, travel }) => html`
       <span class=${`tag ${one.state}`}>${t(`inside_${one.state}`)}</span>
       <b dir="ltr">${one.route.split(".").pop()}</b>
       <span class="faint">${`${t(`kind_${one.kind}`)}\u00a0${number(one.id)}`}</span>
-      ${!one.durable && html`<span class="tag">${t("notDurable")}</span>`}
       <span class="spring"></span>
-      ${one.durable && html`<${IconButton} name="travel" title=${t("travelHint")} onclick=${travel} />`}
+      <${IconButton} name="travel" title=${t("travelHint")} onclick=${travel} />
     </div>
     ${one.tasks.map((task) => html`<${Task} key=${task.path} task=${task} />`)}
     ${one.blocks.map((block) => html`<${Block} key=${block.id} block=${block} />`)}
