@@ -12,8 +12,8 @@ without content would keep the earlier edit's content.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, Final, cast, final
-from weakref import ref
+from typing import Any, cast, final
+from weakref import WeakValueDictionary
 
 import attrs
 import trio
@@ -268,10 +268,6 @@ def _put_before(
     return after
 
 
-# Least number of remembered lanes at which lanes without a pending event are removed.
-_LEAST: Final = 64
-
-
 @final
 class Unrecorded:
     """For each lane, the last event that a caller sets once an outcome is durable.
@@ -279,13 +275,11 @@ class Unrecorded:
     The lane's next operation waits in its position for that event. Without the wait, a crash between the two
     operations could cause the earlier operation to be sent again after the later operation.
 
-    Events are referenced weakly: each caller keeps its event alive until the event is set. Set or dead events
-    are removed when the number of lanes has doubled since the last removal.
+    Events are referenced weakly: each caller keeps its event alive until the event is set.
     """
 
     def __init__(self) -> None:
-        self._last: dict[Hashable, ref[trio.Event]] = {}
-        self._most = _LEAST
+        self._last = WeakValueDictionary[Hashable, trio.Event]()
 
     def __len__(self) -> int:
         return len(self._last)
@@ -296,18 +290,11 @@ class Unrecorded:
         """
         if (recorded := delivery.call.recorded) is None:
             return
-        if (known := self._last.get(delivery.key)) is not None:
-            earlier = known()
-            # On a retry the lane's last event is the delivery's own.
-            if earlier is not None and earlier is not recorded and not earlier.is_set():
-                delivery.after = earlier
-        self._last[delivery.key] = ref(recorded)
-        if len(self._last) > self._most:
-            known_now = [(lane, one, one()) for lane, one in self._last.items()]
-            self._last = {
-                lane: one for lane, one, event in known_now if event is not None and not event.is_set()
-            }
-            self._most = 2 * len(self._last) + _LEAST
+        earlier = self._last.get(delivery.key)
+        # On a retry the lane's last event is the delivery's own.
+        if earlier is not None and earlier is not recorded and not earlier.is_set():
+            delivery.after = earlier
+        self._last[delivery.key] = recorded
 
 
 def with_media(operation: Operation[object], media: Media) -> Operation[object]:
