@@ -6,7 +6,7 @@ Suggested reading order:
 - `retry`: what follows from a failed attempt;
 - `breaker`: whether the token or one chat caused a refusal;
 - `delivery`: the entries of a lane;
-- `suspects`, `uploads`, `typing` and `answers`;
+- `suspects`, `uploads` and `answers`;
 - `requests`: how an operation reaches the platform;
 - `attempts`: what the end of an attempt changes;
 - `sender` and `outbox`: the only two modules that start tasks.

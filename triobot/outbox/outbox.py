@@ -11,8 +11,10 @@ from __future__ import annotations
 import random as system_random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Final, final
 
+import attrs
 import trio
 from typing_extensions import TypeVar
 
@@ -34,7 +36,6 @@ from .rules import LaneReport, OutboxRules, OutboxStatistics
 from .sender import LaneSender
 from .suspects import Suspects
 from .timer import Timer
-from .typing import Typists
 
 R = TypeVar("R")
 
@@ -78,6 +79,15 @@ async def open_outbox(
 
 
 @final
+@attrs.define(eq=False)
+class _Typing:
+    """The typing blocks of one chat, and the scope of the task that shows typing while there are any."""
+
+    blocks: int = 0
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+
+
+@final
 class LaneOutbox:
     """In-memory implementation of `seams.Outbox` over one platform; `open_outbox` creates the object."""
 
@@ -98,7 +108,7 @@ class LaneOutbox:
         # Bound directly, without a wrapper: see `LaneSender.perform`.
         self.perform = self._sender.perform
         self._answers = Answers(self._perform_answer, self._start, rules.answers)
-        self._typists = Typists(rules.typing_every)
+        self._typing: dict[Recipient, _Typing] = {}
         self._nursery: trio.Nursery | None = None
         self._closing = trio.Event()
         self._patience = trio.CancelScope()
@@ -116,14 +126,26 @@ class LaneOutbox:
         never raised.
         """
         chat = chat_of(chat)
-        if self._typists.begin(chat, trio.current_time()) and not self._closing.is_set():
-            self._sender.show_typing(chat)
-            self._pump()
+        if (shown := self._typing.get(chat)) is None:
+            shown = self._typing[chat] = _Typing()
+            if not self._closing.is_set():
+                self._start(partial(self._keep_typing, chat, shown.scope))
+        shown.blocks += 1
         try:
             yield
         finally:
-            if self._typists.end(chat):
+            shown.blocks -= 1
+            if not shown.blocks:
+                del self._typing[chat]
+                shown.scope.cancel()
                 self._sender.hide_typing(chat)
+
+    async def _keep_typing(self, chat: Recipient, scope: trio.CancelScope) -> None:
+        with scope:
+            while not (scope.cancel_called or self._closing.is_set()):
+                self._sender.show_typing(chat)
+                self._pump()
+                await trio.sleep(self._rules.typing_every)
 
     def press_taken(self, press: Press[object]) -> None:
         """Record that a conversation took a press.
@@ -291,7 +313,6 @@ class LaneOutbox:
         return min(
             self._requests.expires_at,
             self._suspects.look_again(trio.current_time()),
-            self._typists.look_again(),
             self._answers.look_again(),
         )
 
@@ -299,10 +320,7 @@ class LaneOutbox:
         """End the late requests, and start every operation that may start now."""
         self._requests.expire(trio.current_time())
         if not self._closing.is_set():
-            now = trio.current_time()
-            self._answers.answer_due(now)
-            for chat in self._typists.due(now):
-                self._sender.show_typing(chat)
+            self._answers.answer_due(trio.current_time())
         self._sender.go_on()
         self._timer.mind(self._look_again())
 
