@@ -10,7 +10,7 @@ from typing import Any, Final, cast, final, get_args, get_origin
 
 from .. import errors
 from ..engine import Codec
-from ..engine.records import PLAIN, Node
+from ..engine.records import Node
 from ..errors import TriobotError
 from ..seams.journals import LARGEST_RECORD
 from ..seams.values import encode_value, node_of_value, read_form, register, value_of_node
@@ -47,10 +47,6 @@ class ChatCodec(Codec):
         if type(taken) is tuple and (short := _short(cast("tuple[object, ...]", taken))) is not None:
             return short
         return super().node_of(value)
-
-    def value_of(self, node: Node) -> object:
-        """Return the value that a node stands for; see `Codec.value_of`."""
-        return node if type(node) in PLAIN else value_of_node(node)
 
     def is_frozen(self, value: object) -> bool:
         """Return whether a value is a send's result or a text that a wait took; see `Codec.is_frozen`."""

@@ -34,8 +34,8 @@ from .workload import CommitQueue
 
 _YIELD_EVERY: Final = 256
 
-# If the heap has more withdrawn deadlines than this, and more withdrawn than valid deadlines, the withdrawn
-# deadlines are removed. Until then, each keeps a whole conversation in memory, perhaps for a month.
+# If the heap has this many more withdrawn deadlines than valid ones, the withdrawn deadlines are removed.
+# Until then, each keeps a whole conversation in memory, perhaps for a month.
 _WITHDRAWN: Final = 64
 _PAGE: Final = 256
 
@@ -61,7 +61,6 @@ class Timers:
         self._holds: dict[Sleeper, _Deadline] = {}
         self._heap: list[_Deadline] = []
         self._count = 0
-        self._withdrawn = 0
         self._sooner = trio.Event()
         self._all = False
 
@@ -69,18 +68,14 @@ class Timers:
         """Set the deadline of a sleeper, in place of an earlier deadline; None removes the deadline."""
         before = self._holds.get(sleeper)
         if when is None:
-            if before is not None:
-                del self._holds[sleeper]
-                self._withdrawn += 1
+            self._holds.pop(sleeper, None)
         elif before is None or before[0] != when:
-            self._withdrawn += before is not None
             self._count += 1
             deadline = self._holds[sleeper] = (when, self._count, sleeper)
             heapq.heappush(self._heap, deadline)
             if self._heap[0] is deadline:
                 self._sooner.set()
-        if self._withdrawn > _WITHDRAWN and self._withdrawn > len(self._holds):
-            self._withdrawn = 0
+        if len(self._heap) > 2 * len(self._holds) + _WITHDRAWN:
             self._heap = list(self._holds.values())
             heapq.heapify(self._heap)
 
@@ -112,8 +107,6 @@ class Timers:
                 if self._holds.get(sleeper) is deadline:
                     del self._holds[sleeper]
                     sleeper.tick()
-                else:
-                    self._withdrawn -= 1
             left = (self._heap[0][0] - now) / 1000 if self._heap else math.inf
             self._sooner = trio.Event()
             await self._clock.wait(self._sooner, left)
