@@ -438,9 +438,7 @@ async def test_what_a_place_keeps_is_forgotten_with_its_life(autojump_clock: Moc
 
     async with open_town(router) as town:
         keeping = town.dispatcher.keeping
-        updating = keeping.kept(CHAT)
-        kept = keeping.begin_chat(CHAT)
-        assert kept is updating
+        kept = keeping.kept(CHAT)
         assert keeping.kept(CHAT) is kept
         await kept.load()
         await keeping.put(CHAT, "visits", VISITS.dump(1))

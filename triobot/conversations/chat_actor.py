@@ -107,7 +107,7 @@ class ChatActor:
         self.services: Final = shared.services
         self.sender: SenderId | None = None
         self.running: Final = RunningSet(shared.table)
-        self.kept: Final = shared.keeping.begin_chat(chat_id)
+        self.kept: Final = shared.keeping.kept(chat_id)
         self.kept.writers = self.running.writers
         self.routing: Final = ChatRouting(shared, chat_id, self.kept, self.mailbox, self.running)
         self.born = 0

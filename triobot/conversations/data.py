@@ -14,7 +14,6 @@ import logging
 from collections import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from functools import reduce
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -246,10 +245,6 @@ class Key(Generic[T]):
 # --- checking values against types
 
 
-def _anything(value: object) -> bool:
-    return True
-
-
 def _check_of(wanted: object) -> Check:
     """Build the check of a type, once. The check visits each element at most once for each part of the type.
 
@@ -260,46 +255,45 @@ def _check_of(wanted: object) -> Check:
     if origin is Annotated:
         return _check_of(parts[0])
     if origin is Literal:
-        return _check_of_literal(parts)
+        # True equals 1, but isn't the same choice.
+        typed = [(type(choice), choice) for choice in parts]
+        return lambda value: (type(value), value) in typed
     if origin in (Union, UnionType):
-        return reduce(_either, map(_check_of, parts))
+        checks = [_check_of(part) for part in parts]
+        return lambda value: any(check(value) for check in checks)
     if isinstance(wanted, NewType):
         return _check_of(wanted.__supertype__)
     if is_typeddict(wanted):
         return _check_of_class(dict)
     whole = _check_of_class(NoneType if wanted is None else origin or wanted)
     if origin is tuple and hasattr(wanted, "__args__"):  # also tuple[()]
-        return _check_of_tuple(whole, parts)
-    if origin in _OF_ELEMENTS:
-        return _both(whole, _each(_check_of(parts[0]))) if parts else whole
-    if origin in _OF_ENTRIES and parts:
-        return _both(whole, _both(_each(_check_of(parts[0])), _each_value(_check_of(parts[1]))))
-    return whole
+        inner = _check_of_members(parts)
+    elif origin in _OF_ELEMENTS and parts:
+        inner = _each(_check_of(parts[0]))
+    elif origin in _OF_ENTRIES and parts:
+        inner = _each_entry(*map(_check_of, parts))
+    else:
+        return whole
+    return lambda value: whole(value) and inner(value)
 
 
 def _check_of_class(wanted: object) -> Check:
     if not isinstance(wanted, type):
-        return _anything
+        return lambda _: True
     try:
         isinstance(None, wanted)
     except TypeError:  # Any, or a protocol that isn't runtime_checkable
-        return _anything
+        return lambda _: True
     if wanted is float:
         return lambda value: isinstance(value, float) or type(value) is int
     return lambda value: isinstance(value, wanted)
 
 
-def _check_of_literal(choices: Sequence[object]) -> Check:
-    # True equals 1, but isn't the same choice.
-    typed = [(type(choice), choice) for choice in choices]
-    return lambda value: (type(value), value) in typed
-
-
-def _check_of_tuple(whole: Check, parts: Sequence[object]) -> Check:
+def _check_of_members(parts: Sequence[object]) -> Check:
     if len(parts) == 2 and parts[1] is ...:
-        return _both(whole, _each(_check_of(parts[0])))
+        return _each(_check_of(parts[0]))
     if any(get_origin(part) is Unpack or getattr(part, "__unpacked__", False) for part in parts):
-        return whole
+        return lambda _: True
     checks = [_check_of(part) for part in parts]
 
     def fits(value: object) -> bool:
@@ -308,24 +302,19 @@ def _check_of_tuple(whole: Check, parts: Sequence[object]) -> Check:
             check(member) for check, member in zip(checks, members, strict=True)
         )
 
-    return _both(whole, fits)
-
-
-def _either(first: Check, second: Check) -> Check:
-    return _anything if _anything in (first, second) else lambda value: first(value) or second(value)
-
-
-def _both(first: Check, second: Check) -> Check:
-    return first if second is _anything else lambda value: first(value) and second(value)
-
-
-def _each_value(check: Check) -> Check:
-    each = _each(check)
-    return each if each is _anything else lambda value: each(cast("Mapping[Any, object]", value).values())
+    return fits
 
 
 def _each(check: Check) -> Check:
-    return _anything if check is _anything else lambda value: all(map(check, cast("Iterable[object]", value)))
+    return lambda value: all(map(check, cast("Iterable[object]", value)))
+
+
+def _each_entry(key: Check, value: Check) -> Check:
+    def fits(entries: object) -> bool:
+        found = cast("Mapping[object, object]", entries)
+        return all(map(key, found)) and all(map(value, found.values()))
+
+    return fits
 
 
 # --- the values of one chat
@@ -462,34 +451,19 @@ class Keeping:
         self._commits = commits
         self._texts = texts
         self.changes: Callable[[ChatId], None] = lambda place: None
-        # Values of places with a `ChatActor`, and of places without a `ChatActor` that are being updated. A
-        # place is in at most one of the two mappings, so that all code gets the same values.
-        self._of_actors: dict[ChatId, Kept] = {}
-        self._others = WeakValueDictionary[ChatId, Kept]()
-
-    def begin_chat(self, place: ChatId) -> Kept:
-        """Return a place's values for its new `ChatActor`; call `drop` when the actor ends."""
-        if (kept := self._others.get(place)) is not None:
-            del self._others[place]
-        else:
-            kept = Kept(self, place, self._texts)
-        self._of_actors[place] = kept
-        return kept
-
-    def _known(self, place: ChatId) -> Kept | None:
-        return self._of_actors.get(place) or self._others.get(place)
+        # All code gets the same values of a place, as long as its `ChatActor` or an update has them.
+        self._kept = WeakValueDictionary[ChatId, Kept]()
 
     def kept(self, place: ChatId) -> Kept:
-        """Return a place's values, whether read or not."""
-        kept = self._known(place)
+        """Return a place's values, whether read or not. A `ChatActor` calls `drop` when it ends."""
+        kept = self._kept.get(place)
         if kept is None:
-            kept = self._others[place] = Kept(self, place, self._texts)
+            kept = self._kept[place] = Kept(self, place, self._texts)
         return kept
 
     def drop(self, place: ChatId) -> None:
         """Remove a place's values from memory; the store still has them."""
-        if self._of_actors.pop(place, None) is None:
-            self._others.pop(place, None)
+        self._kept.pop(place, None)
 
     async def stored(self, place: ChatId) -> Mapping[str, str]:
         """Read a place's values from the store, once all pending writes are stored."""
@@ -499,7 +473,7 @@ class Keeping:
     async def data(self, place: ChatId) -> Mapping[str, str]:
         """Return a place's values, as its conversations see them."""
         self.changes(place)
-        kept = self._known(place)
+        kept = self._kept.get(place)
         if kept is not None and kept.values is not None:
             await trio.lowlevel.checkpoint()
             return dict(kept.values)
