@@ -31,7 +31,8 @@ from triobot.base.alarm_kinds import AlarmKind
 from triobot.base.secrets import Secret
 from triobot.errors import ConfigError, StoreFullError
 from triobot.seams.money import AcknowledgeAlarms, RaiseAlarm
-from triobot.store import Store, open_memory
+from triobot.store import Store
+from triobot.store.memory import open_memory
 
 HOUR = 3600.0
 CANARY = "canary-0123456789"

@@ -12,7 +12,7 @@ from triobot import Alarm
 from triobot.alarms.sink import AlarmSink
 from triobot.errors import StoreFullError
 from triobot.seams.money import AcknowledgeAlarms, RaiseAlarm
-from triobot.store import open_memory
+from triobot.store.memory import open_memory
 
 HOUR = 3600.0
 

@@ -25,7 +25,7 @@ from triobot.runtime.bot import within
 from triobot.runtime.work import Intake, Surroundings
 from triobot.seams.inbox import Quota
 from triobot.seams.money import RaiseAlarm
-from triobot.store import MemoryRows, open_memory
+from triobot.store.memory import MemoryRows, open_memory
 from triobot.testing.virtual import VirtualWallClock
 
 MINUTE, HOUR = 60.0, 3600.0

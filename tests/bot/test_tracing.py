@@ -32,7 +32,7 @@ from triobot.payments.cashier import Cashier
 from triobot.runtime.logs import Speaker
 from triobot.runtime.tracing import Tracing
 from triobot.runtime.work import Intake
-from triobot.store import open_memory
+from triobot.store.memory import open_memory
 
 CANARY = "canary-Valiasr-7"
 EXPORTER = InMemorySpanExporter()

@@ -20,7 +20,7 @@ from triobot.cli.store_stream import keep, keep_replica
 from triobot.errors import ConfigError, ConflictError, NotFoundError, StoreError
 from triobot.operator.requests import Answer
 from triobot.seams.writes import Shipped
-from triobot.store import Replica, lock_replica
+from triobot.store.replica import Replica, lock_replica
 
 STORE = "sqlite:disk/bot.db"
 

@@ -21,8 +21,8 @@ from triobot.seams.inbox import Acceptance, Arrival, InboxRow
 from triobot.seams.journals import Opening
 from triobot.seams.outbox import OnUnknown, Urgency
 from triobot.seams.writes import Consume, PutData, Write
-from triobot.store import MemoryRows
 from triobot.store.journal_rows import JournalTables
+from triobot.store.memory import MemoryRows
 from triobot.store.payment_rows import MoneyTables
 from triobot.store.statements import Tables
 from triobot.store.table_store import ReadAlarms, ReadPayments

@@ -16,7 +16,8 @@ from triobot.errors import StoreFullError
 from triobot.seams.journals import AppendRecords, ConversationId, Lease
 from triobot.seams.money import Decided, MovePayment, PaymentRow, PutPayment
 from triobot.seams.writes import Consume, PutSetting, StaleRowError, Write
-from triobot.store import Store, open_memory
+from triobot.store import Store
+from triobot.store.memory import open_memory
 from triobot.wire.ids import ChatId, RefId
 
 ROW = PaymentRow(RefId("1111"), 1, "open", "button IRR", ChatId(7), 500, 1, "{}")

@@ -22,7 +22,7 @@ import trio
 
 from triobot import Bot
 from triobot.base.alarm_kinds import Alarm
-from triobot.store import MemoryRows
+from triobot.store.memory import MemoryRows
 from triobot.store.schema import MIGRATIONS, due_migrations, read_version, run_migration
 from triobot.wire.encode import Body
 

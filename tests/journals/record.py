@@ -39,7 +39,7 @@ from triobot.emulator.person import App, InsideControl, Person
 from triobot.emulator.pusher import PushSettings
 from triobot.emulator.server import make_app, make_exchange
 from triobot.emulator.views import view_user
-from triobot.store import MemoryRows
+from triobot.store.memory import MemoryRows
 from triobot.testing.process import InsideTransport
 from triobot.testing.virtual import VirtualWallClock, virtual_time
 from triobot.wire.encode import Body

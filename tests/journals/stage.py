@@ -23,7 +23,7 @@ from triobot.conversations.routes.router import table_of
 from triobot.payments.cashier import Cashier
 from triobot.runtime.settings import Settings
 from triobot.seams.money import Charge
-from triobot.store import MemoryRows
+from triobot.store.memory import MemoryRows
 from triobot.testing.process import DrivenProcess
 from triobot.testing.virtual import VirtualWallClock
 from triobot.wire.ids import RefId, as_ref_id

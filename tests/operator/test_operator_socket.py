@@ -66,7 +66,8 @@ from triobot.seams.journals import (
 )
 from triobot.seams.money import RaiseAlarm
 from triobot.seams.writes import Consume, PutData
-from triobot.store import Store, open_memory
+from triobot.store import Store
+from triobot.store.memory import open_memory
 from triobot.wire.ids import ChatId
 
 NOON = 1_800_000_000_000

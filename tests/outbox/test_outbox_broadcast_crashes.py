@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from triobot.outbox import Announcement
 from triobot.outbox.broadcast_plan import WindowRules
-from triobot.store import open_memory
+from triobot.store.memory import open_memory
 
 RECEIVERS = 40
 WINDOW = WindowRules(width=6, extra=4)

@@ -26,7 +26,8 @@ from triobot.seams.broadcasts import (
     TurnBroadcast,
 )
 from triobot.seams.outbox import Urgency
-from triobot.store import Store, open_memory
+from triobot.store import Store
+from triobot.store.memory import open_memory
 from triobot.wire.content import Descriptor, Image
 from triobot.wire.ids import ChatId
 from triobot.wire.markup import CallbackButton, InlineKeyboard

@@ -25,7 +25,8 @@ from triobot.payments.records import entry_of
 from triobot.payments.ticket import OpenTicket
 from triobot.seams.inbox import Arrival, Quota
 from triobot.seams.money import Captured, Charge, MovePayment, PaymentEnd, PaymentNotice
-from triobot.store import Store, open_memory
+from triobot.store import Store
+from triobot.store.memory import open_memory
 from triobot.wire.events import InvoiceCallback, PayCallback
 from triobot.wire.ids import RefId
 from triobot.wire.markup import InlineKeyboard, PayButton

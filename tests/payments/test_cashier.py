@@ -25,7 +25,8 @@ from triobot.errors import DeliveryUnknownError, StoreAwayError, StoreFullError
 from triobot.payments.cashier import Budget
 from triobot.payments.facts import Plain
 from triobot.seams.money import AcknowledgeAlarms, Captured, PaymentNotice
-from triobot.store import MemoryRows, ReadPayments, open_memory
+from triobot.store import ReadPayments
+from triobot.store.memory import MemoryRows, open_memory
 from triobot.wire.events import InvoiceCallback, PayCallback
 from triobot.wire.ids import ChatId, InvoiceId, RefId
 from triobot.wire.operations import EditMessage, InquirePayment, VerifyPayment

@@ -17,7 +17,8 @@ from triobot.payments.ledger import Moved
 from triobot.payments.records import entry_of
 from triobot.seams.money import MovePayment, PaymentRow, PutPayment
 from triobot.seams.writes import PutSetting, StaleRowError
-from triobot.store import Store, open_memory
+from triobot.store import Store
+from triobot.store.memory import open_memory
 from triobot.wire.ids import ChatId, MessageId, RefId
 
 NOW = 1_700_000_000_000

@@ -20,7 +20,7 @@ import trio
 from tests.loopback import PATIENCE, Users, open_platform, press_event, text_event
 from tests.processes.ordering import Customer, check_heard
 from tests.processes.process import ROOT, SECRET, environment, listen, running_bot, start_bot
-from triobot.store import copy_replica
+from triobot.store.replica import copy_replica
 
 pytestmark = pytest.mark.processes
 

@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 from sqlite_rig import STAMP
 
 from triobot.seams.writes import PutSetting, Write
-from triobot.store.backups import examine_file, restore_file
 from triobot.store.file import StoreFile, open_file
 from triobot.store.replica import Manifest, Replica, copy_replica, lock_replica
+from triobot.store.restoring import examine_file, restore_file
 from triobot.store.schema import MIGRATIONS
 from triobot.store.shipping import Shipment
 from triobot.store.statements import Tables

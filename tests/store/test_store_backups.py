@@ -32,7 +32,8 @@ from triobot.seams.broadcasts import (
 )
 from triobot.seams.journals import ConversationId, EndConversation
 from triobot.seams.writes import Consume, PutSetting
-from triobot.store import Stamp, back_up_sqlite, backups, examine_sqlite, restore_sqlite, sqlite
+from triobot.store import Stamp, backups, sqlite
+from triobot.store.restoring import back_up_file, examine_file, restore_file
 from triobot.wire.ids import ChatId
 
 CLOCK = SettableClock()
@@ -51,7 +52,7 @@ def backup(tmp_path: Path) -> Path:
 
 
 async def restored(backup: Path, path: Path) -> Path | None:
-    return await restore_sqlite(backup, path, stamp=STAMP, clock=CLOCK)
+    return restore_file(backup, path, STAMP, CLOCK.now())
 
 
 # --- making one
@@ -87,7 +88,7 @@ async def test_a_backup_made_while_the_bot_writes_is_whole(
     assert while_copying > 3, "nobody wrote meanwhile: nothing was tried"
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
     assert [file.name for file in backup.parent.glob("copy*")] == ["copy"]
-    assert list(await examine_sqlite(backup)) == []
+    assert list(examine_file(backup)) == []
     await restored(backup, path)
     async with opened(path) as store:
         _, records = await records_of(store, 1)
@@ -129,7 +130,7 @@ async def test_a_backup_overwrites_nothing(path: Path, backup: Path) -> None:
             await store.backup(backup.parent / "no folder" / "copy")
         await store.check()
     with pytest.raises(ConfigError, match="is there already"):
-        await back_up_sqlite(path, backup, clock=CLOCK)
+        back_up_file(path, backup, CLOCK.now())
     assert backup.read_text() == "mine"
 
 
@@ -144,7 +145,7 @@ async def test_a_backup_is_not_led_elsewhere_by_a_link(path: Path, backup: Path,
                 await store.backup(backup)
     if not live:
         with pytest.raises(ConfigError, match="is there already"):
-            await back_up_sqlite(path, backup, clock=CLOCK)
+            back_up_file(path, backup, CLOCK.now())
 
     assert not elsewhere.exists()
     assert backup.is_symlink()
@@ -157,14 +158,14 @@ async def test_what_has_a_copys_passing_name_stays(path: Path, backup: Path, nam
     async with opened(path):
         pass
     if name.startswith("store"):
-        await back_up_sqlite(path, backup, clock=CLOCK)
+        back_up_file(path, backup, CLOCK.now())
     place.write_text("years of work")
 
     with pytest.raises(ConfigError, match=r"is there already"):
         if name.startswith("store"):
             await restored(backup, path)
         else:
-            await back_up_sqlite(path, backup, clock=CLOCK)
+            back_up_file(path, backup, CLOCK.now())
 
     assert place.read_text() == "years of work"
 
@@ -203,22 +204,22 @@ async def test_a_store_that_nobody_has_open_can_be_backed_up(path: Path, backup:
     async with opened(path) as store:
         await accepted(store, arrival())
         with pytest.raises(StoreLockedError):
-            await back_up_sqlite(path, backup, clock=CLOCK)
+            back_up_file(path, backup, CLOCK.now())
 
-    await back_up_sqlite(path, backup, clock=CLOCK)
+    back_up_file(path, backup, CLOCK.now())
 
     await restored(backup, path.with_name("other.db"))
     async with opened(path.with_name("other.db")) as store:
         assert store.statistics().inbox == 1
     with pytest.raises(ConfigError, match="no store"):
-        await back_up_sqlite(path.with_name("nothing.db"), backup, clock=CLOCK)
+        back_up_file(path.with_name("nothing.db"), backup, CLOCK.now())
 
 
 async def test_what_only_the_log_holds_is_in_a_backup(path: Path, backup: Path) -> None:
     async with opened(path) as store:
         await accepted(store, arrival())
         left = as_a_crash_leaves_it(path, path.parent.parent / "crashed")
-    await back_up_sqlite(left, backup, clock=CLOCK)
+    back_up_file(left, backup, CLOCK.now())
     await restored(backup, path)
     async with opened(path) as store:
         assert store.statistics().inbox == 1
@@ -281,7 +282,7 @@ async def test_nothing_is_restored_that_should_not_be(path: Path, backup: Path) 
             await restored(backup, path)
     before = path.read_bytes()
     with pytest.raises(ConfigError, match="another token"):
-        await restore_sqlite(backup, path, stamp=Stamp(STAMP.base_url, "another"), clock=CLOCK)
+        restore_file(backup, path, Stamp(STAMP.base_url, "another"), CLOCK.now())
     with pytest.raises(ConfigError, match="not a backup"):
         await restored(path, path.with_name("other.db"))
     with pytest.raises(ConfigError, match="no store"):
@@ -391,7 +392,7 @@ async def test_a_log_that_was_left_behind_is_not_played_into_what_is_restored(
     assert kept is not None
     assert kept.with_name(f"{kept.name}-wal").is_file()
     assert not log.exists()
-    assert await examine_sqlite(left) == []
+    assert examine_file(left) == []
     async with opened(left) as store:
         assert await store.setting("when") == "before"
         assert await store.setting("later-1") is None
@@ -454,7 +455,7 @@ async def test_a_store_goes_on_with_its_own_log(path: Path, tmp_path: Path) -> N
         for looks in (False, True):
             shutil.copytree(left.parent, again := tmp_path / f"{folds} {looks}")
             if looks:
-                assert await examine_sqlite(again / path.name) == []
+                assert examine_file(again / path.name) == []
             async with opened(again / path.name) as store:
                 assert await store.setting("when") == f"own {folds}"
 
@@ -470,9 +471,9 @@ async def test_a_log_of_another_store_is_refused(folds: int, path: Path, tmp_pat
     shutil.copyfile(log_of(other), log_of(left))
     await refused(left, "bot.db-wal beside the store .* is not its own, but another store's")
     with pytest.raises(ConfigError, match="is not its own"):
-        await back_up_sqlite(left, tmp_path / "backup", clock=CLOCK)
+        back_up_file(left, tmp_path / "backup", CLOCK.now())
     with pytest.raises(ConfigError, match="is not its own"):
-        await examine_sqlite(left)
+        examine_file(left)
     log_of(left).write_bytes(own)
     async with opened(left) as store:
         assert await store.setting("when") == f"one {folds}"
@@ -489,7 +490,7 @@ async def test_an_older_file_of_the_store_is_refused_beside_the_newer_log(path: 
     log_of(left).unlink()
     await refused(left, "bot.db.lock knows a later run than the store .*, which is an older copy")
     # It was stopped: what it has is whole, but not all.
-    await back_up_sqlite(left, backup := tmp_path / "backup", clock=CLOCK)
+    back_up_file(left, backup := tmp_path / "backup", CLOCK.now())
     await restored(backup, left)
     async with opened(left) as store:
         assert await store.setting("when") == "first"
@@ -534,11 +535,11 @@ async def test_a_file_without_the_log_that_it_needs_is_refused(path: Path, tmp_p
     left.rename(alone)
     await refused(alone, "was not stopped, and renamed.db-wal isn't beside it")
     with pytest.raises(ConfigError, match=r"was not stopped, and renamed.db-wal isn't beside it"):
-        await examine_sqlite(alone)
+        examine_file(alone)
     # At its old name there is a log without a file.
     await refused(left, "is not there, but a bot has run on it")
     backup = tmp_path / "backup"
-    await back_up_sqlite(alone, backup, clock=CLOCK)
+    back_up_file(alone, backup, CLOCK.now())
     await restored(backup, alone)
     async with opened(alone) as store:
         assert await store.setting("when") == "then 0"
@@ -573,7 +574,7 @@ async def test_a_log_that_lost_what_it_had_is_refused(
     await refused(left, "was not stopped, and bot.db-wal is emptied, cut short or damaged")
     shutil.copytree(left.parent, again := tmp_path / "again")
     backup = tmp_path / "backup"
-    await back_up_sqlite(again / path.name, backup, clock=CLOCK)
+    back_up_file(again / path.name, backup, CLOCK.now())
     await restored(backup, again / path.name)
     async with opened(again / path.name) as store:
         assert store.opening().restored
@@ -698,7 +699,7 @@ async def test_an_emptied_store_is_not_taken_for_a_new_one(
     logged = log.read_bytes() if beside == "-wal" else None
     if logged is not None:
         with pytest.raises(ConfigError, match="is empty, but a bot has run on it"):
-            await examine_sqlite(left)
+            examine_file(left)
         assert log.read_bytes() == logged
     kept = await restored(backup, left)
     if logged is not None:
@@ -768,14 +769,14 @@ async def test_an_examination_finds_what_is_wrong(
             EndConversation(store.lease, ConversationId(crashed.seq), NOON, "E"),
         )
         with pytest.raises(StoreLockedError):
-            await examine_sqlite(path)
-    assert list(await examine_sqlite(path)) == []
+            examine_file(path)
+    assert list(examine_file(path)) == []
 
     with sqlite3.connect(path) as connection:
         harm(connection)
     connection.close()
 
-    found = await examine_sqlite(path)
+    found = examine_file(path)
     assert any(said in line for line in found), found
 
 
@@ -786,7 +787,7 @@ async def test_an_examination_finds_a_damaged_page(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-4096 * 3 : -4096] = b"\xff" * 8192
     path.write_bytes(content)
-    assert await examine_sqlite(path)
+    assert examine_file(path)
 
 
 # --- tools leave no trace of themselves
@@ -800,7 +801,7 @@ async def test_a_visit_hides_no_crash(path: Path) -> None:
     clock.time += MINUTE
     async with opened(left, clock=clock, visit=True) as store:
         await store.commit(PutSetting("a", "b"))
-    await examine_sqlite(left)
+    examine_file(left)
     async with opened(left, clock=clock) as store:
         assert (store.opening().unclean, store.opening().previous_at) == (1, NOON)
         again = as_a_crash_leaves_it(left, path.parent.parent / "again")

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from tests.store.contract import SettableClock, StoreContract
-from triobot.store import MemoryRows, Stamp, Store, open_memory, open_store
+from triobot.store import Stamp, Store, open_store
+from triobot.store.memory import MemoryRows, open_memory
 from triobot.store.rules import RETENTION, Retention
 
 

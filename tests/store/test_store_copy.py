@@ -25,9 +25,10 @@ from triobot.errors import (
 )
 from triobot.seams.broadcasts import OpenBroadcast
 from triobot.seams.writes import STREAM_ID, Consume, KeepRaw
-from triobot.store import Stamp, back_up_sqlite, open_store, restore_sqlite, schema
+from triobot.store import Stamp, open_store, schema
 from triobot.store.copying import copier, copy_elsewhere, tables
 from triobot.store.copying.ends import CopyEnd
+from triobot.store.restoring import back_up_file, restore_file
 from triobot.store.schema import Copying
 from triobot.wire.ids import ChatId
 
@@ -184,8 +185,8 @@ async def test_the_replica_of_a_store_is_none_of_its_copy(tmp_path: Path) -> Non
 async def test_a_store_that_was_restored_stays_so(tmp_path: Path) -> None:
     one, other, clock = tmp_path / "a.db", f"sqlite:{tmp_path}/b.db", SettableClock()
     await fill(f"sqlite:{one}")
-    await back_up_sqlite(one, tmp_path / "backup", clock=clock)
-    await restore_sqlite(tmp_path / "backup", one, stamp=STAMP, clock=clock)
+    back_up_file(one, tmp_path / "backup", clock.now())
+    restore_file(tmp_path / "backup", one, STAMP, clock.now())
     copy(f"sqlite:{one}", other)
     for restored in (True, False):
         async with open_store(other, stamp=STAMP, clock=clock) as store:
@@ -354,8 +355,8 @@ async def test_a_store_whose_copy_is_lost_comes_back_as_from_a_backup(tmp_path: 
     await fill(f"sqlite:{one}")
     newest = max(row[0] for row in contents(f"sqlite:{one}")["conversations"])
     copy(f"sqlite:{one}", f"sqlite:{tmp_path}/b.db")
-    await back_up_sqlite(one, tmp_path / "backup", clock=clock)
-    await restore_sqlite(tmp_path / "backup", one, stamp=STAMP, clock=clock)
+    back_up_file(one, tmp_path / "backup", clock.now())
+    restore_file(tmp_path / "backup", one, STAMP, clock.now())
     async with open_store(f"sqlite:{one}", stamp=STAMP, clock=clock) as store:
         assert (store.opening().epoch, store.opening().restored) == (1, True)
         assert (await accepted(store, arrival(1))).seq > newest + 10**8
@@ -366,9 +367,9 @@ async def test_a_half_copy_is_no_backup(tmp_path: Path) -> None:
     one, other, clock = f"sqlite:{tmp_path}/a.db", tmp_path / "b.db", SettableClock()
     await fill(one)
     assert child(one, f"sqlite:{other}", 20, "after").returncode == -9
-    await back_up_sqlite(other, tmp_path / "backup", clock=clock)
+    back_up_file(other, tmp_path / "backup", clock.now())
     with pytest.raises(ConfigError, match="is a backup of a store that was half copied"):
-        await restore_sqlite(tmp_path / "backup", tmp_path / "c.db", stamp=STAMP, clock=clock)
+        restore_file(tmp_path / "backup", tmp_path / "c.db", STAMP, clock.now())
 
 
 # --- it is cut off

@@ -12,7 +12,7 @@ import trio
 from sqlite_rig import opened
 
 from triobot.seams.journals import ConversationId
-from triobot.store import examine_sqlite
+from triobot.store.restoring import examine_file
 
 CHILD = Path(__file__).with_name("appending_child.py")
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ async def test_no_acknowledged_record_is_lost_by_kill_9(tmp_path: Path) -> None:
     for _ in range(3):
         stood = await run_until_killed(path, random.randrange(1, 600))
 
-        assert list(await examine_sqlite(path)) == []
+        assert list(examine_file(path)) == []
         async with opened(path) as store:
             assert store.opening().unclean == 1
             # Eight wrote; each may have had one commit that it had not told of.

@@ -12,7 +12,7 @@ from tests.payments.plain_money import PlainMoney
 from tests.samples import examples
 from triobot.seams.money import AcknowledgeAlarms, AlarmTold, MoneyWrite, PaymentRow, PutPayment, RaiseAlarm
 from triobot.seams.writes import StaleRowError
-from triobot.store import MemoryRows
+from triobot.store.memory import MemoryRows
 from triobot.store.payment_rows import DAY
 from triobot.wire.ids import ChatId, InvoiceId, RefId
 

@@ -9,7 +9,8 @@ import pytest
 from triobot.base.clock import SystemClock
 from triobot.errors import ConfigError, StoreLockedError
 from triobot.seams.writes import PutSetting
-from triobot.store import Stamp, copy_offline, open_store
+from triobot.store import Stamp, open_store
+from triobot.store.offline_copy import copy_offline
 
 STAMP = Stamp("http://127.0.0.1:9", "token")
 

@@ -49,16 +49,8 @@ from triobot.seams.writes import (
     PutData,
     PutSetting,
 )
-from triobot.store import (
-    Stamp,
-    Store,
-    examine_sqlite,
-    file,
-    open_store,
-    rebind_sqlite,
-    restore_sqlite,
-    writer,
-)
+from triobot.store import Stamp, Store, file, open_store, rebind_sqlite, writer
+from triobot.store.restoring import examine_file, restore_file
 from triobot.store.schema import MIGRATIONS, Migration, put_meta, run_migration, sealed
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId
@@ -962,9 +954,7 @@ async def test_an_error_to_which_a_damaged_row_led_says_so(path: Path, damaged: 
     if damaged:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("UPDATE settings SET value = x'00'")
-        assert list(await examine_sqlite(path)) == [
-            "the column value of settings has a value that is no text"
-        ]
+        assert list(examine_file(path)) == ["the column value of settings has a value that is no text"]
     with pytest.raises(StoreCorruptError if damaged else ZeroDivisionError) as caught:
         async with opened(path) as store:
             await store.setting("a")
@@ -1018,7 +1008,7 @@ async def test_an_older_store_is_migrated_after_a_backup(path: Path) -> None:
     with pytest.raises(ConfigError, match="store restore"):
         async with opened(backup):
             pytest.fail("ran on a backup")
-    await restore_sqlite(backup, path, stamp=STAMP, clock=SettableClock())
+    restore_file(backup, path, STAMP, SettableClock().now())
     async with opened(path) as store:
         assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
 

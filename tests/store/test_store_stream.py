@@ -38,9 +38,10 @@ from tests.store.contract.contract import SettableClock
 from triobot.errors import ConfigError, ConflictError, StoreCorruptError, StoreFullError, StoreLockedError
 from triobot.seams.writes import PutData, PutSetting, Shipped
 from triobot.store import replica as replicas
-from triobot.store import restore_sqlite, shipping
+from triobot.store import shipping
 from triobot.store.file import StoreFile
 from triobot.store.replica import copy_replica, lock_replica, read_manifest
+from triobot.store.restoring import restore_file
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId
 
@@ -258,7 +259,7 @@ async def test_a_store_ships_itself_until_nobody_wants_it(path: Path, folder: Pa
     back.mkdir()
     copy, _, missing = copy_replica(folder, back)
     assert missing is None
-    await restore_sqlite(copy, back / "bot.db", stamp=STAMP, clock=SettableClock())
+    restore_file(copy, back / "bot.db", STAMP, SettableClock().now())
     async with opened(back / "bot.db") as store:
         assert await store.setting("last") == "1"
         assert (store.opening().epoch, store.opening().restored) == (1, True)

@@ -24,8 +24,8 @@ from triobot.seams.journals import (
     PutStanding,
 )
 from triobot.seams.writes import Accept, Consume, PutData, Write
-from triobot.store import MemoryRows
 from triobot.store.journal_rows import OneByOneError
+from triobot.store.memory import MemoryRows
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId
 

@@ -10,8 +10,8 @@ import pytest
 from triobot.conversations.journal_writer import JournalWriter
 from triobot.conversations.revival.stored import Stored, read_stored
 from triobot.seams.journals import ConversationId, EndConversation, Journal, JournalWrite
-from triobot.store import MemoryRows
 from triobot.store.journal_rows import JournalTables
+from triobot.store.memory import MemoryRows
 
 
 class Library:

@@ -15,7 +15,7 @@ from triobot.base.clock import StoppedClock
 from triobot.conversations.revival.stored import Stored, read_stored
 from triobot.errors import ConfigError
 from triobot.filters import Filter, command, join, paid, text
-from triobot.store import open_memory
+from triobot.store.memory import open_memory
 from triobot.studio.travel.branches import LiveBranch, written_down
 from triobot.studio.travel.past import look_back, notch_starts
 from triobot.studio.travel.same_answers import open_same_answers, replacement_of

@@ -29,7 +29,7 @@ from triobot.emulator.traffic import RecordedCall, Traffic
 from triobot.emulator.views import JsonObject
 from triobot.operator.requests import ListJournals, ReadCode, ShowJournal
 from triobot.seams.journals import ConversationId
-from triobot.store import open_memory
+from triobot.store.memory import open_memory
 from triobot.studio.travel.parting import worded
 from triobot.studio.travel.same_answers import open_same_answers
 from triobot.studio.travel.twins import Twins

@@ -11,7 +11,8 @@ import trio
 from webhook_rig import Clock, text_event
 
 from triobot.seams.inbox import InboxRow, Quota
-from triobot.store import Stamp, Store, open_memory, open_sqlite
+from triobot.store import Stamp, Store, open_sqlite
+from triobot.store.memory import open_memory
 from triobot.webhook.inbox import EventStored, Inbox, NoRoom, Unread
 from triobot.wire.encode import encode_event
 from triobot.wire.events import Event, Message, PayCallback, Press

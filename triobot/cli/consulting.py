@@ -39,7 +39,8 @@ from ..operator.requests import (
 )
 from ..runtime.settings import Settings, read_environment
 from ..runtime.work import api_of
-from ..store import Stamp, copy_offline, is_made, open_store
+from ..store import Stamp, is_made, open_store
+from ..store.offline_copy import copy_offline
 from .loading import load_bot
 
 Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"

@@ -20,8 +20,10 @@ from ..operator.calling import ask
 from ..operator.loopback import is_on_server, socket_path
 from ..operator.requests import Backup
 from ..runtime.settings import Settings
-from ..store import Stamp, back_up_sqlite, examine_sqlite, is_replica, rebind_store, restore_sqlite
+from ..store import Stamp, rebind_store
 from ..store.copying import copy_elsewhere
+from ..store.replica import is_replica
+from ..store.restoring import back_up_file, examine_file, restore_file
 from .arguments import add_actions, add_json
 from .consulting import moment, settings_of, stamp_of, store_file
 from .store_stream import copied, stream
@@ -101,7 +103,7 @@ async def _back_up(settings: Settings, target: Path) -> None:
         return
     try:
         # Copy the file without opening the store: a damaged store needs a backup most.
-        await back_up_sqlite(file, target, clock=SystemClock())
+        await trio.to_thread.run_sync(back_up_file, file, target, SystemClock().now())
     except StoreLockedError as error:
         raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
 
@@ -143,7 +145,7 @@ def _stamped(arguments: argparse.Namespace, settings: Settings) -> Stamp | None:
 def _restore_one(arguments: argparse.Namespace, settings: Settings, backup: Path, called: Path) -> None:
     file, stamp = store_file(settings), _stamped(arguments, settings)
     checked = None if arguments.rebind else stamp
-    kept = trio.run(partial(restore_sqlite, backup, file, stamp=checked, clock=SystemClock()))
+    kept = restore_file(backup, file, checked, SystemClock().now())
     if arguments.rebind and stamp is not None:
         trio.run(partial(rebind_store, settings.store, stamp=stamp, clock=SystemClock()))
     print(f"restored {settings.store} from {called}")
@@ -158,7 +160,7 @@ def _stream(arguments: argparse.Namespace) -> None:
 def _check(arguments: argparse.Namespace) -> None:
     file = store_file(settings_of(arguments)) if arguments.what is None else Path(arguments.what)
     try:
-        problems = _problems_of_stream(file) if file.is_dir() else trio.run(examine_sqlite, file)
+        problems = _problems_of_stream(file) if file.is_dir() else examine_file(file)
     except StoreLockedError as error:
         raise StoreLockedError(f"{error}; back it up, and check the backup") from error
     if arguments.json:
@@ -174,7 +176,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _problems_of_stream(folder: Path) -> Sequence[str]:
     with copied(folder, Path(gettempdir())) as (copy, _, missing):
-        return [*([] if missing is None else [missing]), *trio.run(examine_sqlite, copy)]
+        return [*([] if missing is None else [missing]), *examine_file(copy)]
 
 
 def _rebind(arguments: argparse.Namespace) -> None:

@@ -23,7 +23,7 @@ from ..operator.loopback import is_on_server, socket_path
 from ..operator.requests import Answer, StreamStore
 from ..runtime.settings import Settings
 from ..seams.writes import Shipped
-from ..store import Manifest, Replica, copy_replica, lock_replica
+from ..store.replica import Manifest, Replica, copy_replica, lock_replica
 from .consulting import instant, store_file
 from .terminal import harmless, until_signal
 

@@ -416,7 +416,6 @@ class Bot(Router):
         self, front: Front, provided: Sequence[Provided], *, claims: bool = True
     ) -> AsyncGenerator[None]:
         from ..client.platform import opened_transports
-        from ..conversations.inspection.checking import ReplayCheck
         from .logs import speaking
         from .watchdog import watched_loop
         from .work import Intake, open_work
@@ -425,6 +424,11 @@ class Bot(Router):
             raise ConfigError("this bot is running already")
         table, texts, transport, media = table_of(self), self._texts, self._transport, None
         around, develops = self._around, front.settings.development
+        replays = None if around is None else around.replays
+        if around is None and develops:
+            from ..conversations.inspection.checking import ReplayCheck
+
+            replays = ReplayCheck()
         opening: Callable[..., AbstractAsyncContextManager[Runtime | None]]
         opening = partial(open_work, front) if isinstance(front, Intake) else _turns(self, front)
         told = self._told if around is None else around.on_failure
@@ -451,7 +455,7 @@ class Bot(Router):
                         transport=transport,
                         media_transport=media,
                         resources=resources,
-                        replays=around.replays if around else ReplayCheck() if develops else None,
+                        replays=replays,
                         # A test's platform may fail for any length of time.
                         backlog_seconds=front.settings.backlog_seconds if around is None else None,
                         on_failure=failures.take,

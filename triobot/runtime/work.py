@@ -19,7 +19,6 @@ import attrs
 import trio
 
 from ..alarms.sink import AlarmSink
-from ..alarms.targets import ChatTarget, Courier, Target
 from ..base.alarm_kinds import Alarm, AlarmKind, OnAlarm, RaiseAlarm, text_of
 from ..base.clock import JUMPED, Timepiece, WallClock
 from ..base.extras import needing
@@ -33,7 +32,6 @@ from ..conversations.charges.paid import goes_on
 from ..conversations.conversation import Services
 from ..conversations.data import Speech
 from ..conversations.dispatcher import Dispatcher
-from ..conversations.inspection.checking import ReplayCheck
 from ..conversations.inspection.portrait import whose
 from ..conversations.jobs import SETTING, forget_stored, read_known, run_later, told_of
 from ..conversations.notices import Notify
@@ -44,7 +42,6 @@ from ..conversations.services import Announcing, Instead, OnFailure, tell_nobody
 from ..errors import ConfigError, ConflictError, RefusedError, StoreError, TransportError
 from ..operator.api import OperatorApi
 from ..operator.loopback import socket_path
-from ..operator.orders import carry_out
 from ..operator.requests import AboutJobs, Answer, Reach
 from ..operator.serving import serve_api
 from ..outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
@@ -78,8 +75,10 @@ from .settings import Settings
 if TYPE_CHECKING:
     import httpx
 
+    from ..alarms.targets import Courier
     from ..client.successor import AnyTransport
     from ..conversations.early import EarlyDoor
+    from ..conversations.inspection.checking import ReplayCheck
     from .tracing import Tracing
 
 log: Final = logging.getLogger("triobot")
@@ -508,21 +507,8 @@ async def _begin_intake(
     nursery.start_soon(sink.keep_telling, store, clock, intake.is_over)
     if untils:
         nursery.start_soon(forget_former, intake.secrets, untils, clock)
-    if listens and (targets := _alarm_targets(intake)):
-        hours = settings.alarm_repeat_hours
-        intake.couriers = [
-            Courier(
-                target,
-                settings.label,
-                store,
-                clock,
-                unstored=sink.unstored,
-                repeat=hours * 3_600_000 if hours else None,
-                raise_alarm=sink.ring,
-                cover=partial(covered, settings, intake.secrets),
-            )
-            for target in targets
-        ]
+    if listens and (settings.alarm_url is not None or settings.alarm_chat is not None):
+        intake.couriers = _couriers(intake)
         for courier in intake.couriers:
             sink.listen(courier.wake)
             nursery.start_soon(courier.run)
@@ -531,16 +517,17 @@ async def _begin_intake(
         await nursery.start(serve_api, intake.api, place)
 
 
-def _alarm_targets(intake: Intake) -> Sequence[Target]:
-    """Return the alarm targets in the settings.
+def _couriers(intake: Intake) -> Sequence[Courier]:
+    """Return a courier for each alarm target in the settings.
 
     Raises:
         ConfigError: an address is invalid.
     """
+    from ..alarms.http_target import HttpTarget
+    from ..alarms.targets import ChatTarget, Courier, Target
+
     settings, targets = intake.settings, list[Target]()
     if settings.alarm_url is not None and settings.alarm_secret is not None:
-        from ..alarms.http_target import HttpTarget
-
         try:
             targets.append(HttpTarget(settings.alarm_url, settings.alarm_secret))
         except ConfigError as error:
@@ -549,7 +536,20 @@ def _alarm_targets(intake: Intake) -> Sequence[Target]:
         targets.append(
             ChatTarget(settings.alarm_chat, lambda: None if intake.work is None else intake.work.outbox)
         )
-    return targets
+    hours = settings.alarm_repeat_hours
+    return [
+        Courier(
+            target,
+            settings.label,
+            intake.store,
+            intake.clock,
+            unstored=intake.sink.unstored,
+            repeat=hours * 3_600_000 if hours else None,
+            raise_alarm=intake.sink.ring,
+            cover=partial(covered, settings, intake.secrets),
+        )
+        for target in targets
+    ]
 
 
 async def _log_key(store: Store) -> str:
@@ -705,6 +705,8 @@ async def open_work(
             async with trio.open_nursery() as nursery:
                 intake.work = work
                 if (news := intake.store.news) is not None:
+                    from ..operator.orders import carry_out
+
                     nursery.start_soon(news, dispatcher.inbox.look_in_inbox, partial(carry_out, intake.api))
                 else:
                     intake.inbox.deliver = dispatcher.inbox.offer

@@ -1,8 +1,9 @@
 """Stores: state that outlives the process, behind one interface, `triobot.store.Store`.
 
 `open_store` picks the engine by the address: SQLite in a file; SQLite in memory, which isn't durable; or
-PostgreSQL, which is imported only if an address names it. The rules for redelivery, quota and unreadable
-requests are in `rules`, a pure module.
+PostgreSQL. The last two are imported only if an address names them, and `replica`, `restoring` and
+`offline_copy` by commands alone. The rules for redelivery, quota and unreadable requests are in `rules`, a
+pure module.
 """
 
 from __future__ import annotations
@@ -18,24 +19,13 @@ from ..base.clock import WallClock
 from ..base.extras import needing
 from ..errors import ConfigError
 from ..seams.writes import Answered, OperatorOrder
-from .memory import MemoryRows as MemoryRows
-from .memory import open_memory as open_memory
-from .offline_copy import copy_offline as copy_offline
-from .replica import Manifest as Manifest
-from .replica import Replica as Replica
-from .replica import copy_replica as copy_replica
-from .replica import is_replica as is_replica
-from .replica import lock_replica as lock_replica
 from .rules import DAY as DAY
 from .rules import RETENTION
 from .rules import Retention as Retention
 from .schema import Stamp as Stamp
 from .schema import file_of as file_of
-from .sqlite import back_up_sqlite as back_up_sqlite
-from .sqlite import examine_sqlite as examine_sqlite
 from .sqlite import open_sqlite as open_sqlite
 from .sqlite import rebind_sqlite as rebind_sqlite
-from .sqlite import restore_sqlite as restore_sqlite
 from .table_store import ReadPayments as ReadPayments
 from .table_store import Store as Store
 
@@ -138,6 +128,8 @@ async def open_store(
     engine, colon, place = url.partition(":")
     # The address may contain a password, so errors repeat nothing of it but the engine's name.
     if engine == "memory" and colon and not place:
+        from .memory import open_memory
+
         async with open_memory(clock=clock, retention=retention) as store:
             yield store
     elif (file := file_of(url)) is not None and not place.startswith("//"):

@@ -18,7 +18,6 @@ import trio
 from ..base.authors import leaves
 from ..base.clock import WallClock
 from ..errors import ConfigError, StoreError, StoreFullError
-from .backups import back_up_file, examine_file, restore_file
 from .file import FileStream, StoreFile, open_file
 from .rules import RETENTION, Retention
 from .schema import MIGRATIONS, Migration, Stamp
@@ -88,45 +87,6 @@ async def rebind_sqlite(path: str | PathLike[str], *, stamp: Stamp, clock: WallC
     file = await trio.to_thread.run_sync(partial(opening, now=clock.now(), visit=True, rebind=True))
     with trio.CancelScope(shield=True):  # otherwise an open file would keep its lock
         await trio.to_thread.run_sync(partial(file.close, clean=True, now=clock.now()))
-
-
-async def back_up_sqlite(path: str | PathLike[str], target: str | PathLike[str], *, clock: WallClock) -> None:
-    """Copy a store that no program has open into a new file.
-
-    Raises:
-        ConfigError: there is no store, or `target` exists.
-        StoreLockedError: a program has the store open; ask that program for a backup.
-        StoreCorruptError: the store is damaged.
-    """
-    await trio.to_thread.run_sync(back_up_file, Path(path), Path(target), clock.now())
-
-
-async def restore_sqlite(
-    backup: str | PathLike[str], path: str | PathLike[str], *, stamp: Stamp | None, clock: WallClock
-) -> Path | None:
-    """Turn a backup into the store at `path`, in the next epoch; keep the store that was there.
-
-    Args:
-        stamp: the bot's stamp; with None, a backup of any bot is accepted. A bot doesn't start on another
-            bot's store.
-
-    Returns: the path at which the previous store is kept, or None if there was none.
-
-    Raises:
-        ConfigError: `backup` is not a backup, or belongs to another bot.
-        StoreLockedError: a program has the store or the backup open.
-        StoreVersionError: a newer triobot made the backup.
-        StoreCorruptError: the backup is damaged, and nothing was changed.
-    """
-    return await trio.to_thread.run_sync(restore_file, Path(backup), Path(path), stamp, clock.now())
-
-
-async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:
-    """Return a line of text for each problem in a store or backup that no program has open.
-
-    Raises: as `back_up_sqlite`.
-    """
-    return await trio.to_thread.run_sync(examine_file, Path(path))
 
 
 def _let_others_write() -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar, final
+from typing import TYPE_CHECKING, Protocol, TypeVar, final
 
 import trio
 
@@ -36,12 +36,14 @@ from .admission import (
     size_of,
 )
 from .file import FileStream
-from .inline import AnyWriter
 from .notes import AnyNotes
 from .payment_rows import MoneyTables
 from .rules import names_chat, tell_moved
 from .statements import Tables
 from .writer import Arriving, AskedJob, Served, Writer
+
+if TYPE_CHECKING:
+    from .inline import AnyWriter
 
 R = TypeVar("R")
 

@@ -32,7 +32,7 @@ from ..errors import NondeterminismError
 from ..runtime.bot import Bot, apart, given_settings
 from ..runtime.settings import Settings
 from ..seams.resources import Provided
-from ..store import MemoryRows
+from ..store.memory import MemoryRows
 from ..wire.encode import Body
 from ..wire.ids import ChatId, SenderId
 from .process import DrivenProcess, InsideTransport

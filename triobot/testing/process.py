@@ -27,7 +27,8 @@ from ..seams.inbox import Acceptance, Arrival, Beginning, InboxRow, OverQuota, Q
 from ..seams.resources import Provided
 from ..seams.values import forget_met
 from ..seams.writes import Accept, Forgotten, WorkSlots, Write
-from ..store import MemoryRows, Store, open_memory
+from ..store import Store
+from ..store.memory import MemoryRows, open_memory
 from ..webhook.inbox import EventStored, Unread, Unstorable
 from ..wire.encode import Body
 from ..wire.ids import ChatId

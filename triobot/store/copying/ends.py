@@ -10,8 +10,8 @@ from typing import Final, Protocol, final
 
 from ...base.extras import needing
 from ...errors import ConfigError
-from ..backups import examine
 from ..file import StoreFile, open_file
+from ..restoring import examine
 from ..schema import MIGRATIONS, Copying, Stamp
 from ..sql import Sql
 from ..sqlite_errors import ENGINE_ERRORS, for_the_opener

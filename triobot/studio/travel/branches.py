@@ -60,7 +60,8 @@ from ...seams.money import PaymentRow
 from ...seams.resources import Provided
 from ...seams.rooms import is_chat
 from ...seams.writes import Consume, PutData, PutSetting, Write
-from ...store import MemoryRows, Store, open_memory
+from ...store import Store
+from ...store.memory import MemoryRows, open_memory
 from ...testing.process import InsideTransport
 from ...testing.virtual import VirtualWallClock, virtual_time
 from ...webhook.inbox import EventStored, Unread

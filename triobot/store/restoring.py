@@ -1,0 +1,235 @@
+"""Work on stores that no program has open: backups, checks, and restores. No running bot loads this module.
+
+`restore_file` turns a backup into a store of the next *epoch*. Everything in the backup belongs to an earlier
+epoch, because it isn't known what the bot did between the backup and the restore. The inbox's numbers jump,
+so that no new conversation gets the number of a lost one: the keys that code passes to other systems contain
+a conversation's number.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from ..errors import ConfigError, StoreCorruptError
+from .backups import MOST, check_alone, copy_store, open_alone, untrue_rows
+from .broadcasts import stop_after_restore
+from .lock import FileLock, lock_path, take_lock
+from .log_file import log_path
+from .opening import LEAP, begin_epoch
+from .private_files import COMPANIONS, check_kind, checked_path, make_new, remove_leftover, sync_folder
+from .schema import (
+    BACKUP,
+    COPIED,
+    COPY_OF,
+    MIGRATIONS,
+    MOVED,
+    Stamp,
+    check_identity,
+    check_journals,
+    check_stamp,
+    drop_meta,
+    due_migrations,
+    get_meta,
+    note_that_log_began,
+    read_version,
+    stored_stamp,
+)
+from .sqlite_errors import ENGINE_ERRORS, damage_of, for_the_opener
+
+REBINDING: Final = "say `triobot store restore FILE --rebind`"
+
+
+def back_up_file(path: Path, target: Path, now: int) -> None:
+    """Copy a store that no program has open.
+
+    Raises:
+        ConfigError: there is no store, or `target` exists.
+        StoreLockedError: a program has the store open.
+        StoreCorruptError: the store is damaged.
+    """
+    with _locked(path) as connection:
+        try:
+            copy_store(connection, target, now)
+        except FileExistsError as error:
+            raise ConfigError(f"{error.filename} is there already; name a new file") from None
+
+
+def examine_file(path: Path) -> list[str]:
+    """Return the problems in a store, or a backup, that no program has open; change nothing.
+
+    Raises: as `back_up_file`.
+    """
+    with _locked(path, to_check=True) as connection:
+        return examine(connection)
+
+
+def _check_backup(connection: sqlite3.Connection, backup: Path, stamp: Stamp | None) -> None:
+    if get_meta(connection, BACKUP) is None:
+        raise ConfigError(f"{backup} is a store, not a backup of one")
+    if get_meta(connection, COPY_OF) is not None:
+        raise ConfigError(f"{backup} is a backup of a store that was half copied; nothing needs it")
+    if stamp is not None:
+        check_stamp(stored_stamp(connection, backup), stamp, remedy=REBINDING)
+    found = read_version(connection)
+    due_migrations(found, MIGRATIONS)
+    check_journals(connection, found)
+    if problems := examine(connection):
+        raise StoreCorruptError(f"the backup {backup} is damaged: {problems[0]}")
+
+
+def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Path | None:
+    """Turn a backup into the store at `path`, in the next epoch; return the new path of the previous store.
+
+    Nothing changes unless the backup is complete, and belongs to this bot and platform.
+
+    Args:
+        stamp: the bot's stamp; with None, a backup of any bot is accepted.
+
+    Raises:
+        ConfigError: there is no file, the file is not a backup, or the backup is another bot's.
+        StoreLockedError: a program has the store or the backup open.
+        StoreVersionError: a newer triobot made the backup, or its journals are too old for this triobot.
+        StoreCorruptError: the backup is damaged.
+    """
+    path = checked_path(path)
+    if backup.resolve() == path:
+        raise ConfigError(f"{backup} is where the store is to be: give the backup another name first")
+    lock = take_lock(path)
+    part = path.with_name(f"{path.name}.restoring")
+    made = False
+    try:
+        epoch, seq = _what_was_there(path, lock)
+        with _locked(backup) as connection:
+            _check_backup(connection, backup, stamp)
+            remove_leftover(part)
+            make_new(part, beside=path)
+            made = True
+            with closing(sqlite3.connect(part, isolation_level=None)) as copy:
+                copy.execute("PRAGMA fullfsync = 1")
+                connection.backup(copy)
+                _begin_epoch(copy, epoch, seq, now)
+        kept = _set_aside(path)
+        part.replace(path)
+        sync_folder(path.parent)
+    except ENGINE_ERRORS as error:
+        raise for_the_opener(error, path) from error
+    except FileExistsError as error:
+        raise ConfigError(f"{error.filename} is there already, and was left alone; move it away") from None
+    finally:
+        if made:
+            part.unlink(missing_ok=True)
+        lock.release()
+    return kept
+
+
+def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> None:
+    copy.execute("PRAGMA journal_mode = DELETE").fetchone()
+    copy.execute("BEGIN IMMEDIATE")
+    seq = max(seq, _last_seq(copy))
+    copy.execute("DELETE FROM sqlite_sequence WHERE name = 'inbox'")
+    copy.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('inbox', ?)", (seq // LEAP * LEAP + LEAP,))
+    begin_epoch(copy, now, above=epoch)
+    if _has(copy, "broadcasts"):
+        stop_after_restore(copy)
+    drop_meta(copy, BACKUP)
+    # The store may have been copied elsewhere. A restore forgets that copy, and what the bot did with the
+    # copy is unknown.
+    drop_meta(copy, MOVED)
+    drop_meta(copy, COPIED)
+    copy.execute("COMMIT")
+
+
+def _what_was_there(path: Path, lock: FileLock) -> tuple[int, int]:
+    """Return the epoch and the last inbox number of the store that will be replaced; zeros if unreadable."""
+    if not path.exists():
+        return 0, 0
+    try:
+        check_alone(path, lock)
+        connect = partial(sqlite3.connect, path, isolation_level=None)
+    except ConfigError:
+        connect = partial(open_alone, path)  # the files beside it belong to another store
+    with suppress(*ENGINE_ERRORS), closing(connect()) as connection:
+        return int(get_meta(connection, "epoch") or 0), _last_seq(connection)
+    return 0, 0
+
+
+def _last_seq(connection: sqlite3.Connection) -> int:
+    found: tuple[int] | None = connection.execute(
+        "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"
+    ).fetchone()
+    return 0 if found is None else found[0]
+
+
+def _set_aside(path: Path) -> Path | None:
+    """Rename the existing store instead of deleting it, because the backup may lack some of its data.
+
+    The log of the store is renamed first, even if there is no main file: SQLite would write a remaining log
+    over the pages of the next store with this name.
+    """
+    suffixes = (*COMPANIONS, "")
+    found = [suffix for suffix in suffixes if path.with_name(path.name + suffix).exists()]
+    if not found:
+        return None
+    for n in range(1, 10_000):
+        kept = path.with_name(f"{path.name}.replaced-{n}")
+        if not any(kept.with_name(kept.name + suffix).exists() for suffix in found):
+            break
+    else:
+        raise ConfigError(f"there are too many replaced stores beside {path}; delete the old ones")
+    for suffix in found:
+        path.with_name(path.name + suffix).rename(kept.with_name(kept.name + suffix))
+    return kept
+
+
+@contextmanager
+def _locked(path: Path, *, to_check: bool = False) -> Generator[sqlite3.Connection]:
+    """Lock and open a store that no program has open; neither migrate it nor count a run."""
+    path = path.resolve()
+    if not path.is_file():
+        raise ConfigError(f"there is no store at {path}")
+    if not lock_path(path).exists():
+        # Without a lock file, no process has the store open. If this process had the store open, reading the
+        # file would drop SQLite's locks.
+        check_kind(path)
+    lock = take_lock(path)
+    try:
+        check_alone(path, lock, to_check=to_check)
+        killed = log_path(path).exists()
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=5.0)) as connection:
+            connection.execute("PRAGMA locking_mode = exclusive").fetchone()
+            check_identity(connection, path)
+            if read_version(connection) is None:
+                raise StoreCorruptError(f"{path} is an empty store: its making was cut short")
+            if killed:
+                note_that_log_began(connection)
+            yield connection
+    except ENGINE_ERRORS as error:
+        raise for_the_opener(error, path) from error
+    finally:
+        lock.release()
+
+
+def examine(connection: sqlite3.Connection) -> list[str]:
+    """Return the problems in this store, one line each; an empty list for a good store."""
+    found = [line for line in _integrity(connection) if line != "ok"]
+    if found or not _has(connection, "conversations"):
+        return found  # further checks on damaged pages would be meaningless
+    return list(untrue_rows(connection))
+
+
+def _integrity(connection: sqlite3.Connection) -> list[str]:
+    try:
+        rows: list[tuple[str]] = connection.execute(f"PRAGMA integrity_check({MOST})").fetchall()
+    except ENGINE_ERRORS as error:
+        return [f"SQLite can't read it: {damage_of(error) or error}"]
+    return [line for (line,) in rows]
+
+
+def _has(connection: sqlite3.Connection, table: str) -> bool:
+    """Return whether there is such a table; a store of an early version lacks some."""
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is not None
