@@ -70,7 +70,7 @@ intersphinx_mapping = {
 }
 nitpick_ignore_regex = [
     # In no inventory.
-    ("py:.*", r"(trio|quart_trio|typing_extensions)\..*|re\.Pattern|QuartTrio|AnyTransport"),
+    ("py:.*", r"(trio|quart_trio|typing_extensions)\..*|re\.Pattern|QuartTrio|httpx\..*"),
     ("py:exc", "AppError"),  # an author's own
 ]
 

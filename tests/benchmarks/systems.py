@@ -111,7 +111,6 @@ ASKING: Final = (
 STOCK: Final = (
     TRIOBOT,
     attrs.evolve(STOCK_IN, name="httpx out", arguments=("out", "sqlite")),
-    attrs.evolve(STOCK_IN, name="httpx2 out", arguments=("out2", "sqlite")),
     STOCK_IN,
     STOCK_BOTH,
 )

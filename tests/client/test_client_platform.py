@@ -353,7 +353,7 @@ async def test_a_request_that_was_written_has_an_unknown_outcome(
     ],
     ids=lambda behave: getattr(behave, "__name__", "shape"),
 )
-@pytest.mark.parametrize("library", ["own", "httpx", "httpx2"])
+@pytest.mark.parametrize("library", ["own", "httpx"])
 async def test_what_was_answered_200_was_taken(
     behave: Callable[[Peer], Awaitable[None]], shape: str, library: str
 ) -> None:
@@ -362,7 +362,7 @@ async def test_what_was_answered_200_was_taken(
     def tell(operation: str, shape: str) -> None:
         told.append((operation, shape))
 
-    transport = None if library == "own" else pytest.importorskip(library).AsyncHTTPTransport()
+    transport = None if library == "own" else httpx.AsyncHTTPTransport()
     async with (
         serving(behave) as server,
         client(server, transport=transport, on_unreadable=tell) as platform,
@@ -372,7 +372,7 @@ async def test_what_was_answered_200_was_taken(
 
 
 @pytest.mark.parametrize("status", [201, 202, 204])
-@pytest.mark.parametrize("library", ["own", "httpx", "httpx2"])
+@pytest.mark.parametrize("library", ["own", "httpx"])
 async def test_any_2xx_says_that_a_request_was_taken(status: int, library: str) -> None:
     """An answer without a body: what it would say of money, or of a file, is not assumed."""
     told: list[tuple[str, str]] = []
@@ -383,7 +383,7 @@ async def test_any_2xx_says_that_a_request_was_taken(status: int, library: str) 
         head = f"HTTP/1.1 {status} Fine\r\n{length}Connection: close\r\n\r\n"
         await peer.stream.send_all(head.encode())
 
-    transport = None if library == "own" else pytest.importorskip(library).AsyncHTTPTransport()
+    transport = None if library == "own" else httpx.AsyncHTTPTransport()
     async with (
         serving(behave) as server,
         client(server, transport=transport, on_unreadable=lambda *what: told.append(what)) as platform,
@@ -453,9 +453,8 @@ async def test_what_was_answered_200_was_taken_though_the_answer_breaks_off(
         assert await platform.perform(HELLO) == Sent(7, 7), "the pool's only place is free again"
 
 
-@pytest.mark.parametrize("library", ["httpx", "httpx2"])
-async def test_httpx_own_transport_tells_of_a_200_that_breaks_off_as_well(library: str) -> None:
-    transport = pytest.importorskip(library).AsyncHTTPTransport()
+async def test_httpx_own_transport_tells_of_a_200_that_breaks_off_as_well() -> None:
+    transport = httpx.AsyncHTTPTransport()
     async with (
         serving(half_an_answer) as server,
         client(server, transport=transport) as platform,
@@ -463,9 +462,8 @@ async def test_httpx_own_transport_tells_of_a_200_that_breaks_off_as_well(librar
         assert await platform.perform(HELLO) == Sent(7)
 
 
-@pytest.mark.parametrize("library", ["httpx", "httpx2"])
-async def test_httpx_own_transport_does_not_tell_the_status_of_half_a_head(library: str) -> None:
-    transport = pytest.importorskip(library).AsyncHTTPTransport()
+async def test_httpx_own_transport_does_not_tell_the_status_of_half_a_head() -> None:
+    transport = httpx.AsyncHTTPTransport()
     async with (
         serving(half_a_head) as server,
         client(server, transport=transport) as platform,

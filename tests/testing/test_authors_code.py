@@ -879,7 +879,7 @@ DOORS: Final[Mapping[str, str]] = {
     "when": FILTERS,
 }
 CODE: Final = re.compile(
-    r"Callable|type\[|Speech|OnError|OnAlarm|AnyTransport|WallClock|Audience|Buttons|Filter\["
+    r"Callable|type\[|Speech|OnError|OnAlarm|AsyncBaseTransport|WallClock|Audience|Buttons|Filter\["
     r"|Look|Handler|Around|BackgroundT|TypeForm|Declaration|Mapping\[K_co"
 )
 # What catches Exception alone where an author's code runs within: the others have been contained by then.

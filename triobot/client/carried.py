@@ -19,7 +19,6 @@ from ..wire.encode import FORM_TYPE, encode_operation, encode_operation_form
 from ..wire.operations import Operation
 from .exchange import Patience, WholeBody, exchange
 from .media import MediaFetcher
-from .successor import AnyTransport, adapted
 from .terms import Reply, Terms, UploadProgress
 from .upload import UploadBody, frame, open_source
 
@@ -44,14 +43,14 @@ class Carrier:
     def __init__(
         self,
         terms: Terms,
-        transport: AnyTransport | None,
-        media_transport: AnyTransport | None,
+        transport: httpx.AsyncBaseTransport | None,
+        media_transport: httpx.AsyncBaseTransport | None,
         connections: int | Connections,
         *,
         lent: bool,
     ) -> None:
-        self.transport = new_transport(connections) if transport is None else adapted(transport)
-        self.media = MediaFetcher(terms, None if media_transport is None else adapted(media_transport))
+        self.transport = new_transport(connections) if transport is None else transport
+        self.media = MediaFetcher(terms, media_transport)
         both = (self.transport, transport), (self.media.transport, media_transport)
         self.closes = [one for one, given in both if given is None or not lent]
         self._terms = terms

@@ -21,7 +21,6 @@ import trio
 from ..base.authors import contained_in_task
 from ..errors import NotDeliveredError
 from ..seams.own_http import connections_of
-from .successor import AdaptedTransport
 from .terms import (
     LARGEST_ANSWER,
     Failure,
@@ -153,8 +152,6 @@ async def exchange(
     """
     # These transports report each step; the steps of other transports are unknown.
     told = connections_of(transport) is not None or isinstance(transport, httpx.AsyncHTTPTransport)
-    if isinstance(transport, AdaptedTransport):
-        told = transport.reports
     progress = RequestProgress(may_have_left=not told, before=before)
     head: httpx.Response | None = None
     patience.renew()

@@ -24,9 +24,10 @@ from .address import checked_hosts, parse_base_url
 from .terms import LARGEST_ANSWER, DownloadProgress, Reply, Terms, Uploaded, UploadProgress
 
 if TYPE_CHECKING:
+    import httpx
+
     from .carried import Carrier
     from .posted import Forms, PostedForm
-    from .successor import AnyTransport
 
 R = TypeVar("R")
 
@@ -36,14 +37,12 @@ _CLOSING_SECONDS: Final = 2
 
 
 @asynccontextmanager
-async def opened_transports(*transports: AnyTransport | None) -> AsyncGenerator[None]:
+async def opened_transports(*transports: httpx.AsyncBaseTransport | None) -> AsyncGenerator[None]:
     """Open transports that several clients share; close them at the end of the block."""
     async with AsyncExitStack() as opening:
         for one in transports:
             if one is not None:
-                from .successor import adapted
-
-                await opening.enter_async_context(adapted(one))
+                await opening.enter_async_context(one)
         stack = opening.pop_all()
     try:
         yield
@@ -74,7 +73,7 @@ class PlatformClient:
         base_url: such as ``https://api.example.com``; operations' paths are appended. ``http://`` is for this
             machine only.
         token: the service's token, from the developer portal.
-        transport: transport of the operations, of httpx or httpx2; closed with the client. None: a
+        transport: transport of the operations, of httpx; closed with the client. None: a
             `triobot.http.TrioTransport`, or an httpx transport if that package is missing.
         media_transport: transport of downloads; responsible for the addresses it connects to. The other rules
             for downloads still apply, and the transport never gets the token. None: a transport that connects
@@ -105,8 +104,8 @@ class PlatformClient:
         base_url: str,
         token: str | Secret,
         *,
-        transport: AnyTransport | None = None,
-        media_transport: AnyTransport | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        media_transport: httpx.AsyncBaseTransport | None = None,
         lent: bool = False,
         allow_insecure: bool = False,
         media_hosts: Collection[str] = (),

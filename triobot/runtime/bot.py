@@ -61,9 +61,9 @@ from .failures import OnError, open_failures
 from .settings import PREFIX, Settings, check_prefix, read_environment
 
 if TYPE_CHECKING:
+    import httpx
     from quart_trio import QuartTrio
 
-    from ..client.successor import AnyTransport
     from ..conversations.services import Services
     from .standby import Standby
     from .work import Front, Intake, Runtime, Statistics, Surroundings
@@ -170,7 +170,7 @@ class Bot(Router):
         env: str = PREFIX,
         settings: Settings | None = None,
         texts: Speech | None = None,
-        transport: AnyTransport | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
         clock: WallClock | None = None,
     ) -> None:
         super().__init__()

@@ -76,7 +76,6 @@ if TYPE_CHECKING:
     import httpx
 
     from ..alarms.targets import Courier
-    from ..client.successor import AnyTransport
     from ..conversations.early import EarlyDoor
     from ..conversations.inspection.checking import ReplayCheck
     from .tracing import Tracing
@@ -615,8 +614,8 @@ async def open_work(
     table: Table,
     texts: Speech,
     *,
-    transport: AnyTransport | None = None,
-    media_transport: AnyTransport | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
+    media_transport: httpx.AsyncBaseTransport | None = None,
     resources: Opened,
     replays: ReplayCheck | None = None,
     backlog_seconds: float | None = None,

@@ -1,10 +1,11 @@
-"""triobot: an echo by a conversation for each message, on what others wrote: in, out, out2 or both.
+"""triobot: an echo by a conversation for each message, on what others wrote: in, out or both.
 
 What "nobody" takes comes in by them, is stored, answered and dropped.
 """
 
 import sys
-from importlib import import_module
+
+import httpx
 
 from triobot import Bot, Chat, Settings
 from triobot.base.secrets import Secret
@@ -17,9 +18,8 @@ settings = Settings(
 )
 transport = None
 if lane not in ("in", "nobody"):
-    library = import_module("httpx2" if lane == "out2" else "httpx")
     # Without it twenty connections of 32 are kept, and the others are made anew for each request.
-    transport = library.AsyncHTTPTransport(limits=library.Limits(max_keepalive_connections=None))
+    transport = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_keepalive_connections=None))
 bot = Bot(settings=settings, transport=transport)
 
 
@@ -28,4 +28,4 @@ async def echo(chat: Chat) -> None:
 
 
 bot.conversation(*([command("never")] if lane == "nobody" else []))(echo)
-run_together([(bot, settings)], server="triobot" if lane in ("out", "out2") else "hypercorn")
+run_together([(bot, settings)], server="triobot" if lane == "out" else "hypercorn")
