@@ -61,7 +61,7 @@ def exported_journal(lines: Iterable[Mapping[str, object]]) -> Journal:
     records = [str(line["record"]) for line in rest if "record" in line]
     if "conversation" not in row:
         raise ConfigError("this is no journal; `triobot journal export NUMBER` writes one")
-    if is_redacted([row, *rest]):
+    if _is_redacted(row, rest):
         raise ConfigError(
             "this export was redacted: what people wrote isn't in it, so no code can be run over it; "
             "export it without --redact, for yourself only"
@@ -71,9 +71,7 @@ def exported_journal(lines: Iterable[Mapping[str, object]]) -> Journal:
     return Journal(_row(row), first if isinstance(first, int) else 0, tuple(records), effects)
 
 
-def is_redacted(lines: Sequence[Mapping[str, object]]) -> bool:
-    """Whether a journal's lines were redacted."""
-    row, *rest = lines
+def _is_redacted(row: Mapping[str, object], rest: Sequence[Mapping[str, object]]) -> bool:
     first = next((str(line["record"]) for line in rest if "record" in line), "")
     return row.get("chat_id") == 0 or _REDACTED.search(first) is not None
 

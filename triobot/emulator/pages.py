@@ -113,8 +113,7 @@ async def saved_page(looks: Looks, id: str) -> str:
         window = json.loads(gzip.decompress(await looks.notches(id, first + len(notches), count)))
         notches += window["notches"]
     row = {name: head[name] for name in _ROW} | {"updated_at": notches[-1]["t"]}
-    about: JsonObject = {"what": "export", "bot": ""}
-    about |= {"hidden": head.get("hidden", False), "redacted": head.get("redacted", False)}
+    about: JsonObject = {"what": "export", "bot": "", "hidden": head.get("hidden", False)}
     told: dict[str, JsonValue] = {
         "travel": {"about": about, "conversations": [row], "after": None},
         f"travel/{chat}": {"conversations": [row]},

@@ -19,7 +19,7 @@ import trio
 from ...base.frozen import guarded
 from ...cli.arguments import port
 from ...cli.consulting import Ask, gather, open_to_look, settings_of
-from ...cli.exported import is_redacted, lines_of_export, read_exported
+from ...cli.exported import lines_of_export, read_exported
 from ...cli.loading import check_there
 from ...cli.terminal import harmless, is_terminal, set_up_logging, until_signal
 from ...emulator.exchange import Looks, TravelError
@@ -33,7 +33,6 @@ from ...seams.rooms import told as named
 from ...wire.ids import ChatId
 from ...wire.rules import JsonValue
 from ..stored_journals import StoredJournals
-from ..travel.redacted import RedactedJournal
 from ..travel.twins import Twins, told_row
 from .listening import add_opening, check_listening, open_page, tell_ready
 
@@ -49,7 +48,7 @@ It hides what people wrote: of a text it shows the length, of a variable the kin
 it after one question, and the log says who looked at which chat.
 
 WHICH is a chat's number, a conversation's, or a file that `triobot journal export` wrote; without it, all
-conversations are listed. An export with --redact shows only the time line, and needs no bot.
+conversations are listed. An export with --redact can't be shown: no code can be run over it.
 
 Whoever has the printed address can look. Only this machine can reach it. It ends when nobody has looked for
 half an hour. --to FILE writes one conversation as a page instead, which any browser opens, with no server and
@@ -88,10 +87,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Serve the page until Ctrl-C, or until no browser has asked for anything for `IDLE` seconds."""
     check_listening(arguments)
     which, bot = _meant(arguments.which, arguments.bot)
-    if bot is not None:
-        check_there(bot)
-    elif not isinstance(which, Path):
-        raise ConfigError("which code? triobot inspect CHAT MODULE:BOT")
+    if bot is None:
+        raise ConfigError("which code? triobot inspect WHICH MODULE:BOT")
+    check_there(bot)
     arguments.bot = None
     if arguments.show_values and not arguments.yes:
         _ask()
@@ -139,24 +137,20 @@ class _Subject:
         ask: sends a request to the bot, store or export.
         what: ``bot``, ``store`` or ``export``.
         started_at: wall time of the bot's last start, if known.
-        redacted: time line of a redacted export, for which no code can be replayed.
     """
 
     words: str
     ask: Ask
     what: str
     started_at: int | None = None
-    redacted: RedactedJournal | None = None
 
 
 @asynccontextmanager
 async def _opened(arguments: argparse.Namespace, which: int | Path | None) -> AsyncGenerator[_Subject]:
     if isinstance(which, Path):
         lines = lines_of_export(which)
-        redacted = RedactedJournal(lines) if is_redacted(lines) else None
-        if redacted is None:
-            read_exported(lines)
-        yield _Subject(f"the journal in {which}", partial(_ask_export, lines), "export", None, redacted)
+        read_exported(lines)
+        yield _Subject(f"the journal in {which}", partial(_ask_export, lines), "export")
         return
     settings = settings_of(arguments)
     async with open_to_look(settings) as (ask, running):
@@ -202,44 +196,31 @@ def _noted(ask: Ask) -> Ask:
 # --- serving
 
 
-async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot: str | None) -> None:
+async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot: str) -> None:
     async with _opened(arguments, which) as subject:
-        if subject.redacted is None and bot is None:
-            raise ConfigError("which code? triobot inspect FILE MODULE:BOT")
-        if subject.redacted is not None and arguments.show_values:
-            raise ConfigError("this export was redacted: what people wrote isn't in it")
         shows: bool = arguments.show_values
         ask = _noted(subject.ask) if shows else subject.ask
         journals = StoredJournals(ask, partial(_marks, subject.started_at))
         chat, named = await _meant_in(journals, which)
-        about: JsonObject = {
-            "what": subject.what,
-            "bot": bot or "",
-            "hidden": not shows,
-            "redacted": subject.redacted is not None,
-        }
+        about: JsonObject = {"what": subject.what, "bot": bot, "hidden": not shows}
         news = trio.lowlevel.ParkingLot()
 
         def tell() -> None:
             news.unpark_all()
 
         async with trio.open_nursery() as nursery:
-            looks: Looks
-            if subject.redacted is not None:
-                looks = subject.redacted
-            else:
-                values = "shown" if shows else "hidden"
-                command = [sys.executable, "-m", "triobot.studio.commands.twin", values]
-                looks = twins = Twins(command, os.environ, bot or "", journals, tell)
-                await nursery.start(_running, twins, arguments.to is not None)
+            values = "shown" if shows else "hidden"
+            command = [sys.executable, "-m", "triobot.studio.commands.twin", values]
+            twins = Twins(command, os.environ, bot, journals, tell)
+            await nursery.start(_running, twins, arguments.to is not None)
             if arguments.to is not None:
                 row = await _only(journals, chat, named)
-                await _save(arguments.to, looks, row, news)
+                await _save(arguments.to, twins, row, news)
                 nursery.cancel_scope.cancel()
                 return
             serve = partial(
                 serve_inspector,
-                looks,
+                twins,
                 partial(_listed, journals, about, chat),
                 key=secrets.token_urlsafe(24),
                 port=arguments.port,
@@ -319,14 +300,11 @@ async def _listed(
     return {"about": about, "conversations": [told_row(row) for row in rows], "after": more}
 
 
-def _greet(subject: _Subject, inspector: Inspector, bot: str | None, *, shows: bool) -> None:
+def _greet(subject: _Subject, inspector: Inspector, bot: str, *, shows: bool) -> None:
     print(f"\n  {harmless(subject.words)}:\n")
     print(f"    {inspector.page_address}\n")
-    if bot is not None and subject.redacted is None:
-        print(f"  What {harmless(bot)} does on import is done, and what it does between its operations.")
-        print("  Nothing is sent, no step runs, nothing is written.")
-    if subject.redacted is not None:
-        print("  This export was redacted: its time line is all there is.")
-    elif not shows:
+    print(f"  What {harmless(bot)} does on import is done, and what it does between its operations.")
+    print("  Nothing is sent, no step runs, nothing is written.")
+    if not shows:
         print("  What people wrote is hidden; --show-values shows it.")
     print("  Ctrl-C ends it.\n", flush=True)

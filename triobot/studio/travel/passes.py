@@ -36,10 +36,6 @@ from .parting import reworded
 from .told import ending_of
 from .values import IN_FULL, shown
 
-NOTHING_YET: Final = dict[str, JsonValue](
-    code="", sources=[], marks=[], divergence=None, hangs=None, failures=[]
-)
-"""Fields of the head of a pass without a replay."""
 LIMIT: Final = 15.0
 """Limit of a pass, in real seconds."""
 NEWEST: Final = 20_000
@@ -223,7 +219,12 @@ def _head(capture: Notches, stored: Stored) -> JsonObject:
         "started_at": row.started_at,
         "reworded": 0,
         "says": {},
-        **NOTHING_YET,
+        "code": "",
+        "sources": [],
+        "marks": [],
+        "divergence": None,
+        "hangs": None,
+        "failures": [],
     }
 
 

@@ -15,7 +15,7 @@ import { t } from "./words.js";
  *   chat_id: number, conversation: number, route: string, kind: string, state: string, because: string | null,
  *   started_at: number, updated_at: number
  * }} Row
- * @typedef {{what: string, bot: string, hidden: boolean, redacted: boolean}} About
+ * @typedef {{what: string, bot: string, hidden: boolean}} About
  */
 
 const REFUSED = 403;
@@ -88,9 +88,7 @@ function draw() {
         />
         <span class="faint digits" role="status">${t("inspectCount", { count: number(all.length) })}</span>
       </div>
-      ${about.redacted
-        ? html`<p class="travel-banner" role="note">${t("redactedWhy")}</p>`
-        : about.hidden && html`<p class="travel-banner" role="note">${t("hiddenWhy")} <code dir="ltr">--show-values</code></p>`}
+      ${about.hidden && html`<p class="travel-banner" role="note">${t("hiddenWhy")} <code dir="ltr">--show-values</code></p>`}
       <nav class="conversations" aria-label=${t("conversations")}>
         ${all.map((row) => html`<${Item} key=${row.conversation} row=${row} />`)}
         ${!all.length && html`<p class="none">${rows.size ? t("findsNoConversation") : t("noConversations")}</p>`}

@@ -14,8 +14,6 @@ export const ENGLISH = {
   backToList: "Back to the list",
   gateInspect: "Open the address that triobot inspect has printed, or paste it here. A new run has a new one.",
   hiddenWhy: "What people wrote is hidden: texts are their length, variables their kind. What shows it:",
-  redactedWhy:
-    "This export was redacted: what people wrote isn't in it, so no code can be run over it. The time line is all there is.",
   valuesHidden: "what people wrote is hidden",
   letterHidden: "1 letter",
   lettersHidden: "{count} letters",
@@ -41,8 +39,6 @@ export const PERSIAN = {
   backToList: "بازگشت به فهرست",
   gateInspect: "نشانی‌ای را که triobot inspect چاپ کرده باز کنید، یا اینجا بچسبانید. هر اجرا نشانی تازه‌ای دارد.",
   hiddenWhy: "آنچه نوشته شده پنهان است: از متن‌ها درازا و از متغیرها نوعشان پیداست. نمایش با:",
-  redactedWhy:
-    "نوشته‌ها از این فایل برداشته شده، پس هیچ کدی روی آن اجرا نمی‌شود. تنها خط زمان در آن هست.",
   valuesHidden: "نوشته‌ها پنهان‌اند",
   letterHidden: "۱ حرف",
   lettersHidden: "{count} حرف",

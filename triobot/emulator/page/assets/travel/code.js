@@ -111,7 +111,7 @@ const PathButton = ({ path }) => html`
 `;
 
 /** The column of the code. @param {any} given */
-export function Code({ frames, sources, source, lines, lit, depth, choose, behind, note, stood, cur, go, branches, why, parting, path, ran, elsewhere, show, fired }) {
+export function Code({ frames, sources, source, lines, lit, depth, choose, behind, note, stood, cur, go, branches, parting, path, ran, elsewhere, show, fired }) {
   const name = sources[source]?.name ?? "";
   const isRan = new Set(ran);
   return html`
@@ -119,7 +119,7 @@ export function Code({ frames, sources, source, lines, lit, depth, choose, behin
       <header class="column-head">
         <${Stack} frames=${frames} sources=${sources} depth=${depth} choose=${choose} behind=${behind} />
         <span class="spring"></span>
-        ${path && html`<${PathButton} path=${path} />`}
+        <${PathButton} path=${path} />
         <${Editor} source=${sources[source]} line=${lit} />
       </header>
       ${
@@ -133,7 +133,6 @@ export function Code({ frames, sources, source, lines, lit, depth, choose, behin
       }
       ${branches} ${parting && html`<${Parting} ...${parting} />`}
       <div class="code" tabindex="0" role="region" aria-label=${t("codeOf", { name })} dir="ltr">
-        ${why && html`<p class="none">${why}</p>`}
         <div class="lines">${lines.map((pieces, place) => {
           const all = stood.get(`${source}:${place + 1}`) ?? [];
           const isLit = place + 1 === lit;

@@ -40,7 +40,7 @@ const EVERY = 64;
  *   builds?: {first: number, since: number | null, known: boolean}[],
  *   now?: {divergence: Pass["divergence"], says: Record<string, string | null>} | null,
  *   broken?: string, crowd?: any,
- *   hidden?: boolean, redacted?: boolean
+ *   hidden?: boolean
  * }} Pass
  * @typedef {{
  *   frames: Record<string, Frame[]>, vars: Record<string, Record<string, string>[]>, parked: Parked[],

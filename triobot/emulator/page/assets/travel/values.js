@@ -96,7 +96,7 @@ function RecordCard({ notch, words, sent, chat, request, wrote }) {
 }
 
 /** The column of the values. @param {any} given */
-export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, whole, sent, chat, isRedacted, request, wrote }) {
+export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, whole, sent, chat, request, wrote }) {
   const data = Object.entries(state.data);
   return html`
     <section class="column column-values" id="travel-values">
@@ -115,7 +115,7 @@ export function Values({ notch, words, state, variables, changes, name, began, o
                   ${one.due !== null && one.due !== undefined && html`<span class="faint digits">${t("endsAt", { at: exactClock(one.due) })} · ${t("timeLeft", { time: longwatch(Math.max(0, one.due - notch.t) / 1000) })}</span>`}
                 `,
               )
-            : html`<p class="none">${t(isRedacted ? "notKnown" : "nothing")}</p>`}
+            : html`<p class="none">${t("nothing")}</p>`}
         <//>
         ${state.blocks.length > 0 &&
         html`<${Card} title=${t("openBlocks")}>

@@ -329,7 +329,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       "[": () => inTheSameLine(-1),
       "]": () => inTheSameLine(1),
       l: !place?.crowd && copyLink,
-      p: journal && !journal.pass.redacted && path.toggle,
+      p: journal && path.toggle,
       b: mayBranch() && answerDifferently,
       a: mayAnswer() && answerAgain,
       t: mayKeep() && keepAsTest,
@@ -488,9 +488,9 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
           stood=${journal.stood}
           cur=${cur}
           go=${go}
-          path=${!pass.redacted && path} ran=${path.lines(pass, cur, at.source)} elsewhere=${path.elsewhere(cur, at.source)} show=${showRan}
+          path=${path} ran=${path.lines(pass, cur, at.source)} elsewhere=${path.elsewhere(cur, at.source)} show=${showRan}
           fired=${notch.line?.join(":")}
-          branches=${tasks} why=${pass.redacted ? t("redactedWhy") : ""}
+          branches=${tasks}
           parting=${at.parting}
         />
         <${Values}
@@ -507,7 +507,6 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
           whole=${whole}
           sent=${items.filter((item) => item.at === cur && item.messageId !== null)}
           chat=${pass.chat_id}
-          isRedacted=${Boolean(pass.redacted)}
           request=${place?.crowd ? null : onRequest}
           wrote=${place?.crowd?.wrote?.[cur]?.[0]}
         />
@@ -524,7 +523,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
         fresh=${fresh}
         parts=${pass.divergence !== null}
         lanes=${html`<${Lanes} all=${listed} conversation=${pass.conversation} now=${notch.t} beside=${sent.beside(listed)} seek=${seekAt} find=${(line) => seekThere(listed.map((one) => one.conversation), line.kind ? ofLine(line) : ofMessage(line))} />`}
-        keys=${[...(pass.redacted ? [] : [["P", t("pathOfTurn")]]), ...(mayBranch() ? [["B", t("answerDifferently")]] : []), ...(mayAnswer() ? [["A", t("again")]] : []), ...(mayKeep() ? [["T", t("keepTest")]] : [])]}
+        keys=${[["P", t("pathOfTurn")], ...(mayBranch() ? [["B", t("answerDifferently")]] : []), ...(mayAnswer() ? [["A", t("again")]] : []), ...(mayKeep() ? [["T", t("keepTest")]] : [])]}
         tabs=${html`
           <div class="travel-tabs" role="tablist" aria-label=${t("travel")}>
             ${TABS.filter((name) => name !== "branch" || beside).map(
