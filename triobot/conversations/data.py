@@ -256,7 +256,7 @@ def _check_of(wanted: object) -> Check:
         return _check_of(parts[0])
     if origin is Literal:
         # True equals 1, but isn't the same choice.
-        typed = [(type(choice), choice) for choice in parts]
+        typed: list[tuple[type, object]] = [(type(choice), choice) for choice in parts]
         return lambda value: (type(value), value) in typed
     if origin in (Union, UnionType):
         checks = [_check_of(part) for part in parts]

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Any, Final, final
 import trio
 
 # The work begins at a takeover, when a deploy may have replaced the files: what it needs is loaded now.
-from ..alarms import http_target, targets  # noqa: F401
+from ..alarms import http_target as http_target
+from ..alarms import targets as targets
 from ..base.alarm_kinds import Alarm, OnAlarm, text_of
 from ..base.authors import leaves, run_contained
 from ..base.clock import SystemClock, WallClock
 from ..conversations.data import Speech
 from ..conversations.routes.router import Table
 from ..errors import StoreAwayError, StoreLockedError
-from ..operator import orders  # noqa: F401
+from ..operator import orders as orders
 from ..operator.api import OperatorApi
 from ..seams.inbox import Quota
 from ..seams.money import RaiseAlarm
