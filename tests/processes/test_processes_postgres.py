@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.loopback import PATIENCE, Users, open_platform
+from tests.loopback import PATIENCE, Users, free_port, open_platform
 from tests.postgres import Server
 from tests.processes.nodes import READY, STANDBY, Node
 from tests.processes.ordering import order_all
-from tests.processes.process import SECRET, BotProcess, environment, listen, start_bot, start_node
+from tests.processes.process import BOTS, SECRET, BotProcess, environment, listen, start_bot, start_node
 from tests.wire_proxy import proxying
 
 pytestmark = pytest.mark.processes
@@ -209,3 +209,23 @@ async def test_operators_are_told_which_of_two_nodes_is_active(
             for node in nodes:
                 node.kill_now()
                 node.popen.wait()
+
+
+@pytest.mark.slow
+async def test_a_standby_with_other_code_says_so(tmp_path: Path, store: str) -> None:
+    (tmp_path / "new").mkdir()
+    new = tmp_path / "new" / BOTS.name
+    new.write_text(f"{BOTS.read_text('utf-8')}NEW = 1\n", "utf-8")
+    nodes: list[BotProcess] = []
+    async with open_platform() as platform:
+        try:
+            for number, (module, ready) in enumerate([(BOTS, READY), (BOTS, STANDBY), (new, STANDBY)]):
+                start = partial(start_node, "orders", port=free_port(), platform=platform.url, store=store)
+                log = tmp_path / f"log{number}"
+                nodes.append(await start(log=log, ready=ready, module=module))
+            told = ["other code than the one that works" in node.output for node in nodes]
+        finally:
+            for node in nodes:
+                node.kill_now()
+                node.popen.wait()
+    assert told == [False, False, True]

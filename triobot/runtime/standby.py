@@ -8,6 +8,7 @@ process loses the store, its work is cancelled, and the process becomes a standb
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -25,7 +26,9 @@ from ..base.authors import leaves, run_contained
 from ..base.clock import SystemClock, WallClock
 from ..conversations.data import Speech
 from ..conversations.routes.router import Table
+from ..conversations.running.lines import is_authors, is_between
 from ..errors import StoreAwayError, StoreLockedError
+from ..exact.sites import loaded_modules, read_file
 from ..operator import orders as orders
 from ..operator.api import OperatorApi
 from ..seams.inbox import Quota
@@ -83,7 +86,7 @@ class Standby:
         self._stop = trio.Event()
         self._work: Runtime | None = None
         self._stands_by = self._worked = False
-        self._told_of_clock = False
+        self._told_of_clock = self._differs = False
         self._left: dict[str, RaiseAlarm] = {}
         self.secrets = Secrets.generate()  # replaced once the store's secrets are read
         self.voice = Speaker(settings.label, "", lambda text: text)
@@ -163,6 +166,8 @@ class Standby:
         else:
             self.secrets, untils = read_kept(kept[SECRET], kept.get(FORMER_SECRET, ""), self.clock.now())
         self.voice = Speaker(settings.label, kept[KEY], partial(covered, settings, self.secrets))
+        own = (file for _, file in loaded_modules() if is_authors(file) and not is_between(file))
+        self._differs = "" in kept and not {read_file(file)[0] for file in own} <= {*json.loads(kept[""])}
         return untils
 
     async def keep(
@@ -225,6 +230,8 @@ class Standby:
         def stands_by() -> None:
             self._stands_by = True
             _log.info("another process has the store; this one stands by, and takes events for it")
+            if self._differs:
+                _log.warning("this process has other code than the one that works: deploy one code to all")
             tell()
 
         async with trio.open_nursery() as nursery:
@@ -252,7 +259,7 @@ class Standby:
                             nursery.start_soon(run_contained, run, name=name)
                         if self._stands_by:
                             _log.info("this process has the store now, and works")
-                        self._worked = True
+                        self._worked, self._differs = True, False
                         tell()
                         await self._stop.wait()
                         nursery.cancel_scope.cancel()

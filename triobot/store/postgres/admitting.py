@@ -114,7 +114,7 @@ _KEEP_FEW: Final = (
     f" AND (SELECT count(*) FROM raw) > {MOST_ROWS}"
 ).encode()
 _NOTIFY: Final = b"SELECT pg_notify($1, '')"
-_SETTINGS: Final = b"SELECT name, value FROM settings"
+_SETTINGS: Final = b"SELECT * FROM settings UNION ALL (SELECT '', sources FROM deployed ORDER BY -at LIMIT 1)"
 _MAY_WRITE: Final = (
     b"SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'INSERT'),"
     b" pg_get_userbyid(c.relowner) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
@@ -249,6 +249,8 @@ class Admission:
 
     async def settings(self, stamp: Stamp) -> Mapping[str, str]:
         """Read the store's settings and the server's time of day, whichever process owns the store.
+
+        Under the name "" the result has the digests of the newest code's sources.
 
         Raises:
             ConfigError, StoreError: the store is another bot's, or this triobot or this role can't use it.
