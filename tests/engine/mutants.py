@@ -49,20 +49,15 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "directed",
     ),
     "catchup": ("machine", "if due <= self.revived and now", "if False and now", "directed"),
-    "mid": ("machine", "or op.id == self.mid", "or False", "directed"),
-    "rows": ("machine", "self.rows.pop(op.id, None) if self.rows else None", "None", "directed"),
+    "mid": ("machine", "if self.mid == turn and", "if False and", "directed"),
+    "rows": ("machine", "self.rows.pop(op.id, None)", "None", "directed"),
     "notes": (
         "run",
-        "record = None if self.notes is None else self.notes.get((READ, turn, key))",
+        "record = self.notes.get((READ, turn, key))",
         "record = None",
         "race",
     ),
-    "writes": (
-        "run",
-        " or (self.notes is not None and (WROTE, turn, key, n) in self.notes)",
-        "",
-        "race",
-    ),
+    "writes": ("run", " or (WROTE, turn, key, n) in self.notes", "", "race"),
 }
 """By name. "behind", which doesn't wait for commits, needs no change of the text."""
 

@@ -162,7 +162,6 @@ class Branch:
         outside: Trio's innermost scope around the body of the effect that the branch is in.
         entry: the author's coroutine that the branch runs.
         root: for a child, the site at which it was started.
-        site: site of the newest operation; 0 if not known.
         drawn: sites of operations since the branch's last record that have no record of their own.
     """
 
@@ -177,7 +176,6 @@ class Branch:
     outside: object = None
     entry: object = None
     root: int = 0
-    site: int = 0
     drawn: Sequence[int] = ()
 
     def leave(self, scope: trio.CancelScope) -> None:
@@ -340,10 +338,6 @@ def begun(fn: str, *args: object, time: int, seed: str, codec: Codec, jumped: in
     return [START, [time, jumped, 0] if jumped else time, fn, nodes, seed, FORMAT]
 
 
-# Used until there is a child: an empty dict in each run would take 64 bytes.
-_NO_BRANCHES: Final[dict[Task, Branch]] = {}
-
-
 class Core:
     """The state of one incarnation of a run. `Machine` derives from this class, and `Run` from `Machine`.
 
@@ -429,14 +423,14 @@ class Core:
         self.went(start[1])
         self.seed: str = start[4]
         self.records: Sequence[Record] = ()
-        self.rows: dict[Id, Record] | None = None
-        self.notes: dict[tuple[Any, ...], Record] | None = None
-        self.patches: set[str] | None = None
+        self.rows: dict[Id, Record] = {}
+        self.notes: dict[tuple[Any, ...], Record] = {}
+        self.patches: frozenset[str] = frozenset()
         self.cursor: int = 0
         self.many: int = 0
         self.task: Task | None = None
         self.root: trio.CancelScope | None = None
-        self.by_task: dict[Task, Branch] = _NO_BRANCHES
+        self.by_task: dict[Task, Branch] = {}
         self.mailbox: Sequence[tuple[int, int, Any]] = ()
         self.stale = not fresh
         self.compares = host.compares and not fresh
@@ -447,7 +441,7 @@ class Core:
         self.why = "interrupted"
         self.mid: Id | None = None
         self.revived = self.time if fresh else host.now()
-        self._refusals: dict[Task, int] | None = None
+        self._refusals: dict[Task, int] = {}
         if not fresh:
             last, jumped, self.unseen = times_of(records)
             since = self.set_by() - jumped
@@ -459,17 +453,14 @@ class Core:
     def _load(self, records: Sequence[Record]) -> None:
         self.records = turns = [record for record in records if record[0] in TURNS]
         self.many = len(turns)
-        if len(turns) + 1 < len(records):
-            self._load_beside(records)
         for record in turns:
             if record[0] == INTERRUPTED:
                 self.mid, self.why = record[3], record[4]
+        if len(turns) + 1 < len(records):
+            self._load_beside(records)
 
     def _load_beside(self, records: Sequence[Record]) -> None:
-        notes: dict[tuple[Any, ...], Record] = {}
-        rows: dict[Id, Record] = {}
-        patches: set[str] = set()
-        self.notes, self.rows, self.patches = notes, rows, patches
+        notes, rows = self.notes, self.rows
         done = {record[2] for record in records if record[0] in OUTCOMES}
         for record in records:
             tag, about = record[0], record[2]
@@ -478,7 +469,7 @@ class Core:
             elif tag == WROTE:
                 notes[tag, about, record[3], record[4]] = record
             elif tag == PATCHED:
-                patches.add(about)
+                self.patches |= {about}
             elif tag in (KNOWN, INTENDED) and about not in done and (tag == KNOWN or about not in rows):
                 rows[about] = record
 
@@ -555,7 +546,7 @@ class Core:
         now = self.host.now()
         if self.stale:
             # The journal may be long, and isn't needed any more.
-            self.stale, self.records, self.notes = False, (), None
+            self.stale, self.records, self.notes = False, (), {}
         if (jumped := self.host.jumped() + self.unseen) != self.jumped:
             self.time, self.jumped = now, jumped
             return [now, jumped, self.unseen]
@@ -742,8 +733,6 @@ class Core:
 
     def leave(self, task: Task) -> bool:
         """Count a refusal of a task. Return whether the task was refused often enough to be abandoned."""
-        if self._refusals is None:
-            self._refusals = {}
         count = self._refusals[task] = self._refusals.get(task, 0) + 1
         if count == PATIENCE:
             self.host.swallowed(self.by_task.get(task, self.main).turn)

@@ -139,9 +139,7 @@ class Machine(Core):
 
     # --- operations
 
-    def operation(
-        self, kind: str, nature: Nature, print: str = "", again: bool = False, beneath: int = 0
-    ) -> Operation:
+    def operation(self, kind: str, nature: Nature, print: str = "") -> Operation:
         """Return the current branch's next operation.
 
         If it is `held_up`, `look_around` comes before `rest`.
@@ -153,7 +151,7 @@ class Machine(Core):
         id = number if not (prefix := branch.path or self.prefix) else f"{prefix}{number}"
         op = Operation(id, kind, nature, print, branch.task, branch, number, held_up)
         if (here := self.host.here) is not None and (self.cursor >= self.many or self.compares):
-            op.sites = branch.site = (again and branch.site) or here(branch.root, 3 + beneath, branch.entry)
+            op.sites = here(branch.root, 3, branch.entry)
             if branch.drawn or nature is WITHIN:
                 # An operation that another branch completes has no record: its site is stored with the next
                 # record.
@@ -205,8 +203,6 @@ class Machine(Core):
     def rest(self, op: Operation) -> None:
         """End the branch's turn in this operation, which may have got its outcome when `rest` returns."""
         assert self.dying or self.holder is op.branch, "an operation began without the turn"
-        if self.cursor < self.many and self._goes_on(op):
-            return
         if op.nature is JOIN:
             self._joins = [*self._joins, op]
         else:
@@ -214,28 +210,6 @@ class Machine(Core):
         op.branch.place = RESTS
         self.holder = None
         self.pump(op)
-
-    def _goes_on(self, op: Operation) -> bool:
-        """Give an operation its outcome if the journal's next turn is this outcome. The branch then keeps the
-        turn.
-        """
-        record = self.records[self.cursor]
-        if (
-            record[2] != op.id
-            or record[3] != op.kind
-            or (record[0] != DONE and record[0] != FAILED)
-            or self._queue
-            or op.id == self.mid
-            or self.host.look is not None
-            or self.compares
-            or self.dying
-        ):
-            return False
-        self.cursor += 1
-        self.went(record[1])
-        op.branch.turn = op.id
-        op.given = record
-        return True
 
     def finish(self, op: Operation, outcome: Performed) -> None:
         """Handle an effect's end; the outcome gets its turn later."""
@@ -430,7 +404,7 @@ class Machine(Core):
     def _reach(self) -> bool:
         """Compare the effects under way at the journal's end with the code. Return whether they fit."""
         self._reached = True
-        for began in (self.rows or {}).values():
+        for began in self.rows.values():
             op = self._rests_in(began[2])
             if op is None or op.kind != began[3]:
                 now_is = "has not begun now" if op is None else f"is a {op.kind} now"
@@ -492,7 +466,7 @@ class Machine(Core):
         """Let events, results and the clock complete an operation from now on; an effect may begin."""
         op.armed = True
         if op.nature is EFFECT:
-            row = self.rows.pop(op.id, None) if self.rows else None
+            row = self.rows.pop(op.id, None)
             if row is not None and row[0] == KNOWN:
                 op.ended(row[5], row[6], row[1])
             elif op.felt is not None:
@@ -599,8 +573,6 @@ class Machine(Core):
     def runs(self, child: Branch, task: Task) -> None:
         """Register the task that runs a child."""
         child.task = task
-        if not self.by_task:
-            self.by_task = {}
         self.by_task[task] = child
 
     def forget(self, task: Task) -> None:

@@ -52,9 +52,6 @@ from .records import ABSENT, NOTED, PATCHED, READ, WROTE, Codec, Id, Node, Put, 
 from .scopes import innermost
 from .sync import Channel, Event
 
-# Used until a turn reads or writes something: an empty dict in each run would take 64 bytes.
-_NO_VIEW: Final[dict[str, Any]] = {}
-
 _LEFT_OPEN: Final = "the code entered a cancel scope and has not left it: use `with`"
 
 
@@ -154,8 +151,8 @@ class Run(Machine):
         super().__init__(host, records, codec, fresh, dry)
         self.fn: str = records[0][2]
         self.args: Sequence[Node] = records[0][3]
-        self._unpatched: set[str] | None = None
-        self.view: dict[str, Any] = _NO_VIEW
+        self._unpatched: frozenset[str] = frozenset()
+        self.view: dict[str, Any] = {}
         self.view_turn: Id | None = None
 
     # --- running
@@ -284,7 +281,6 @@ class Run(Machine):
         in_doubt: Exception | None = None,
         holds: int = 0,
         inside: bool = False,
-        beneath: int = 0,
     ) -> Any:
         """Run ``body(*args)`` at least once, and never again once its outcome is recorded.
 
@@ -301,11 +297,10 @@ class Run(Machine):
                 ends.
             inside: whether only the store sees the effect, so that the body need not wait for earlier
                 records.
-            beneath: number of the host's frames that await this call.
 
         Cancellation: *ambiguous*: the body may have done its work.
         """
-        op = self.operation(kind, EFFECT, print, beneath=beneath)
+        op = self.operation(kind, EFFECT, print)
         if op.held_up:
             await self.look_around(op)
         op.lane, op.holds, op.in_doubt = lane, holds, in_doubt
@@ -323,23 +318,12 @@ class Run(Machine):
             return given[0]  # pyright: ignore[reportUnknownVariableType]
         return await self.come(op, given, raises)
 
-    async def wait(
-        self,
-        kind: str = "wait",
-        takes: Filter | None = None,
-        print: str = "",
-        again: bool = False,
-        beneath: int = 0,
-    ) -> Any:
+    async def wait(self, kind: str = "wait", takes: Filter | None = None, print: str = "") -> Any:
         """Wait for an event that `takes` takes; return the value as which it is taken.
-
-        Args:
-            again: whether the branch's previous operation was begun by the same call in the author's code.
-            beneath: number of the host's frames that await this call.
 
         Cancellation: *atomic*: either the event is taken, or it stays in the mailbox.
         """
-        op = self.operation(kind, WAIT, print, again, beneath)
+        op = self.operation(kind, WAIT, print)
         if op.held_up:
             await self.look_around(op)
         op.takes = takes
@@ -435,7 +419,7 @@ class Run(Machine):
         turn, view = self._noting()
         seen = f":{key}"
         if seen not in view:
-            record = None if self.notes is None else self.notes.get((NOTED, turn, key))
+            record = self.notes.get((NOTED, turn, key))
             if record is None:
                 record = [NOTED, self.time, turn, key, self.codec.node_of(ask())]
                 self._append(record)
@@ -446,7 +430,7 @@ class Run(Machine):
         """Return shared data as it was at this turn's first read, with the turn's own writes since."""
         turn, view = self._noting()
         if key not in view:
-            record = None if self.notes is None else self.notes.get((READ, turn, key))
+            record = self.notes.get((READ, turn, key))
             if record is None:
                 node = self.host.read(key)
                 record = (
@@ -479,7 +463,7 @@ class Run(Machine):
         counted = f"#{key}"
         n = view[counted] = view.get(counted, 0) + 1
         # The journal goes on after this turn: a write that new code adds to it comes too late.
-        if not self.live or (self.notes is not None and (WROTE, turn, key, n) in self.notes):
+        if not self.live or (WROTE, turn, key, n) in self.notes:
             return False
         self._append([WROTE, self.time, turn, key, n], (), write)
         return not (self.dry or self.dying)
@@ -493,7 +477,7 @@ class Run(Machine):
         turn, view = self._noting()
         n = view["##"] = view.get("##", 0) + 1
         key = f"drain {n}"
-        record = None if self.notes is None else self.notes.get((NOTED, turn, key))
+        record = self.notes.get((NOTED, turn, key))
         nodes: list[Node] = [] if record is None else record[4]
         if record is None:
             rows: list[int] = []
@@ -516,15 +500,13 @@ class Run(Machine):
         uses it everywhere.
         """
         self._noting()
-        known = self.patches = set() if self.patches is None else self.patches
-        if patch in known:
+        if patch in self.patches:
             return True
-        old = self._unpatched = set() if self._unpatched is None else self._unpatched
         if not self.live:
-            old.add(patch)
-        if patch in old:
+            self._unpatched |= {patch}
+        if patch in self._unpatched:
             return False
-        known.add(patch)
+        self.patches |= {patch}
         self._append([PATCHED, self.time, patch])
         return True
 
