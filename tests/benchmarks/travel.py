@@ -29,10 +29,10 @@ from triobot.conversations.conversation import Conversation
 from triobot.conversations.inspection import checking
 from triobot.conversations.inspection.checking import Checked
 from triobot.conversations.revival.stored import Stored
-from triobot.emulator.exchange import TravelError
 from triobot.emulator.views import JsonObject
 from triobot.engine import encode_record
 from triobot.operator.api import row_fields
+from triobot.studio.errors import TravelError
 from triobot.studio.stored_journals import StoredJournals
 from triobot.studio.travel.twins import Twins
 from triobot.testing import drive, run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -14,7 +14,10 @@ from test_browser_past import TRAVEL
 from test_browser_travel import AXE, complaints
 from window import needs_browser, window
 
-from triobot.emulator.exchange import TravelError
+from tests.beside import FakeBeside
+from triobot.emulator.exchange import Exchange
+from triobot.studio.errors import TravelError
+from triobot.studio.travel.routes import past_blueprint
 
 pytestmark = [needs_browser]
 
@@ -47,12 +50,20 @@ class HeldFor:
         self.held[0]["way"] = way
 
 
+def holding(exchange: Exchange, chat_id: int) -> HeldFor:
+    """Let the reload be held for this chat."""
+    reload, nothing = HeldFor(chat_id), cast("Any", None)
+    routes = past_blueprint(exchange, nothing, cast("Any", reload))
+    exchange.beside = FakeBeside({"held": reload.view}, [routes])
+    return reload
+
+
 @pytest.mark.slow
 async def test_what_becomes_of_a_chat_is_chosen_in_the_banner(browser: Browser) -> None:
     async with window(browser) as shown:
         page, exchange = shown.page, shown.exchange
         await page.has(".held:not([hidden])", times=0)
-        exchange.reload = reload = HeldFor(shown.sara.chat_id)
+        reload = holding(exchange, shown.sara.chat_id)
         exchange.tell()
         await page.finds("region", "The reload is held")
         await page.sees("does not fit the open chats below (1)", within=".held")
@@ -88,7 +99,7 @@ async def test_the_banner_is_read_from_the_right(browser: Browser) -> None:
         await page.run("localStorage.setItem('triobot-language', 'fa')")
         await page.reload()
         await page.has(".chat-item")
-        shown.exchange.reload = HeldFor(shown.sara.chat_id)
+        holding(shown.exchange, shown.sara.chat_id)
         shown.exchange.tell()
         await page.sees("کد تازه با", within=".held")
         wide = await page.run("document.documentElement.scrollWidth - innerWidth")

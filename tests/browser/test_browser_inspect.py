@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -22,8 +23,8 @@ from tests.loopback import PATIENCE
 from tests.passing import SCHEMA
 from tests.schema import wrong
 from triobot.conversations.inspection.replay_state import ReplayState
-from triobot.emulator.exchange import TravelError
-from triobot.emulator.inspector import Inspector, serve_inspector
+from triobot.studio.errors import TravelError
+from triobot.studio.inspector import Inspector, serve_inspector
 from triobot.studio.travel.hiding import hidden
 from triobot.studio.travel.passes import Passed
 from triobot.wire.rules import JsonValue
@@ -114,7 +115,7 @@ async def inspected(
     looks = Looked(told)
     about = {"what": "store", "bot": "pizza:bot", "hidden": True}
     async with trio.open_nursery() as nursery:
-        serve = partial(serve_inspector, looks, partial(looks.listed, about), key="key")
+        serve = partial(serve_inspector, cast("Any", looks), partial(looks.listed, about), key="key")
         inspector: Inspector = await nursery.start(serve)
         async with browser.page(inspector.page_address, size=size, dark=dark) as page:
             await page.has(".conversation-choice")

@@ -9,16 +9,18 @@ import re
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import trio
 from emulated import BASE, CONTROL, Emulated, emulated
 
+from tests.beside import FakeBeside
 from triobot.emulator import acts
-from triobot.emulator.exchange import BotProcess
 from triobot.emulator.faults import EventFault, Fault
 from triobot.emulator.follower import NEWEST, NEWEST_CALLS, Follower, events
 from triobot.emulator.world import LOG, User
+from triobot.studio.travel.routes import bot_blueprint
 from triobot.wire.ids import ChatId
 from triobot.wire.markup import CallbackButton, InlineKeyboard, Key, PayButton, ReplyKeyboard
 from triobot.wire.operations import AnswerCallback, CreateInvoice, SendAction, SendMessage, VerifyPayment
@@ -305,46 +307,11 @@ async def test_plans_and_the_clock_are_told(tmp_path: Path) -> None:
         assert machine["ahead"] == 60_000
 
 
-class Process:
-    """A process that is only talked about."""
-
-    def __init__(self) -> None:
-        self.phase = "running"
-        self.said = [(1, "one"), (2, "two")]
-        self.done: list[str] = []
-        self.memory: list[dict[str, Any]] = []
-
-    def view(self) -> dict[str, Any]:
-        return {"phase": self.phase}
-
-    def runtime(self) -> dict[str, Any]:
-        return {"live": 3}
-
-    def chats(self) -> list[dict[str, Any]]:
-        return self.memory
-
-    def payments(self) -> list[Any]:
-        return []
-
-    async def pass_time(self, milliseconds: int) -> None:
-        await trio.lowlevel.checkpoint()
-        self.done.append(f"pass {milliseconds}")
-
-    def lines(self, after: int) -> list[tuple[int, str]]:
-        return [line for line in self.said if line[0] > after]
-
-    def kill(self) -> None:
-        self.done.append("kill")
-
-    def restart(self) -> None:
-        self.done.append("restart")
-
-
 async def test_the_bots_process_is_told(tmp_path: Path) -> None:
     async with emulated(tmp_path) as platform:
-        process = Process()
-        kept: BotProcess = process
-        platform.exchange.bot = kept
+        memory = list[Any]()
+        process = FakeBeside({"runtime": lambda: {"live": 3}, "inside": lambda: {"chats": [*memory]}})
+        platform.exchange.beside = process
         follower = Follower(platform.exchange)
 
         told = follower.everything()
@@ -357,15 +324,13 @@ async def test_the_bots_process_is_told(tmp_path: Path) -> None:
         assert (told["bot"], told["lines"]) == ({"phase": "failed"}, ["three"])
         assert "inside" not in told
 
-        process.memory = [{"chat_id": 5}]
-        assert news(follower)["inside"] == {"chats": [{"chat_id": 5}], "payments": []}
+        memory.append({"chat_id": 5})
+        assert news(follower)["inside"] == {"chats": [{"chat_id": 5}]}
 
 
 async def test_time_passes_in_the_bot_first_and_in_strides(tmp_path: Path) -> None:
     async with emulated(tmp_path) as platform:
-        process = Process()
-        kept: BotProcess = process
-        platform.exchange.bot = kept
+        platform.exchange.beside = process = FakeBeside()
 
         await platform.control.post("clock", json={"seconds": 120})
         assert process.done == ["pass 2000"] * 60
@@ -406,15 +371,17 @@ async def test_history_of_nothing_is_refused(tmp_path: Path, query: dict[str, An
         assert (await platform.control.get("history", params=query)).status_code in (400, 409)
 
 
-async def test_the_process_is_controlled_where_there_is_one(tmp_path: Path) -> None:
+async def test_what_is_beside_the_platform_has_routes_of_its_own(tmp_path: Path) -> None:
+    bot: Any = Mock()
+    routes = bot_blueprint(bot, Mock(), Mock())
     async with emulated(tmp_path) as platform:
         for path in ("bot/kill", "bot/restart"):
-            assert (await platform.control.post(path, json={})).status_code == 409
-        platform.exchange.bot = process = Process()
+            assert (await platform.control.post(path, json={})).status_code == 404
+        platform.exchange.beside = FakeBeside(routes=[routes])
         for path in ("bot/kill", "bot/restart"):
             assert (await platform.control.post(path, json={})).status_code == 200
 
-        assert process.done == ["kill", "restart"]
+        assert [name for name, *_ in bot.method_calls] == ["kill", "restart"]
 
 
 # --- the stream

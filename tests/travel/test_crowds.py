@@ -11,8 +11,8 @@ import trio
 import trio.testing
 from test_travel_twins import ENVIRON
 
-from triobot.emulator.exchange import TravelError
 from triobot.emulator.views import JsonObject
+from triobot.studio.errors import TravelError
 from triobot.studio.travel.crowds import CrowdProcess
 
 COMMAND = [sys.executable, "-m", "triobot.studio.commands.dev_crowd"]

@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -16,11 +16,11 @@ from quart_trio import QuartTrio
 from test_travel_twins import journal, twins_of
 
 from triobot.emulator import acts
-from triobot.emulator.exchange import Exchange, TravelError
-from triobot.emulator.follower import Follower
-from triobot.emulator.past import past_blueprint
+from triobot.emulator.exchange import Exchange
 from triobot.emulator.server import make_exchange
+from triobot.studio.errors import TravelError
 from triobot.studio.travel.branches import MOST
+from triobot.studio.travel.routes import past_blueprint
 from triobot.studio.travel.same_answers import replacement_of
 from triobot.wire.ids import ChatId
 
@@ -220,6 +220,23 @@ class FakeTravels:
         return gzip.compress(b'{"id":"b1"}')
 
 
+class FakeReload:
+    way: str | None = None
+
+    def view(self) -> list[dict[str, str | None]]:
+        return [{"way": self.way}]
+
+    async def choose(self, chat_id: int, conversation: int, way: str) -> None:
+        if (chat_id, conversation) != (-7, 3):
+            raise TravelError("this conversation doesn't hold the reload")
+        self.way = way
+
+    async def take(self, branch: str) -> None:
+        if branch != "b1":
+            raise TravelError("money was asked for in it", refused=True)
+        self.way = "take"
+
+
 @asynccontextmanager
 async def routes(tmp_path: Path) -> AsyncGenerator[tuple[Any, FakeTravels, Exchange]]:
     async def post(body: object) -> int:
@@ -227,9 +244,8 @@ async def routes(tmp_path: Path) -> AsyncGenerator[tuple[Any, FakeTravels, Excha
 
     exchange = make_exchange(tmp_path, post, base_url="http://127.0.0.1:9")
     travels = FakeTravels()
-    exchange.travels = travels  # type: ignore[assignment]
     app = QuartTrio(__name__)
-    app.register_blueprint(past_blueprint(exchange))
+    app.register_blueprint(past_blueprint(exchange, cast("Any", travels), cast("Any", FakeReload())))
     yield app.test_client(), travels, exchange
 
 
@@ -266,32 +282,12 @@ async def test_each_request_is_one_question(tmp_path: Path) -> None:
 
 
 async def test_a_reload_that_is_held_is_decided_on(tmp_path: Path) -> None:
-    class FakeReload:
-        way: str | None = None
-
-        def view(self) -> list[dict[str, str | None]]:
-            return [{"way": self.way}]
-
-        async def choose(self, chat_id: int, conversation: int, way: str) -> None:
-            if (chat_id, conversation) != (-7, 3):
-                raise TravelError("this conversation doesn't hold the reload")
-            self.way = way
-
-        async def take(self, branch: str) -> None:
-            if branch != "b1":
-                raise TravelError("money was asked for in it", refused=True)
-            self.way = "take"
-
-    async with routes(tmp_path) as (client, _, exchange):
+    async with routes(tmp_path) as (client, _, _):
 
         async def ask(method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
             answer = await client.open(f"/control/travel/{path}", method=method, json=body)
             return answer.status_code, json.loads(await answer.get_data())
 
-        assert await ask("GET", "held") == (200, {"held": []})
-        assert (await ask("POST", "-7/3/held", {"way": "wait"}))[0] == 404
-        assert (await ask("POST", "branch/b1/take", {}))[0] == 404
-        exchange.reload = FakeReload()  # type: ignore[assignment]
         assert await ask("GET", "held") == (200, {"held": [{"way": None}]})
         assert await ask("POST", "-7/3/held", {"way": "wait"}) == (200, {"held": [{"way": "wait"}]})
         for path, body, status in (
@@ -303,5 +299,3 @@ async def test_a_reload_that_is_held_is_decided_on(tmp_path: Path) -> None:
             assert (await ask("POST", path, body))[0] == status
         assert await ask("POST", "branch/b2/take", {}) == (409, {"error": "money was asked for in it"})
         assert await ask("POST", "branch/b1/take", {}) == (200, {"held": [{"way": "take"}]})
-        exchange.travels = None
-        assert Follower(exchange).everything()["held"] == [{"way": "take"}]

@@ -17,9 +17,9 @@ import trio
 from tests.loopback import PATIENCE
 from tests.passing import SCHEMA
 from tests.schema import wrong
-from triobot.emulator.exchange import TravelError
 from triobot.emulator.views import JsonObject
 from triobot.engine import Record, encode_record
+from triobot.studio.errors import TravelError
 from triobot.studio.travel import pool as module
 from triobot.studio.travel.parting import worded
 from triobot.studio.travel.twin import KEPT, LARGEST

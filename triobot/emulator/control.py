@@ -43,19 +43,14 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
                                       and with numbers below ``before``
 ``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them, and
                                       the lines between them
-``GET  bot``                          state of the bot's process under ``triobot dev``; else null
-``POST bot/kill``, ``bot/restart``    kill or restart the process
-``GET  crowd``                        state of the crowd
-``POST crowd``                        ``chats``, ``groups``, ``hours``, ``crashes``, ``faults``, ``seed``:
-                                      random people use a second bot until a promise is broken
-``POST crowd/stop``, ``crowd/open``   stop the crowd; start a pass over the conversation that broke a promise
 ``GET  openapi``                      the control API as an OpenAPI 3.1 description
 ``GET  stream``                       the complete state, then changes, as server-sent events: see
                                       `follower`; or as a WebSocket's texts, an empty text each second
 ====================================  ===================================================================
 
 All acts take ``chat`` (a group's id), and answer ``{"seq": number of the newest change, "events":
-[types posted]}``; the answer to a press also has ``callback_ids``.
+[types posted]}``; the answer to a press also has ``callback_ids``. `triobot dev` adds the routes of
+`triobot.studio.travel.routes`.
 """
 
 from __future__ import annotations
@@ -69,7 +64,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Final, NoReturn, Protocol, TypeAlias, TypeVar, cast, final
+from typing import Final, NoReturn, TypeAlias, TypeVar, cast, final
 
 import attrs
 import trio
@@ -86,7 +81,7 @@ from . import acts
 from .blobs import FileTooLargeError
 from .chats import HISTORY, ChatMessage, Pick, PlatformChat
 from .deliveries import view_delivery
-from .exchange import BotProcess, Exchange
+from .exchange import Exchange
 from .faults import EventFault, Fault
 from .follower import NEWEST, NEWEST_CALLS, view_history
 from .pusher import PushQueueFullError
@@ -100,7 +95,6 @@ Given: TypeAlias = "JsonValue | Awaitable[JsonValue]"
 LONGEST_BODY: Final = 32 * 1024 * 1024
 _MOST_CALLS: Final = 1_000
 _DIGITS: Final = 19
-_NOT_OURS: Final = "the bot's process isn't ours: only `triobot dev` starts one"
 LONGEST_WAIT: Final = 60
 _MOST_PRESSES: Final = 10
 _CHANGED: Final = ("type", "data", "chat_id", "from")
@@ -257,22 +251,10 @@ def as_number(name: str, value: object) -> int:
     return int(text)
 
 
-class ControlPart(Protocol):
-    """Answers requests that concern no single person."""
-
-    def changes(self) -> Mapping[str, Callable[[Asked], Given]]:
-        """Return the handlers of POST requests, by path."""
-        ...
-
-    def looks(self) -> Mapping[str, Callable[[Asked], Given]]:
-        """Return the handlers of GET requests, by path."""
-        ...
-
-
-def control_blueprint(exchange: Exchange, *parts: ControlPart) -> Blueprint:
-    """Return the routes of the control API, with the routes of further parts."""
+def control_blueprint(exchange: Exchange) -> Blueprint:
+    """Return the routes of the control API."""
     blueprint = Blueprint("control", __name__, url_prefix="/control")
-    people = PersonControl(exchange)
+    people, platform = PersonControl(exchange), PlatformControl(exchange)
 
     def of_user(name: str, answer: Callable[[User, Asked], Given], method: str = "POST") -> None:
         async def view(user_id: int) -> Response:
@@ -292,11 +274,10 @@ def control_blueprint(exchange: Exchange, *parts: ControlPart) -> Blueprint:
     for name, act in people.routes().items():
         of_user(name, act)
     of_user("chat", people.chat, "GET")
-    for part in (PlatformControl(exchange), *parts):
-        for name, change in part.changes().items():
-            of_all(name, change)
-        for name, look in part.looks().items():
-            of_all(name, look, "GET")
+    for name, change in platform.changes().items():
+        of_all(name, change)
+    for name, look in platform.looks().items():
+        of_all(name, look, "GET")
     # Catches misspelt paths, which would otherwise count as operations of the platform.
     blueprint.add_url_rule("/<path:rest>", view_func=_nowhere, methods=["GET", "POST"])
     return blueprint
@@ -367,8 +348,6 @@ class PlatformControl:
             "switches": self._switches,
             "forget-uploads": self._forget_uploads,
             "deliveries/again": self._again,
-            "bot/kill": lambda asked: self._do_to_bot(lambda bot: bot.kill(), asked),
-            "bot/restart": lambda asked: self._do_to_bot(lambda bot: bot.restart(), asked),
         }
 
     def looks(self) -> Mapping[str, Callable[[Asked], Given]]:
@@ -380,7 +359,6 @@ class PlatformControl:
             "liberties": self._liberties,
             "calls": self._calls,
             "history": self._history,
-            "bot": self._bot,
             "openapi": lambda asked: _described(),
             "deliveries": self._deliveries,
             "address": lambda asked: self._exchange.view_address(),
@@ -440,10 +418,10 @@ class PlatformControl:
         asked.only(("seconds",))
         exchange, milliseconds = self._exchange, round(asked.seconds("seconds") * 1_000)
         async with self._skipping:  # two requests are served one after the other
-            if exchange.bot is None:
+            if exchange.beside is None:
                 exchange.pass_time(milliseconds)
             else:
-                await skip(milliseconds, bot=exchange.bot.pass_time, platform=exchange.pass_time)
+                await skip(milliseconds, bot=exchange.beside.pass_time, platform=exchange.pass_time)
         return {"now": exchange.clock.now()}
 
     def _switches(self, asked: Asked) -> JsonValue:
@@ -483,16 +461,6 @@ class PlatformControl:
         given = {name: as_number(name, value) for name, value in asked.values().items()}
         chat = self._world.chat(ChatId(given.get("chat", 0)))
         return view_history(chat, given.get("before"), min(max(given.get("count", NEWEST), 1), HISTORY))
-
-    def _bot(self, asked: Asked) -> JsonValue:
-        return self._exchange.bot.view() if self._exchange.bot is not None else None
-
-    def _do_to_bot(self, what: Callable[[BotProcess], None], asked: Asked) -> JsonValue:
-        asked.only(())
-        if self._exchange.bot is None:
-            raise ImpossibleActError(_NOT_OURS)
-        what(self._exchange.bot)
-        return {}
 
     def _forget_uploads(self, asked: Asked) -> JsonValue:
         self._world.uploads.forget()

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import BinaryIO, Final, Protocol, cast, final
 
 import attrs
 import trio
+from quart import Blueprint
 
 from ..base.clock import WallClock
 from ..base.frozen import guarded
-from ..errors import TriobotError
 from ..wire.content import Descriptor, MediaKind
 from ..wire.encode import Body
 from ..wire.events import Event
@@ -85,192 +85,27 @@ class Logged:
     liberties: tuple[Liberty, ...] = ()
 
 
-class BotProcess(Protocol):
-    """The bot's process, as the page shows and controls it."""
+class Beside(Hashable, Protocol):
+    """What this program runs beside the platform: the bot's process, and the views of its conversations."""
 
-    def view(self) -> dict[str, JsonValue]:
+    def process(self) -> dict[str, JsonValue]:
         """Return the process's state: ``phase``, ``pid``, ``since``, ``starts``, ``problem``, ``target``."""
         ...
 
-    def runtime(self) -> dict[str, JsonValue]:
-        """Return the bot's counts by name, and its ``alarms``; empty until the bot reports them."""
-        ...
-
-    def chats(self) -> Sequence[dict[str, JsonValue]]:
-        """Return the chats in the bot's memory, the most recently active first."""
-        ...
-
-    def payments(self) -> Sequence[JsonValue]:
-        """Return the newest entries of the bot's ledger."""
+    def view(self) -> dict[str, JsonValue]:
+        """Return the other parts of the page's stream, see `follower`."""
         ...
 
     def lines(self, after: int) -> Sequence[tuple[int, str]]:
-        """Return the kept lines of output with numbers above `after`."""
+        """Return the kept lines of the process's output with numbers above `after`."""
         ...
 
     async def pass_time(self, milliseconds: int) -> None:
         """Put the process's clocks forward; return when the due work is done, or after a few seconds."""
         ...
 
-    def kill(self) -> None:
-        """Kill the process."""
-        ...
-
-    def restart(self) -> None:
-        """Start the process, or stop it gracefully and start it again."""
-        ...
-
-
-@final
-class TravelError(TriobotError):
-    """A request about conversations' past that can't be answered; the text contains the reason.
-
-    Attributes:
-        gone: whether the pass or branch existed before, and can be opened again.
-        refused: whether the request was understood, but is impossible in this pass or branch.
-    """
-
-    def __init__(self, why: str, *, gone: bool = False, refused: bool = False) -> None:
-        super().__init__(why)
-        self.gone = gone
-        self.refused = refused
-
-
-class Looks(Protocol):
-    """The read-only view of a bot's past conversations; see `docs/studio.md`.
-
-    All methods raise `TravelError` if the request can't be answered.
-    """
-
-    async def conversations(self, chat_id: int) -> JsonValue:
-        """Return a chat's conversations, newest first."""
-        ...
-
-    async def open(self, chat_id: int, conversation: int) -> JsonValue:
-        """Start a pass over a conversation; return the pass's id."""
-        ...
-
-    def passed(self, id: str) -> JsonValue:
-        """Return a pass's head, or only its id while the pass isn't ready."""
-        ...
-
-    async def notches(self, id: str, start: int, end: int) -> bytes:
-        """Return some notches of a pass, as compressed JSON."""
-        ...
-
-    async def path(self, id: str, start: int, end: int) -> bytes:
-        """Return the lines that ran in some turns of a pass, as compressed JSON."""
-        ...
-
-    async def source(self, id: str, source: int) -> bytes:
-        """Return one source of a pass, compressed."""
-        ...
-
-    async def value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
-        """Return one variable as a long text."""
-        ...
-
-    async def close(self, id: str) -> None:
-        """Discard a pass."""
-        ...
-
-
-class Travels(Looks, Protocol):
-    """The view of past conversations on a platform: with branches, which continue from a notch."""
-
-    def view(self) -> Sequence[JsonValue]:
-        """Return for each pass whether it is ready; never raises."""
-        ...
-
-    def open_told(
-        self, journals: Sequence[Sequence[dict[str, JsonValue]]], marks: Sequence[dict[str, JsonValue]]
-    ) -> JsonValue:
-        """Start a pass over the first of these journals, from a chat outside the store; return the new id."""
-        ...
-
-    async def branch(self, id: str, notch: int, *, group: bool | None, asks: Sequence[str] = ()) -> bytes:
-        """Open a branch at a notch of a pass; return the branch's state as compressed JSON.
-
-        Args:
-            asks: steps whose recorded results aren't used.
-        """
-        ...
-
-    async def same_answers(
-        self,
-        chat_id: int,
-        conversation: int,
-        *,
-        group: bool | None,
-        numbers: int,
-        asks: Sequence[str] = (),
-        said: Sequence[JsonValue] = (),
-    ) -> bytes:
-        """Open a branch in which the current code gets the recorded answers; return the branch's state.
-
-        Args:
-            numbers: the branch's messages get numbers above this number.
-            said: people's texts in the chat: time, sender, text.
-        """
-        ...
-
-    async def in_branch(self, id: str, what: str, given: Mapping[str, JsonValue]) -> bytes:
-        """Run one command in a branch; return the branch's state afterwards, as compressed JSON."""
-        ...
-
-    async def close_branch(self, id: str) -> None:
-        """Discard a branch."""
-        ...
-
-    async def keep(self, id: str, notch: int | None, *, group: bool | None) -> JsonValue:
-        """Write a test of a pass up to a notch, or, without `notch`, of a branch; run the test."""
-        ...
-
-
-class Crowds(Protocol):
-    """Simulated crowds that use the bot; see `docs/studio.md`.
-
-    The methods raise `TravelError` if the request is impossible.
-    """
-
-    def crowd(self) -> JsonValue:
-        """Return the crowd's state."""
-        ...
-
-    def let_in(self, plan: Mapping[str, JsonValue]) -> None:
-        """Start a crowd with a bot of its own, beside the real bot."""
-        ...
-
-    def send_home(self) -> None:
-        """Stop the crowd."""
-        ...
-
-    def failing(self) -> tuple[Sequence[Sequence[dict[str, JsonValue]]], Sequence[dict[str, JsonValue]]]:
-        """Return the journals of the chat in which a promise was broken, and the kills of the process."""
-        ...
-
-
-class Reload(Protocol):
-    """Control of a reload that open conversations hold back: see `docs/studio.md`."""
-
-    def view(self) -> Sequence[JsonValue]:
-        """Return the conversations that hold the reload back; empty if none does."""
-        ...
-
-    async def choose(self, chat_id: int, conversation: int, way: str) -> None:
-        """Decide about one of these conversations.
-
-        Raises:
-            TravelError: the conversation doesn't hold the reload, or the decision can't be carried out.
-        """
-        ...
-
-    async def take(self, branch: str) -> None:
-        """Replace a conversation by a branch in which the new code got the same answers; load the new code.
-
-        Raises:
-            TravelError: the branch is gone, or can't replace the conversation.
-        """
+    def blueprints(self) -> Sequence[Blueprint]:
+        """Return further routes under ``/control``."""
         ...
 
 
@@ -281,12 +116,9 @@ class Exchange:
     Attributes:
         requests: newest requests of the bot.
         traffic: newest requests in both directions, with their answers.
-        bot: the bot's process, if this program runs it.
+        beside: the bot's process and more, if this program runs them.
         liberties: number of times that the bot took each liberty (see `Logged`), by operation.
         hear_liberty: called when a liberty is taken for the first time.
-        travels: access to past conversations, if available.
-        crowds: simulated crowds, if available.
-        reload: the held reload, if available.
         address: whether a bot listens at the address of events.
     """
 
@@ -308,12 +140,9 @@ class Exchange:
         self.outage = Outage()
         self.requests: deque[Logged] = deque(maxlen=_KEPT)
         self.traffic = Traffic()
-        self.bot: BotProcess | None = None
+        self.beside: Beside | None = None
         self.liberties: Counter[tuple[str, Liberty]] = Counter()
         self.hear_liberty: Callable[[str, Liberty], None] | None = None
-        self.travels: Travels | None = None
-        self.crowds: Crowds | None = None
-        self.reload: Reload | None = None
         self.address = address or BotAddress(None)
         self.address.tell = self.tell
         self._changed = trio.Event()
@@ -371,7 +200,7 @@ class Exchange:
 
     def view_address(self) -> dict[str, JsonValue]:
         """Return whether a bot listens, as JSON. A bot that this program started listens while it runs."""
-        address, bot = self.address, self.bot.view() if self.bot is not None else None
+        address, bot = self.address, None if self.beside is None else self.beside.process()
         return {
             "address": address.shown,
             "listens": address.listens if bot is None else bot.get("phase") == "running",

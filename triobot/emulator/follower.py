@@ -45,7 +45,7 @@ from ..wire.rules import JsonValue
 from .chats import Change, MoneyMoved, PlatformChat
 from .deliveries import view_delivery
 from .door import PROTOCOL
-from .exchange import BotProcess, Exchange
+from .exchange import Exchange
 from .traffic import view_call, view_calls
 from .views import JsonObject, json_for_pages, view_bill, view_change, view_entry, view_keyboard, view_user
 
@@ -58,6 +58,14 @@ _TOGETHER: Final = 0.02
 # Longest time between two checks for changes: refunds fall due without an act. A page that receives nothing
 # for longer considers the connection broken.
 _BEAT: Final = 1.0
+
+_NOTHING_BESIDE: Final[JsonObject] = {
+    "runtime": {},
+    "inside": {"chats": [], "payments": []},
+    "crowd": None,
+    "travel": [],
+    "held": [],
+}
 
 
 @final
@@ -147,14 +155,14 @@ class Follower:
         now = self._outside()
         news |= {name: view for name, view in now.items() if self._said.get(name, ...) != view}
         self._said = now
-        if exchange.bot is not None and (lines := exchange.bot.lines(self._lines)):
+        if exchange.beside is not None and (lines := exchange.beside.lines(self._lines)):
             news["lines"] = [line for _, line in lines]
             self._lines = lines[-1][0]
         return news
 
     def _outside(self) -> JsonObject:
         """Return the parts that are sent as a whole whenever they change."""
-        exchange, bot = self._exchange, self._exchange.bot
+        exchange, beside = self._exchange, self._exchange.beside
         return {
             "machine": {
                 "faults": [cast("JsonObject", attrs.asdict(fault)) for fault in exchange.plan.pending()],
@@ -164,18 +172,9 @@ class Follower:
             },
             "waiting": exchange.pusher.waiting,
             "address": exchange.view_address(),
-            "bot": bot.view() if bot is not None else None,
-            "runtime": bot.runtime() if bot is not None else {},
-            "inside": _inside(bot),
-            "crowd": None if exchange.crowds is None else exchange.crowds.crowd(),
-            "travel": [] if exchange.travels is None else list(exchange.travels.view()),
-            "held": [] if exchange.reload is None else list(exchange.reload.view()),
+            "bot": None if beside is None else beside.process(),
+            **(_NOTHING_BESIDE if beside is None else beside.view()),
         }
-
-
-def _inside(bot: BotProcess | None) -> JsonObject:
-    chats: list[JsonValue] = [] if bot is None else list(bot.chats())
-    return {"chats": chats, "payments": [] if bot is None else list(bot.payments())}
 
 
 def view_history(chat: PlatformChat, before: int | None, count: int) -> JsonObject:

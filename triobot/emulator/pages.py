@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import posixpath
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from ..wire.rules import JsonValue
-from .exchange import Looks, TravelError
-from .views import JsonObject, json_for_pages
+from .views import json_for_pages
 
 _ASSETS: Final = Path(__file__).with_name("page") / "assets"
 TYPES: Final = {
@@ -35,7 +32,6 @@ _EXPORT: Final = re.compile(r"^export ((?:async )?(?:function|const|class)) (\w+
 _EXPORTS: Final = re.compile(r"\bexport(\{[^}]*\});$", re.MULTILINE)
 _DEFAULT: Final = re.compile(r"\bexport default (.*)", re.DOTALL)
 _NAMED: Final = re.compile(r"([\w$]+) as ([\w$]+)")
-_ROW: Final = ("chat_id", "conversation", "route", "kind", "state", "because", "started_at")
 _LOAD: Final = """\
 "use strict";
 const made = {};
@@ -97,38 +93,18 @@ def script_of_page(page: str) -> str:
     return script_of(*_SCRIPT.findall(FILES[page].read_text("utf-8")))
 
 
-async def saved_page(looks: Looks, id: str) -> str:
-    """Return a page that contains a whole pass; the page opens from a file and sends no requests.
+def page_alone(page: str, first: str, told: JsonValue) -> str:
+    """Return a page that opens from a file and sends no requests.
 
-    Raises:
-        TravelError: the pass isn't ready, or is gone.
+    Args:
+        first: script that runs before the page's own; it answers their requests from `told`.
+        told: JSON that the page contains.
     """
-    head = cast("JsonObject", looks.passed(id))
-    if "notches" not in head:
-        raise TravelError("this pass is not ready yet")
-    chat, number = head["chat_id"], head["conversation"]
-    place, first, count = f"travel/pass/{id}", cast("int", head["first"]), cast("int", head["notches"])
-    notches = list[Any]()
-    while first + len(notches) < count:
-        window = json.loads(gzip.decompress(await looks.notches(id, first + len(notches), count)))
-        notches += window["notches"]
-    row = {name: head[name] for name in _ROW} | {"updated_at": notches[-1]["t"]}
-    about: JsonObject = {"what": "export", "bot": "", "hidden": head.get("hidden", False)}
-    told: dict[str, JsonValue] = {
-        "travel": {"about": about, "conversations": [row], "after": None},
-        f"travel/{chat}": {"conversations": [row]},
-        f"travel/{chat}/{number}/open": {"id": id},
-        place: head,
-        f"{place}/notches": {"notches": notches},
-    }
-    for source in cast("list[Mapping[str, int]]", head["sources"]):
-        text = gzip.decompress(await looks.source(id, source["id"])).decode()
-        told[f"{place}/source/{source['id']}"] = text
-    page = FILES["inspect.html"].read_text("utf-8")
+    text = FILES[page].read_text("utf-8")
+    scripts = _SCRIPT.findall(text)
     for gone in (_SHEET, _SCRIPT, _ICON):
-        page = gone.sub("", page)
-    script = script_of("travel/saved.js", *_SCRIPT.findall(FILES["inspect.html"].read_text("utf-8")))
-    within = f"<style>\n{sheet_of('inspect.html')}</style>\n"
+        text = gone.sub("", text)
+    script, within = script_of(first, *scripts), f"<style>\n{sheet_of(page)}</style>\n"
     answers = json_for_pages(told).replace("<", "\\u003c")
     behind = f'<script type="application/json" id="told">{answers}</script>\n<script>\n{script}</script>\n'
-    return page.replace("</head>", f"{within}</head>").replace("</body>", f"{behind}</body>")
+    return text.replace("</head>", f"{within}</head>").replace("</body>", f"{behind}</body>")

@@ -31,13 +31,11 @@ from ..wire.operations import Upload
 from .api import operations_app, platform_blueprint
 from .blobs import Blobs
 from .control import LONGEST_BODY, control_blueprint
-from .crowd import CrowdControl
 from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Message, Receive, RequestGuard, Send
-from .exchange import Exchange, Recorder, ShiftedClock
+from .exchange import Beside, Exchange, Recorder, ShiftedClock
 from .faults import FaultPlan, Outage, Switches
 from .follower import stream_blueprint
 from .pages import FILES, TYPES, page_of, script_of_page, sheet_of
-from .past import past_blueprint
 from .pusher import BotAddress, HttpPost, Post, Pusher, PushSettings
 from .world import World
 
@@ -183,14 +181,14 @@ def make_app(
     perform = operations_app(exchange, token)
 
     @cache
-    def routed() -> AsgiApp:
+    def routed(beside: Beside | None) -> AsgiApp:
         # Created on first use: creation takes longer than a whole test, and a test's bot only sends
         # operations.
         return cast("AsgiApp", make_routed_app(exchange, token, control_token, largest_upload, tickets))
 
     async def front(scope: Message, receive: Receive, send: Send) -> None:
         asks = scope["type"] == "http" and scope["method"] == "POST" and not scope.get(MAY_CONTROL)
-        face = perform if asks and str(scope["path"]).strip("/") != Upload.path else routed()
+        face = perform if asks and str(scope["path"]).strip("/") != Upload.path else routed(exchange.beside)
         await face(scope, receive, send)
 
     return RequestGuard(
@@ -213,8 +211,8 @@ def make_routed_app(
     app = QuartTrio(__name__)
     app.config["MAX_CONTENT_LENGTH"] = largest_upload + LONGEST_BODY
     if control_token is not None:
-        control = control_blueprint(exchange, CrowdControl(exchange))
-        for blueprint in (past_blueprint(exchange), control, stream_blueprint(exchange)):
+        beside = () if exchange.beside is None else exchange.beside.blueprints()
+        for blueprint in (*beside, control_blueprint(exchange), stream_blueprint(exchange)):
             app.register_blueprint(behind_the_door(blueprint))
         app.register_blueprint(page_blueprint(control_token, tickets or Tickets()))
     app.register_blueprint(platform_blueprint(exchange, token))

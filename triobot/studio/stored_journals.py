@@ -9,7 +9,6 @@ import trio
 
 from ..base.clock import SystemClock
 from ..cli.consulting import gather, stamp_of
-from ..emulator.exchange import TravelError
 from ..emulator.views import JsonObject
 from ..errors import TriobotError
 from ..operator.api import Tell
@@ -18,6 +17,7 @@ from ..runtime.settings import Settings
 from ..seams.journals import ConversationId
 from ..store import open_store
 from ..wire.ids import ChatId
+from .errors import TravelError
 from .travel.same_answers import Replacement
 
 _MOST: Final = 1_000

@@ -57,7 +57,7 @@ _PAYMENTS: Final = 100
 
 @final
 class BotSupervisor:
-    """The bot's process, as `triobot.emulator.exchange.BotProcess` defines it.
+    """The bot's process, as the page shows and controls it.
 
     Args:
         target: ``MODULE:BOT``.

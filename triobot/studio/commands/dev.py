@@ -38,6 +38,7 @@ from ...errors import ConfigError
 from ...operator.loopback import file_of
 from ...runtime.settings import read_environment
 from ...wire.rules import JsonValue
+from ..beside import Development
 from ..keeping import SavedPlatform, path_beside
 from ..stored_journals import StoredJournals
 from ..supervisor import BotSupervisor, keep_asking
@@ -140,7 +141,6 @@ async def _dev(arguments: argparse.Namespace) -> None:
                     folder=saved.folder,
                 )
             )
-            platform.exchange.bot = supervisor
             saved.load(platform.exchange)
             _populate(platform)
             platforms.start_soon(saved.keep)
@@ -151,10 +151,9 @@ async def _dev(arguments: argparse.Namespace) -> None:
             settings = read_environment(environ)
             journals = StoredJournals(partial(ask_bot, settings), supervisor.marks, settings, opening)
             twins = Twins([*_module("twin"), "dev"], environ, arguments.bot, journals, platform.exchange.tell)
-            platform.exchange.travels = twins
             crowd = CrowdProcess(_module("dev_crowd"), environ, arguments.bot, platform.exchange.tell)
-            platform.exchange.crowds = crowd
-            platform.exchange.reload = reload = HeldReload(twins, supervisor, journals, platform.exchange)
+            reload = HeldReload(twins, supervisor, journals, platform.exchange)
+            platform.exchange.beside = Development(platform.exchange, supervisor, twins, crowd, reload)
             _greet(arguments, platform, store)
             await platforms.start(announced, arguments, platform)
             async with trio.open_nursery() as bots:

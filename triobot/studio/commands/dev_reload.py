@@ -14,9 +14,10 @@ import attrs
 import trio
 
 from ...cli.exported import read_exported
-from ...emulator.exchange import Exchange, TravelError
+from ...emulator.exchange import Exchange
 from ...emulator.views import JsonObject
 from ...wire.rules import JsonValue
+from ..errors import TravelError
 from ..stored_journals import StoredJournals
 from ..supervisor import BotSupervisor
 from ..travel.parting import worded
@@ -68,7 +69,7 @@ class LeaseGuard:
 
 @final
 class HeldReload:
-    """Restarts the bot with new code once no conversation holds the reload; see `emulator.exchange.Reload`.
+    """Restarts the bot with new code once no conversation holds the reload.
 
     Args:
         journals: access to the store, where replacements are written.

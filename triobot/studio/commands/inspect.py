@@ -22,9 +22,6 @@ from ...cli.consulting import Ask, gather, open_to_look, settings_of
 from ...cli.exported import lines_of_export, read_exported
 from ...cli.loading import check_there
 from ...cli.terminal import harmless, is_terminal, set_up_logging, until_signal
-from ...emulator.exchange import Looks, TravelError
-from ...emulator.inspector import IDLE, Inspector, serve_inspector
-from ...emulator.pages import saved_page
 from ...emulator.views import JsonObject
 from ...errors import ConfigError
 from ...operator.api import Tell
@@ -32,7 +29,10 @@ from ...operator.requests import Answer, ListJournals, ReadCode, Request, ShowJo
 from ...seams.rooms import told as named
 from ...wire.ids import ChatId
 from ...wire.rules import JsonValue
+from ..errors import TravelError
+from ..inspector import IDLE, Inspector, serve_inspector
 from ..stored_journals import StoredJournals
+from ..travel.saved_page import saved_page
 from ..travel.twins import Twins, told_row
 from .listening import add_opening, check_listening, open_page, tell_ready
 
@@ -269,11 +269,11 @@ async def _running(twins: Twins, once: bool, task_status: trio.TaskStatus[None])
     await twins.pool.run(up)
 
 
-async def _save(path: Path, looks: Looks, row: JsonObject, news: trio.lowlevel.ParkingLot) -> None:
+async def _save(path: Path, looks: Twins, row: JsonObject, news: trio.lowlevel.ParkingLot) -> None:
     """Replay a conversation, and write its page to `path`."""
     chat, conversation = cast("int", row["chat_id"]), cast("int", row["conversation"])
     id = cast("dict[str, str]", await looks.open(chat, conversation))["id"]
-    while "notches" not in cast("JsonObject", looks.passed(id)):
+    while "notches" not in looks.passed(id):
         await news.park()
     page = await saved_page(looks, id)
     try:

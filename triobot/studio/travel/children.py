@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import trio
 
-from ...emulator.exchange import TravelError
+from ..errors import TravelError
 
 
 async def start_child(

@@ -10,9 +10,9 @@ from typing import Final, cast, final
 import trio
 
 from ...base.lines import lines_of
-from ...emulator.exchange import TravelError
 from ...emulator.views import JsonObject
 from ...wire.rules import JsonValue
+from ..errors import TravelError
 from .children import start_child
 
 _LONGEST: Final = 256 * 1024 * 1024
@@ -22,7 +22,7 @@ Hear = Callable[[JsonObject], None]
 
 @final
 class CrowdProcess:
-    """Runs crowds; see `emulator.exchange.Crowds`.
+    """Runs crowds.
 
     Args:
         command: command line of the process; the descriptor of its socket is appended.
@@ -63,7 +63,7 @@ class CrowdProcess:
             TravelError: a crowd is running.
         """
         if self._nursery is None or self._crowd["state"] == "runs":
-            raise TravelError("a crowd is there: wait for its end, or send it home")
+            raise TravelError("a crowd is there: wait for its end, or send it home", refused=True)
         self._scope = trio.CancelScope()
         self._failing = ()
         self._say({"state": "runs", "plan": dict(plan), "part": 0.0})
@@ -80,7 +80,7 @@ class CrowdProcess:
             TravelError: no promise was broken, or its journals were not kept.
         """
         if not self._failing:
-            raise TravelError("nothing is kept of where a promise was broken")
+            raise TravelError("nothing is kept of where a promise was broken", refused=True)
         kills = cast("list[int]", cast("JsonObject", self._crowd["first"])["kills"])
         marks: list[JsonObject] = [{"t": at, "what": what} for at in kills for what in ("kill", "restart")]
         return self._failing, marks

@@ -15,8 +15,8 @@ from typing import Any, Final, final
 
 import trio
 
-from ...emulator.exchange import TravelError
 from ...emulator.views import JsonObject
+from ..errors import TravelError
 from .children import start_child
 
 SECONDS: Final = 60.0

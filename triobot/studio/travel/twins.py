@@ -20,12 +20,12 @@ import trio
 
 from ...base.frozen import guarded
 from ...cli.exported import Stretch, read_exported, stretches_of
-from ...emulator.exchange import TravelError
 from ...emulator.views import JsonObject
 from ...engine import Record
 from ...engine.records import time_of
 from ...errors import TriobotError
 from ...wire.rules import JsonValue
+from ..errors import TravelError
 from ..stored_journals import StoredJournals
 from .outside import run_test, save_test
 from .pool import TwinPool, TwinProcess
@@ -100,7 +100,7 @@ class _Open:
 
 @final
 class Twins:
-    """Opens passes and branches, and answers the page's requests; see `emulator.exchange.Travels`.
+    """Opens passes and branches, and answers the page's requests.
 
     Args:
         command: command line of a twin; the descriptor of its socket is appended.

@@ -10,9 +10,9 @@ null; ``about`` describes the inspected bot, store or export. The other routes a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final, Protocol, cast, final
+from typing import Final, TypeAlias, cast, final
 
 import attrs
 import trio
@@ -22,24 +22,18 @@ from quart import Blueprint, Response, request
 from quart_trio import QuartTrio
 
 from ..base.frozen import guarded
+from ..emulator.control import LONGEST_BODY, Asked, as_number
+from ..emulator.door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Message, Receive, RequestGuard, Send
+from ..emulator.faults import FaultPlan
+from ..emulator.server import Tickets, behind_the_door, hypercorn_config, page_blueprint
 from ..wire.rules import JsonValue
-from .control import LONGEST_BODY, Asked, as_number
-from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Message, Receive, RequestGuard, Send
-from .exchange import Looks
-from .faults import FaultPlan
-from .past import add_looking, told
-from .server import Tickets, behind_the_door, hypercorn_config, page_blueprint
+from .travel.routes import add_looking, told
+from .travel.twins import Twins
 
 IDLE: Final = 30 * 60.0
 """Seconds without a request, after which the server ends."""
-
-
-class Listed(Protocol):
-    """Lists the conversations to inspect."""
-
-    async def __call__(self, after: int) -> Mapping[str, JsonValue]:
-        """Return some conversations with numbers above `after`, in the route's format."""
-        ...
+Listed: TypeAlias = Callable[[int], Awaitable[Mapping[str, JsonValue]]]
+"""Returns some conversations with numbers above the given number, in the route's format."""
 
 
 @final
@@ -66,7 +60,7 @@ class Inspector:
 
 
 async def serve_inspector(
-    looks: Looks,
+    looks: Twins,
     listed: Listed,
     *,
     key: str,
@@ -100,7 +94,7 @@ async def serve_inspector(
 
 
 def make_inspector_app(
-    looks: Looks, listed: Listed, *, key: str, tickets: Tickets, looked: Callable[[], None]
+    looks: Twins, listed: Listed, *, key: str, tickets: Tickets, looked: Callable[[], None]
 ) -> RequestGuard:
     """Return the server as an ASGI application behind its guard.
 
@@ -117,7 +111,7 @@ def make_inspector_app(
         return await told(some)
 
     blueprint.add_url_rule("", "GET everything", everything, methods=["GET"])
-    add_looking(blueprint, lambda: looks)
+    add_looking(blueprint, looks)
     app = QuartTrio(__name__)
     app.config["MAX_CONTENT_LENGTH"] = LONGEST_BODY
     app.register_blueprint(behind_the_door(blueprint))

@@ -1,4 +1,17 @@
-"""The routes for past conversations, under ``/control/travel/``, and so behind the same guard.
+"""The routes that `triobot dev` adds to the platform: its bot's process, a crowd, and past conversations.
+
+Under ``/control/``, behind the guard of the control API:
+
+====================================  ===================================================================
+``GET  bot``                          state of the bot's process
+``POST bot/kill``, ``bot/restart``    kill or restart the process
+``GET  crowd``                        state of the crowd
+``POST crowd``                        ``chats``, ``groups``, ``hours``, ``crashes``, ``faults``, ``seed``:
+                                      random people use a second bot until a promise is broken
+``POST crowd/stop``, ``crowd/open``   stop the crowd; start a pass over the conversation that broke a promise
+====================================  ===================================================================
+
+Under ``/control/travel/``:
 
 ====================================  ===================================================================
 ``GET  CHAT``                         the chat's conversations: live, parked, crashed and ended ones;
@@ -38,25 +51,39 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import Final, cast
 
 import trio
 from quart import Blueprint, Response, request
 
-from ..errors import TriobotError
-from ..wire.encode import encode_error
-from ..wire.ids import ChatId
-from ..wire.rules import JsonValue
-from .control import Asked, BadAskError, as_number, read_body
-from .exchange import Exchange, Looks, TravelError, Travels
-from .pages import saved_page
-from .views import json_for_pages
+from ...emulator.control import Asked, BadAskError, as_number, read_body
+from ...emulator.exchange import Exchange
+from ...emulator.views import json_for_pages
+from ...errors import TriobotError
+from ...wire.encode import encode_error
+from ...wire.ids import ChatId
+from ...wire.rules import JsonValue
+from ..commands.dev_reload import HeldReload
+from ..errors import TravelError
+from ..supervisor import BotSupervisor
+from .crowds import CrowdProcess
+from .saved_page import saved_page
+from .twins import Twins
 
 _JSON: Final = "application/json"
 _NEWEST: Final = 256
 _KEPT_FREE: Final = 1_000
 """Message numbers reserved for a branch that may replace a conversation."""
 _CAN: Final = ("branch", "test", "answers")
+# Settings of `triobot.testing.Plan`: default, least and greatest value.
+_RANGES: Final[Mapping[str, tuple[float, float, float]]] = {
+    "chats": (20, 1, 10_000),
+    "groups": (0, 0, 1_000),
+    "hours": (12, 0.01, 10_000),
+    "crashes": (3, 0, 10_000),
+    "faults": (3, 0, 100),
+}
 # Commands in a branch, with their keys.
 _TAKES: Final[Mapping[str, tuple[str, ...]]] = {
     "act": ("name", "values", "user"),
@@ -79,17 +106,16 @@ async def _asked(*names: str) -> Asked:
     return given
 
 
-def add_looking(blueprint: Blueprint, looks: Callable[[], Looks], can: Collection[str] = ()) -> None:
+def add_looking(blueprint: Blueprint, looks: Twins, can: Collection[str] = ()) -> None:
     """Add the read-only routes.
 
     Args:
-        looks: returns the view, or raises a `TravelError`.
         can: names of the blueprint's further abilities.
     """
 
     async def conversations(chat: str) -> Response:
         async def listed() -> JsonValue:
-            told = cast("Mapping[str, JsonValue]", await looks().conversations(as_number("chat", chat)))
+            told = cast("Mapping[str, JsonValue]", await looks.conversations(as_number("chat", chat)))
             return {**told, "can": list(can)}
 
         return await told(listed)
@@ -97,14 +123,14 @@ def add_looking(blueprint: Blueprint, looks: Callable[[], Looks], can: Collectio
     async def begin(chat: str, conversation: str) -> Response:
         async def opened() -> JsonValue:
             await _asked()
-            return await looks().open(as_number("chat", chat), _conversation(conversation))
+            return await looks.open(as_number("chat", chat), _conversation(conversation))
 
         return await told(opened, 202)
 
     async def passed(id: str) -> Response:
         async def head() -> JsonValue:
             await trio.lowlevel.checkpoint()
-            return looks().passed(id)
+            return looks.passed(id)
 
         return await told(head)
 
@@ -116,37 +142,37 @@ def add_looking(blueprint: Blueprint, looks: Callable[[], Looks], can: Collectio
     async def notches(id: str) -> Response:
         async def read() -> bytes:
             wanted = window()
-            return await looks().notches(id, *wanted)
+            return await looks.notches(id, *wanted)
 
         return await told(read)
 
     async def path(id: str) -> Response:
         async def read() -> bytes:
             wanted = window()
-            return await looks().path(id, *wanted)
+            return await looks.path(id, *wanted)
 
         return await told(read)
 
     async def source(id: str, number: int) -> Response:
-        return await told(lambda: looks().source(id, number), kind="text/plain; charset=utf-8")
+        return await told(lambda: looks.source(id, number), kind="text/plain; charset=utf-8")
 
     async def value(id: str) -> Response:
         async def one() -> JsonValue:
             given = request.args
             Asked({**given}).only(("notch", "branch", "frame", "name"))
             notch, frame = (as_number(name, given.get(name, "0")) for name in ("notch", "frame"))
-            return await looks().value(id, notch, given.get("branch", ""), frame, given.get("name", ""))
+            return await looks.value(id, notch, given.get("branch", ""), frame, given.get("name", ""))
 
         return await told(one)
 
     async def page(id: str) -> Response:
         async def saved() -> bytes:
-            return gzip.compress((await saved_page(looks(), id)).encode(), 5)
+            return gzip.compress((await saved_page(looks, id)).encode(), 5)
 
         return await told(saved, kind="text/html; charset=utf-8")
 
     async def close(id: str) -> Response:
-        return await told(lambda: looks().close(id))
+        return await told(lambda: looks.close(id))
 
     for rule, method, view in (
         ("/<chat>", "GET", conversations),
@@ -162,15 +188,43 @@ def add_looking(blueprint: Blueprint, looks: Callable[[], Looks], can: Collectio
         blueprint.add_url_rule(rule, f"{method} {rule}", view, methods=[method])
 
 
-def past_blueprint(exchange: Exchange) -> Blueprint:
+def bot_blueprint(bot: BotSupervisor, crowds: CrowdProcess, travels: Twins) -> Blueprint:
+    """Return the routes for the bot's process and for crowds."""
+    blueprint = Blueprint("bot", __name__, url_prefix="/control")
+
+    def take(_: Asked, what: Callable[[], None]) -> JsonValue:
+        what()
+        return {}
+
+    def let_in(asked: Asked) -> JsonValue:
+        plan: dict[str, JsonValue] = {"seed": asked.integer("seed", 0)}
+        for name, (default, least, most) in _RANGES.items():
+            plan[name] = asked.number(name, default, least, most)
+        crowds.let_in(plan)
+        return crowds.crowd()
+
+    def route(method: str, path: str, answer: Callable[[Asked], JsonValue], *names: str) -> None:
+        async def view() -> Response:
+            async def answered() -> JsonValue:
+                return answer(await _asked(*names) if method == "POST" else Asked({}))
+
+            return await told(answered)
+
+        blueprint.add_url_rule(path, f"{method} {path}", view, methods=[method])
+
+    route("GET", "/bot", lambda _: bot.view())
+    route("POST", "/bot/kill", partial(take, what=bot.kill))
+    route("POST", "/bot/restart", partial(take, what=bot.restart))
+    route("GET", "/crowd", lambda _: crowds.crowd())
+    route("POST", "/crowd", let_in, "seed", *_RANGES)
+    route("POST", "/crowd/stop", partial(take, what=crowds.send_home))
+    route("POST", "/crowd/open", lambda _: travels.open_told(*crowds.failing()))
+    return blueprint
+
+
+def past_blueprint(exchange: Exchange, looks: Twins, reload: HeldReload) -> Blueprint:
     """Return the routes for past conversations."""
     blueprint = Blueprint("travel", __name__, url_prefix="/control/travel")
-
-    def looks() -> Travels:
-        if exchange.travels is None:
-            raise TravelError("nothing is known of conversations here: only `triobot dev` runs the bot")
-        return exchange.travels
-
     add_looking(blueprint, looks, _CAN)
 
     def group_of(chat_id: int) -> bool | None:
@@ -178,15 +232,14 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
         return world.chat(ChatId(chat_id)).name is not None if world.has_chat(ChatId(chat_id)) else None
 
     def group_of_pass(id: str) -> bool | None:
-        head = cast("Mapping[str, JsonValue]", looks().passed(id))
-        chat_id = head.get("chat_id")
+        chat_id = looks.passed(id).get("chat_id")
         return group_of(chat_id) if isinstance(chat_id, int) else None
 
     async def branch(id: str) -> Response:
         async def opened() -> bytes:
             given = await _asked("notch", "asks")
             notch, asks = given.integer("notch", 0), given.list_of_texts("asks")
-            return await looks().branch(id, notch, group=group_of_pass(id), asks=asks)
+            return await looks.branch(id, notch, group=group_of_pass(id), asks=asks)
 
         return await told(opened, 201)
 
@@ -200,7 +253,7 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
             numbers = exchange.world.last_message
             # The branch's messages may go into this chat, so no other message may have these numbers.
             exchange.world.number_from(numbers + _KEPT_FREE, exchange.world.invoices)
-            return await looks().same_answers(
+            return await looks.same_answers(
                 chat_id, number, group=group_of(chat_id), numbers=numbers, asks=asks, said=said
             )
 
@@ -209,16 +262,13 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
     async def held() -> Response:
         async def listed() -> JsonValue:
             await trio.lowlevel.checkpoint()
-            return {"held": [] if exchange.reload is None else list(exchange.reload.view())}
+            return {"held": list(reload.view())}
 
         return await told(listed)
 
     async def choose(chat: str, conversation: str) -> Response:
         async def chosen() -> JsonValue:
             given = await _asked("way")
-            reload = exchange.reload
-            if reload is None:
-                raise TravelError("nothing reloads the bot's code here: only `triobot dev` does")
             way, place = given.text("way"), _conversation(conversation)
             await reload.choose(as_number("chat", chat), place, way)
             return {"held": list(reload.view())}
@@ -228,37 +278,35 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
     async def take(id: str) -> Response:
         async def taken() -> JsonValue:
             await _asked()
-            if exchange.reload is None:
-                raise TravelError("nothing reloads the bot's code here: only `triobot dev` does")
-            await exchange.reload.take(id)
-            return {"held": list(exchange.reload.view())}
+            await reload.take(id)
+            return {"held": list(reload.view())}
 
         return await told(taken)
 
     async def look(id: str) -> Response:
-        return await told(lambda: looks().in_branch(id, "look", {}))
+        return await told(lambda: looks.in_branch(id, "look", {}))
 
     async def do(id: str, what: str) -> Response:
         async def done() -> bytes:
             given = cast("Mapping[str, JsonValue]", (await _asked(*_TAKES[what])).values())
-            return await looks().in_branch(id, what, given)
+            return await looks.in_branch(id, what, given)
 
         return await told(done)
 
     async def throw_away(id: str) -> Response:
-        return await told(lambda: looks().close_branch(id))
+        return await told(lambda: looks.close_branch(id))
 
     async def keep(id: str) -> Response:
         async def kept() -> JsonValue:
             notch = (await _asked("notch")).integer("notch", 0)
-            return await looks().keep(id, notch, group=group_of_pass(id))
+            return await looks.keep(id, notch, group=group_of_pass(id))
 
         return await told(kept)
 
     async def keep_branch(id: str) -> Response:
         async def kept() -> JsonValue:
             await _asked()
-            return await looks().keep(id, None, group=None)
+            return await looks.keep(id, None, group=None)
 
         return await told(kept)
 
