@@ -18,8 +18,9 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias, final
 
 import attrs
@@ -27,6 +28,7 @@ import trio
 
 from triobot import Bot
 from triobot.conversations.workload import EarlyEvent, Workload
+from triobot.emulator.chats import ChatMessage, Shown
 from triobot.emulator.person import AppError, Person
 from triobot.emulator.world import ImpossibleActError
 from triobot.errors import ConfigError, StoreFullError
@@ -38,6 +40,8 @@ from triobot.testing.process import Crashable, CrashableStore, DrivenProcess
 from triobot.testing.simulating import seeded
 from triobot.wire.decode import decode_event
 from triobot.wire.encode import Body, event_key
+from triobot.wire.ids import MessageId
+from triobot.wire.markup import CallbackButton
 
 from .talks import Ping, make_bot
 
@@ -51,6 +55,9 @@ Burst: TypeAlias = tuple[float, Sequence[Act]]
 
 OTHERS: Final = 24
 """Undisturbed runs that are looked at before a difference counts."""
+
+MOST_STEPS: Final = 80
+"""Steps of the scheduler by which a kill follows an act, and an event another that comes in its instant."""
 
 _UNIQUE: Final = re.compile(r"^(?P<operation>.*#\d+): ")
 
@@ -78,7 +85,7 @@ class Kill:
 @final
 @attrs.frozen
 class Seen:
-    """What came of a run."""
+    """What came of a run; `before`: how much the bot had said before each burst."""
 
     by_bot: Sequence[str]
     kills: int
@@ -86,6 +93,11 @@ class Seen:
     problems: Sequence[str]
     came: Sequence[float] = ()
     given_out: Sequence[float] = ()
+    before: Sequence[int] = ()
+
+    def until(self, burst: int) -> Seen:
+        """What the bot had said before this burst."""
+        return attrs.evolve(self, by_bot=self.by_bot[: self.before[burst]])
 
 
 def bursts_of(seed: int, *, wild: bool) -> Sequence[Burst]:
@@ -129,7 +141,7 @@ def kills_of(seed: int, bursts: int, writes: int) -> Sequence[Kill]:
         if r.random() < 0.6:
             kills.append(Kill(write=r.randrange(max(1, writes)), durable=r.random() < 0.5))
         else:
-            kills.append(Kill(burst=r.randrange(bursts), steps=r.randrange(80)))
+            kills.append(Kill(burst=r.randrange(bursts), steps=r.randrange(MOST_STEPS)))
     return kills
 
 
@@ -154,7 +166,7 @@ class Deaths:
     ) -> None:
         self._at = [kill for kill in kills if kill.write is not None]
         self._late = list(late)
-        self._together = None if together is None else random.Random(together)
+        self.go_on_by(together)
         # Until then what comes is kept for those who route: all that comes in this moment has come.
         self._looked_at = self._kept_at = -1.0
         self._died = trio.Event()
@@ -204,6 +216,9 @@ class Deaths:
             late = deaths._late.pop(0) - trio.current_time() if deaths._late and _counts(body) else 0
             if late > 0:
                 await trio.sleep(late)
+            elif deaths._apart is not None:
+                for _ in range(deaths._apart.randrange(MOST_STEPS) * deaths._apart.randrange(2)):
+                    await trio.lowlevel.checkpoint()
             deaths._may_keep(late=late > 0)
             return await take(process, body)
 
@@ -266,6 +281,11 @@ class Deaths:
             self.came.append(trio.current_time())
             self.given_out.append(trio.current_time())
 
+    def go_on_by(self, seed: int | None) -> None:
+        """Have what comes at once given out at once, or else come a little apart; None: neither."""
+        chance, apart = None if seed is None else random.Random(seed), bool(seed and seed // 2 % 2)
+        self._together, self._apart = (None, chance) if apart else (chance, None)
+
     def _may_keep(self, *, late: bool) -> None:
         """Have what comes now given out at once: if it is late, and else at times."""
         now = trio.current_time()
@@ -297,20 +317,22 @@ async def live(
     wild: bool,
     late: Sequence[float] = (),
     together: int | None = None,
+    anew: Mapping[int, int] = MappingProxyType({}),
     every: bool = False,
 ) -> Seen:
     """One run.
 
     Args:
+        anew: by burst, the seed by which Trio's scheduler, and what is given out at once, go from there on.
         every: see `make_bot`.
         late: when what people do comes to the bot, at the earliest.
-        together: what comes at once is given out at once, as after a start: what is late, and by this seed.
+        together: by this seed, what comes at once is given out at once, as after a start, or a little apart.
     """
     given = set[str]()
     bot = make_bot(seed, given, wild=wild, every=every)
     deaths = Deaths(kills, late, together)
-    problems: list[str] = []
-    with deaths.watching():
+    problems, before = list[str](), list[int]()
+    with deaths.watching(), ExitStack() as chances:
         # The platform must not give up what it posts: that would be its loss, and not the bot's.
         async with drive(bot, attempts=100) as world, trio.open_nursery() as nursery:
             person = world.user("Sara", wallet=10**9)
@@ -318,8 +340,12 @@ async def live(
             inside = False
             for number, (pause, acts) in enumerate(bursts):
                 await trio.sleep(pause)
+                before.append(len(_said(world)))
+                if number in anew:
+                    chances.enter_context(seeded(anew[number]))
+                    deaths.go_on_by(anew[number] if anew[number] % 3 else None)
                 for act in acts:
-                    inside = await _do(bot, world, person, act, inside=inside, number=number)
+                    inside = await _do(bot, world, person, act, inside=inside, number=number, wild=wild)
                 for kill in kills:
                     if kill.burst == number:
                         for _ in range(kill.steps):
@@ -333,7 +359,7 @@ async def live(
             said = _said(world)
             problems += _captured(world, given)
             nursery.cancel_scope.cancel()
-    return Seen(said, deaths.kills, deaths.writes, problems, deaths.came, deaths.given_out)
+    return Seen(said, deaths.kills, deaths.writes, problems, deaths.came, deaths.given_out, before)
 
 
 def _expected(kind: str) -> bool:
@@ -341,7 +367,16 @@ def _expected(kind: str) -> bool:
     return kind in ("button_still_live", "outbox_held")
 
 
-async def _do(bot: Bot, world: DrivenWorld, person: Person, act: Act, *, inside: bool, number: int) -> bool:
+async def _do(
+    bot: Bot,
+    world: DrivenWorld,
+    person: Person,
+    act: Act,
+    *,
+    inside: bool,
+    number: int,
+    wild: bool = False,
+) -> bool:
     with suppress(AppError, ImpossibleActError):
         match act:
             case "join":
@@ -359,8 +394,10 @@ async def _do(bot: Bot, world: DrivenWorld, person: Person, act: Act, *, inside:
                         break
                     except (ConfigError, StoreFullError):
                         await trio.sleep(0.1)
-            case "Yes":
+            case "Yes" if wild:
                 await person.presses("Yes", within=0)
+            case "Yes":
+                await _press_once(world, person)
             case "pay":
                 await person.pays(within=0)
             case _ if not inside:
@@ -370,6 +407,25 @@ async def _do(bot: Bot, world: DrivenWorld, person: Person, act: Act, *, inside:
             case _:
                 await person.says(act)
     return inside
+
+
+async def _press_once(world: DrivenWorld, person: Person) -> None:
+    """Press the newest `Yes`, but never an earlier copy of a question that came twice: the bot doesn't know
+    that copy, and leaves its buttons when the question is over.
+    """
+    last = dict[str, MessageId]()
+    for change in world.exchange.world.changes(0):
+        if isinstance(change.what, Shown):
+            entry = change.what.entry
+            last.update({button.data: entry.id for button in _buttons(entry)})
+    for entry in world.exchange.world.chat(person.chat_id).in_sight():
+        if any(button.text == "Yes" and last[button.data] == entry.id for button in _buttons(entry)):
+            return await person._act("press", {"label": "Yes", "message": entry.id})
+    return None
+
+
+def _buttons(entry: ChatMessage) -> Sequence[CallbackButton]:
+    return [button for button in entry.buttons() if isinstance(button, CallbackButton)]
 
 
 async def _look(bot: Bot, world: DrivenWorld, person: Person, *, inside: bool) -> Sequence[str]:
@@ -478,11 +534,11 @@ def check(
         late: Sequence[float] = (),
         *,
         together: int | None = None,
+        anew: Mapping[int, int] = MappingProxyType({}),
     ) -> Seen:
+        by = partial(live, late=late, together=together, anew=anew, wild=wild, every=every)
         with seeded(f"shuffle {seed} {shuffle}"):
-            return run(
-                partial(live, seed, bursts, kills, wild=wild, late=late, together=together, every=every)
-            )
+            return run(partial(by, seed, bursts, kills))
 
     calm = lived(())
     if problems := [*calm.problems, *(contradictions(calm) if wild else ())]:
@@ -496,19 +552,51 @@ def check(
     if wild or (wrong := compare(calm, shaken)) is None:
         return None
     # A kill may bring about what chance or a slow platform could have brought about as well.
-    others, by_branch = [calm], False
-    for number in range(OTHERS):
+    others, by_branch, nearest = [calm], False, _Chance(shuffle)
+    for number in range(5 * OTHERS):
         # An event that a dying process refused is posted again a second later, when others may wait for it.
         late = number % 2 == 0
         came = (shaken.came, shaken.came, shaken.given_out)[number // 2 % 3] if late else ()
-        others.append(lived((), shuffle + number, came, together=number if number // 2 % 3 else None))
+        if number < OTHERS:
+            chance = _Chance(shuffle + number, number if number // 2 % 3 else None)
+        else:
+            # Several chances must come together: what the nearest run has right stays, and the rest is anew.
+            chance = nearest.from_burst(number)
+        others.append(lived((), chance.shuffle, came, together=chance.together, anew=chance.anew))
         # What branches do at once has no order where Trio's scheduler, which has none, decides it; and where
         # an event came late, it does something else at once.
         apart = _later(calm, shaken) if late else compare(calm, others[-1]) is not None
         by_branch = by_branch or apart
         if any(compare(other, shaken, by_branch=by_branch) is None for other in others):
             return None
+        if (agrees := _agrees(others[-1], shaken)) >= nearest.agrees:
+            nearest = attrs.evolve(chance, agrees=agrees)
     return wrong
+
+
+@final
+@attrs.frozen
+class _Chance:
+    """What decides in an undisturbed run what nothing else does; `agrees`: up to this burst, as it was."""
+
+    shuffle: int
+    together: int | None = None
+    anew: Mapping[int, int] = attrs.field(factory=dict[int, int])
+    agrees: int = 0
+
+    def from_burst(self, number: int) -> _Chance:
+        # Where two runs part may show a little later than it is.
+        burst = random.Random(number).randint(max(0, self.agrees - 2), self.agrees)
+        kept = {place: seed for place, seed in self.anew.items() if place < burst}
+        return attrs.evolve(self, anew={**kept, burst: number})
+
+
+def _agrees(other: Seen, shaken: Seen) -> int:
+    """Before how many bursts both had said the same."""
+    for burst in range(len(shaken.before)):
+        if compare(other.until(burst), shaken.until(burst), by_branch=True) is not None:
+            return burst - 1
+    return len(shaken.before) - 1
 
 
 def _explain(bursts: Sequence[Burst], kills: Sequence[Kill], calm: Seen, shaken: Seen) -> None:
