@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
 from tests.everything import missing
@@ -17,6 +18,7 @@ from triobot.engine import Record
 from triobot.seams.inbox import InboxRow
 from triobot.seams.journals import Journal
 from triobot.testing.process import CrashableStore
+from triobot.wire.ids import ChatId
 
 from . import fuzz
 from .fuzz import check
@@ -74,18 +76,37 @@ def test_an_event_that_a_kill_loses_is_found_out(monkeypatch: pytest.MonkeyPatch
         return rows[after == 0 :]
 
     monkeypatch.setattr(CrashableStore, "backlog", read_short, raising=False)
-    monkeypatch.setattr(fuzz, "OTHERS", 4)
+    monkeypatch.setattr(fuzz, "OTHERS", 1)
 
     assert _goes_wrong(SHOWS_SOON)
 
 
 @pytest.mark.slow
+def test_events_that_change_places_at_a_kill_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read_crossed(store: CrashableStore, chat: ChatId, **which: int) -> Sequence[InboxRow]:
+        rows = await store._inner.pending(chat, **which)
+        others = [*rows[1::-1], *rows[2:]]
+        return [attrs.evolve(row, body=other.body) for row, other in zip(rows, others, strict=True)]
+
+    monkeypatch.setattr(CrashableStore, "pending", read_crossed, raising=False)
+    monkeypatch.setattr(fuzz, "OTHERS", 1)
+    kill = fuzz.Kill(burst=6, steps=25)  # while three texts wait for four branches
+
+    assert "not said" in str(check(19, wild=False, kills=[kill]))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("seed", "kills"), [(7, None), (19, [fuzz.Kill(write=50)]), (55, None), (40055, None)]
+    ("seed", "kills"),
+    [
+        *((7, None), (19, [fuzz.Kill(write=50)]), (55, None), (40055, None)),
+        *((120006, None), (120398, None)),
+    ],
 )
 def test_what_no_kill_is_needed_for_is_no_difference(seed: int, kills: Sequence[fuzz.Kill] | None) -> None:
     """Two branches that say something at once; an event that comes late, when another branch waits; two
-    events that are given out at once.
+    events that are given out at once; a question that is there twice; an event that comes in the middle of
+    what the one before brings about.
     """
     assert check(seed, wild=False, kills=kills) is None
 
