@@ -257,6 +257,7 @@ class Operations:
                 print=fingerprint(operation),
                 lane=str(chat_id),
                 in_doubt=lost_in_flight(operation) if on_unknown is OnUnknown.RAISE else None,
+                beneath=2,
             )
         except ForbiddenError:  # from the platform, or from a replayed record
             self.refused = self.refused or chat_id == self.chat_id

@@ -162,6 +162,7 @@ class Branch:
         outside: Trio's innermost scope around the body of the effect that the branch is in.
         entry: the author's coroutine that the branch runs.
         root: for a child, the site at which it was started.
+        site: site of the newest operation; 0 if not known.
         drawn: sites of operations since the branch's last record that have no record of their own.
     """
 
@@ -176,6 +177,7 @@ class Branch:
     outside: object = None
     entry: object = None
     root: int = 0
+    site: int = 0
     drawn: Sequence[int] = ()
 
     def leave(self, scope: trio.CancelScope) -> None:

@@ -139,7 +139,9 @@ class Machine(Core):
 
     # --- operations
 
-    def operation(self, kind: str, nature: Nature, print: str = "") -> Operation:
+    def operation(
+        self, kind: str, nature: Nature, print: str = "", again: bool = False, beneath: int = 0
+    ) -> Operation:
         """Return the current branch's next operation.
 
         If it is `held_up`, `look_around` comes before `rest`.
@@ -151,7 +153,7 @@ class Machine(Core):
         id = number if not (prefix := branch.path or self.prefix) else f"{prefix}{number}"
         op = Operation(id, kind, nature, print, branch.task, branch, number, held_up)
         if (here := self.host.here) is not None and (self.cursor >= self.many or self.compares):
-            op.sites = here(branch.root, 3, branch.entry)
+            op.sites = branch.site = (again and branch.site) or here(branch.root, 3 + beneath, branch.entry)
             if branch.drawn or nature is WITHIN:
                 # An operation that another branch completes has no record: its site is stored with the next
                 # record.

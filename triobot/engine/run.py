@@ -281,6 +281,7 @@ class Run(Machine):
         in_doubt: Exception | None = None,
         holds: int = 0,
         inside: bool = False,
+        beneath: int = 0,
     ) -> Any:
         """Run ``body(*args)`` at least once, and never again once its outcome is recorded.
 
@@ -297,10 +298,11 @@ class Run(Machine):
                 ends.
             inside: whether only the store sees the effect, so that the body need not wait for earlier
                 records.
+            beneath: number of the host's frames that await this call.
 
         Cancellation: *ambiguous*: the body may have done its work.
         """
-        op = self.operation(kind, EFFECT, print)
+        op = self.operation(kind, EFFECT, print, beneath=beneath)
         if op.held_up:
             await self.look_around(op)
         op.lane, op.holds, op.in_doubt = lane, holds, in_doubt
@@ -318,12 +320,23 @@ class Run(Machine):
             return given[0]  # pyright: ignore[reportUnknownVariableType]
         return await self.come(op, given, raises)
 
-    async def wait(self, kind: str = "wait", takes: Filter | None = None, print: str = "") -> Any:
+    async def wait(
+        self,
+        kind: str = "wait",
+        takes: Filter | None = None,
+        print: str = "",
+        again: bool = False,
+        beneath: int = 0,
+    ) -> Any:
         """Wait for an event that `takes` takes; return the value as which it is taken.
+
+        Args:
+            again: whether the branch's previous operation was begun by the same call in the author's code.
+            beneath: number of the host's frames that await this call.
 
         Cancellation: *atomic*: either the event is taken, or it stays in the mailbox.
         """
-        op = self.operation(kind, WAIT, print)
+        op = self.operation(kind, WAIT, print, again, beneath)
         if op.held_up:
             await self.look_around(op)
         op.takes = takes

@@ -133,8 +133,11 @@ def open_wait(conversation: Conversation, wait: Wait) -> Generator[Wait]:
         end_wait(conversation, wait)
 
 
-async def answered(conversation: Conversation, wait: Wait) -> object:
+async def answered(conversation: Conversation, wait: Wait, again: bool = False) -> object:
     """Wait for the next event that the wait takes. For events that don't fit, send the hint.
+
+    Args:
+        again: see `Run.wait`.
 
     Raises: an error that the author's filter raised on an event.
 
@@ -153,7 +156,7 @@ async def answered(conversation: Conversation, wait: Wait) -> object:
             if not wait.ready:
                 conversation.actor.offer_queued(conversation, wait, resting=True)
         try:
-            taken: tuple[Any, ...] = await run.wait(KIND, wait)
+            taken: tuple[Any, ...] = await run.wait(KIND, wait, "", again, beneath=1)
         finally:
             wait.rests, wait.around = False, ()
         event, seq, _, value, *failed = taken
@@ -207,7 +210,7 @@ async def ask(
     try:
         await operations.perform(SendMessage(operations.chat_id, question, reply_keyboard=reply))
         while True:
-            value = await answered(conversation, wait)
+            value = await answered(conversation, wait, True)
             if shared is not None or kind is str or not isinstance(value, str):
                 return value
             try:
