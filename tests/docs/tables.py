@@ -32,7 +32,8 @@ _WORDS: Final = {
         "triobot counts and drops the event. With `say=` the chat gets that text",
     ),
     "block": (
-        "the newest open `move_on_when` block of any conversation that takes this person's events",
+        "the newest open `move_on_when` block with a filter that takes the event, in any conversation that "
+        "takes this person's events",
         "the event ends the block",
     ),
     "interrupt": (
@@ -55,12 +56,11 @@ _WORDS: Final = {
     "parked": (
         "a parked conversation, if the pressed button or the form is on one of its messages",
         "triobot keeps the event until the conversation continues or ends. A press is answered with the "
-        "text for "
-        "parked conversations",
+        "text for parked conversations",
     ),
     "over": (
-        "a question that has ended, or that this person may not answer, if the event is a press of its "
-        "button, or its form",
+        "an ended question, or a question that this person may not answer, if the event is its form or a "
+        "press of its button",
         'the press is answered "expired". A press at another member\'s open question gets no answer',
     ),
     "live": (

@@ -17,10 +17,10 @@ from triobot.payments.table import OUTCOMES, TABLE, WHEN, Due, TellOperator, Tra
 
 _HEAD = """# The ledger
 
-A payment is a row in the store. triobot writes this row before it sends the button or invoice. Each move of
-the row from state to state follows [this table](#moves), in one transaction. After this transaction, triobot
-does the work that the table lists. If the table has no row for a fact in a state, triobot refuses and counts
-the fact, and raises an alarm.
+A payment is a row in the store. triobot writes this row before it sends the button or invoice. When a fact
+comes, one transaction moves the row to the state in [this table](#moves). Then triobot does the work that the
+table lists. If the table has no row for a fact in a state, triobot changes nothing, counts the fact, and
+raises an alarm.
 
 There are three laws. First, triobot never verifies a payment again once it knows that the money is
 captured. Second, after a verify that was answered `error` or not at all, triobot inquires before the next
@@ -96,10 +96,10 @@ reads the row again. A move that is no longer possible changes nothing. For exam
 doesn't give up a payment that the aside already has. Each step of an aside first checks the ledger. If an
 operator has closed the payment, the step raises `PaymentHandedOverError`.
 
-The store refuses such a transaction in two cases. In the first case, the payment's number exists already.
-Then the conversation that drew the number stops. After the next start, it continues from before the draw. In
-the second case, the payment of an aside has moved. Then the delivery stops, and the ledger reads the payment
-again. The store refuses no other part of the same commit.
+The store refuses such a transaction in two cases. In the first case, another payment already has the new
+payment's random number. Then the charging conversation stops. After the next start, this conversation
+continues and gets another number. In the second case, the state of the aside's payment has changed. Then the
+delivery stops, and the ledger reads the payment again. The store refuses no other part of the same commit.
 
 Every other fact has its own transaction. If such a fact is repeated after a crash, nothing changes:
 """

@@ -206,13 +206,14 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "alarm_untold": About(
         "triobot can't deliver alarms to the configured address or chat.",
-        "The people there don't learn of faults. When deliveries succeed again, open alarms are sent.",
+        "Nobody there learns of faults. When deliveries succeed again, open alarms are sent.",
         "Check TRIOBOT_ALARM_URL or TRIOBOT_ALARM_CHAT, and the program behind it.",
         ends="When triobot can deliver an alarm again.",
     ),
     "store_restored": About(
         "The bot runs on a restored backup.",
-        "Work done after the backup is unknown to the store. The bot may repeat it, and give goods again.",
+        "Work done after the backup is unknown to the store. The bot may repeat this work, and give "
+        "goods again.",
         "`triobot payments alarms` names each payment that was captured before. Compare these payments with "
         "your other systems.",
         once=True,
@@ -229,7 +230,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "payment_unverified": About(
         "triobot could not verify a payment.",
-        "If it isn't verified within an hour, the money goes back to the user.",
+        "If the payment isn't verified within an hour, the money goes back to the user.",
         "Type `triobot payments verify REF`.",
     ),
     "callback_before_send": About(
@@ -308,9 +309,10 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Find out whether the user has the goods. If so, type `triobot payments settle REF`.",
     ),
     "goods_misplaced": About(
-        "The aside for a payment has ended and gave nothing. There is one such alarm for each route. Or, in "
-        "development: the code behind `charge` gives the goods that the aside has given.",
-        "Users who write /cancel or pay late never get goods from behind `charge`; others get them twice.",
+        "The aside for a payment ended without giving goods. There is one such alarm for each route. In "
+        "development, the alarm also comes if the code after `charge` gives the aside's goods again.",
+        "Users who write /cancel or pay late never get goods that the code after `charge` gives. If the "
+        "aside gives the goods too, other users get them twice.",
         "Give the goods only in the aside: by a step, a change of the chat's data, or a signal. If the "
         "goods are only a text, record in the aside that the text was sent.",
         once=True,
@@ -333,8 +335,9 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Type `triobot payments show REF`.",
     ),
     "granted_before_maybe": About(
-        "A payment was captured before a backup was restored. Perhaps its goods were given. No aside gets "
-        "this payment by itself. An aside that had it already gives nothing more.",
+        "A payment was captured before a backup was restored. Perhaps its goods were given. triobot "
+        "passes this payment to no aside until an operator requests it. An aside that already had the "
+        "payment gives nothing more.",
         "That user's goods: probably the user already has them, but perhaps not.",
         "Compare with your deliveries. If the user has the goods, type `triobot payments settle REF`. To "
         "give the goods, type `triobot payments redeliver REF`.",

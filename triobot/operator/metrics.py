@@ -224,7 +224,10 @@ METRICS: Final = (
     ),
     Metric("triobot_payments", "gauge", "Payments, by state.", _by("state", "payments")),
     Metric(
-        "triobot_payment_facts_total", "counter", "Facts of payments, by name.", _by("fact", "payment_facts")
+        "triobot_payment_facts_total",
+        "counter",
+        "Facts that the ledger got about payments, by name.",
+        _by("fact", "payment_facts"),
     ),
     Metric(
         "triobot_payments_unverified",

@@ -53,7 +53,8 @@ WHEN: Final[dict[When, str]] = {
     "after the capture, or from another message, or after another callback and an uncertain verify",
     "perhaps_twice": "if two callbacks reported a payment and an earlier verify may have taken money already",
     "orphan": "if the id of the message with the button is unknown",
-    "not_again": "unless the code is 1003 and the payment was reported before: a second payment gets 1003",
+    "not_again": "except for the code 1003 after an earlier report of the payment: a second attempt to pay "
+    "gets 1003",
     "orphan_found": "if no conversation waits and this callback is the first with the id of this message",
     "next": "if the next examination starts with a verify",
 }
@@ -66,7 +67,7 @@ OUTCOMES: Final[dict[Outcome, str]] = {
     "user a hint once. After 1003, it also sends a new button",
     "mismatch": "`AmountMismatchError`",
     "paid": "The call returns after the normal end of the aside",
-    "handed_over": "`PaymentHandedOverError`: the aside gets the payment again, or an operator deals with it",
+    "handed_over": "`PaymentHandedOverError`: the payment goes to the aside again, or to an operator",
 }
 
 
