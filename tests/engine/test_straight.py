@@ -377,5 +377,5 @@ async def test_what_goes_on_needs_its_journal_no_more(autojump_clock: object) ->
     async with host.living(counts) as run:
         assert (len(run.records), run.stale) == (3, True)
         await host.give(4)
-        assert (len(run.records), run.notes, run.stale, run.live) == (0, None, False, True)
+        assert (len(run.records), run.notes, run.stale, run.live) == (0, {}, False, True)
     assert host.tags == "NDNDNDND" + "N"

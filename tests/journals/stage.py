@@ -79,10 +79,10 @@ def no_chance(seed: int = 0) -> Generator[None]:
     """Have a run draw by its route and its chat, and a payment's number be of its chat and its operation."""
     began = stored_module.open_run
 
-    def open_run(route: Any, opening: Any, **given: Any) -> Any:
+    def open_run(route: Any, opening: Any, *given: Any, **more: Any) -> Any:
         drawn = bytes.fromhex(_digest(route.name, opening.event.chat_id))
         with patch.object(stored_module.os, "urandom", lambda _: drawn):
-            return began(route, opening, **given)
+            return began(route, opening, *given, **more)
 
     counted = Cashier.number
 

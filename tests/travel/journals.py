@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from triobot.conversations.journal_writer import JournalWriter
 from triobot.conversations.revival.stored import Stored, read_stored
+from triobot.conversations.services import Services
 from triobot.seams.journals import ConversationId, EndConversation, Journal, JournalWrite
 from triobot.store.journal_rows import JournalTables
 from triobot.store.memory import MemoryRows
@@ -61,7 +61,7 @@ def library(*, ended: bool = False) -> Generator[Library]:
     patch.setattr(JournalTables, "apply", applied)
     patch.setattr(MemoryRows, "close", closed)
     if ended:
-        patch.setattr(JournalWriter, "_keeps", lambda _: True)
+        patch.setattr(Services, "keep_ended", property(lambda _: True, lambda _, __: None))
     try:
         yield kept
     finally:
