@@ -59,8 +59,7 @@ _WORDS: Final = {
         "text for parked conversations",
     ),
     "over": (
-        "an ended question, or a question that this person may not answer, if the event is its form or a "
-        "press of its button",
+        "an ended question or another member's question, if the event is its form or a press of its button",
         'the press is answered "expired". A press at another member\'s open question gets no answer',
     ),
     "live": (

@@ -39,9 +39,9 @@ backups. On this page, *the aside* is the aside for the payment's item.
 
 
 _DUTIES: Final = """\
-`inquire_ok` has two proofs of the capture. One proof is a verify between two such inquiries that was answered
-`error`. For a payment without a taker, the proof is an answer `verified` 75 minutes after the first such
-answer.
+`inquire_ok` needs one of two proofs of the capture. The first proof is a verify that was answered `error`,
+between two inquiries that were answered `verified`. The second proof is only for a payment without a taker:
+an answer `verified` 75 minutes after the first answer `verified`.
 
 The work under *to do* begins once the move is durable. *Send* shows the button or sends the invoice. *Verify*
 asks the platform to capture the money. *Inquire* asks the platform for the payment's state, and captures
@@ -136,8 +136,8 @@ _APART: Final = (
         "the fact only informs an operator, and each start repeats the fact",
     ),
     (
-        "`taker_gone` and `handler_failed` of a conversation that ends without running its code (parked, "
-        "not durable)",
+        "`taker_gone` and `handler_failed` of a conversation that ends without running its code, such as a "
+        "parked conversation",
         "only the conversation's code knew its payments. So the ledger searches the payments by their "
         "owner, now and at each start",
     ),
@@ -247,7 +247,10 @@ def _taken(row: Transition) -> Iterator[str]:
         case "once":
             yield 'if the aside is the taker and `late="refund"`, the payment has no taker from now on'
         case "once_more":
-            yield "the taker changes as for `inquire_early`, but not at the first `verified`"
+            yield (
+                'if the aside is the taker, `late="refund"` and this is not the first `verified`, the '
+                "payment has no taker from now on"
+            )
         case "handler":
             yield "the aside becomes the taker"
         case "somebody":

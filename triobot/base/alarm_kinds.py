@@ -125,7 +125,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         once=True,
     ),
     "jobs_missed": About(
-        'A job with missed="all" missed more due times than triobot makes up for.',
+        'A job with missed="all" missed more than 1,000 due times.',
         "The work of the oldest due times: they are skipped.",
         "Find out why no bot ran, or why the last run took so long. The alarm's text counts the due times.",
         once=True,

@@ -47,16 +47,16 @@ WHEN: Final[dict[When, str]] = {
     "claimed": "if a callback ever reported the payment as paid",
     "unwanted": "if the payment has no taker",
     "ended_or_captured": "if no conversation waits, or the payment is captured",
-    "hinted_since": "at once if a callback came after that verify began",
+    "hinted_since": "at once if a callback came after the last verify began",
     "fifth_time": "if this is the fifth failure",
-    "late_or_elsewhere": "if the user may have paid twice. The callback then comes more than ten minutes "
-    "after the capture, or from another message, or after another callback and an uncertain verify",
+    "late_or_elsewhere": "if the user may have paid twice: the callback comes from another message, more "
+    "than ten minutes after the capture, or after another callback and an uncertain verify",
     "perhaps_twice": "if two callbacks reported a payment and an earlier verify may have taken money already",
     "orphan": "if the id of the message with the button is unknown",
     "not_again": "except for the code 1003 after an earlier report of the payment: a second attempt to pay "
     "gets 1003",
     "orphan_found": "if no conversation waits and this callback is the first with the id of this message",
-    "next": "if the next examination starts with a verify",
+    "next": "if the next planned request is a verify",
 }
 
 OUTCOMES: Final[dict[Outcome, str]] = {
@@ -67,7 +67,7 @@ OUTCOMES: Final[dict[Outcome, str]] = {
     "user a hint once. After 1003, it also sends a new button",
     "mismatch": "`AmountMismatchError`",
     "paid": "The call returns after the normal end of the aside",
-    "handed_over": "`PaymentHandedOverError`: the payment goes to the aside again, or to an operator",
+    "handed_over": "`PaymentHandedOverError`: the aside or an operator handles the payment",
 }
 
 
