@@ -72,7 +72,7 @@ class ServingLimits:
         linger_seconds: time for reading and discarding the rest of an unfinished request after its answer. So
             a sender that reads only after writing still gets the answer.
         connections: largest number of open connections. The number can't be larger than the process's limit
-            of open files less `spare_descriptors`. If there are too many connections, the bot closes the
+            of open files minus `spare_descriptors`. If there are too many connections, the bot closes the
             connection that has waited longest for its sender. If every connection has a request in progress,
             the new connection waits in the kernel's queue. While strangers open more connections than this
             limit, each good event takes about a second. With fewer connections, an event takes some

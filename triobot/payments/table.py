@@ -53,8 +53,8 @@ WHEN: Final[dict[When, str]] = {
     "than ten minutes after the capture, or after another callback and an uncertain verify",
     "perhaps_twice": "if two callbacks reported a payment and an earlier verify may have taken money already",
     "orphan": "if the id of the message with the button is unknown",
-    "not_again": "except for the code 1003 after an earlier report of the payment: a second attempt to pay "
-    "gets 1003",
+    "not_again": "unless the code is 1003 and a callback had reported the payment as paid: a second "
+    "attempt to pay gets 1003",
     "orphan_found": "if no conversation waits and this callback is the first with the id of this message",
     "next": "if the next planned request is a verify",
 }
