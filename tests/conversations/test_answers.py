@@ -283,7 +283,7 @@ async def test_a_second_delivery_is_taken_by_nobody(autojump_clock: MockClock) -
         await trio.sleep(1)
         actor = town.dispatcher.chats.actors.get(CHAT)
         assert actor is not None
-        actor._sender = ALI.id
+        actor.sender = ALI.id
         fresh = list[bool]()
 
         async def again() -> None:

@@ -435,6 +435,8 @@ class ChatActor:
                 # another wait.
                 self._act(Queue() if isinstance(decision, Tell) else decision, delivery)
                 self.mailbox.found(delivery)
+                # `deliver` doesn't get an event that is consumed before the chat's rows are read again.
+                self.sender = None if delivery.event.sender is None else delivery.event.sender.id
 
     # --- room
 
