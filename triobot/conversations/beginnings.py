@@ -1,4 +1,4 @@
-"""The ways in which a conversation begins: each is a class with the data that only this way needs."""
+"""The ways in which a conversation begins. Each way has a class, with the data that only this way needs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class InRow:
 @final
 @frozen
 class Carried:
-    """The successor of a conversation that called `continue_as`; the call has written the first record.
+    """The successor of a conversation that called `continue_as`. The call has written the first record.
 
     Attributes:
         run: number of the run within the conversation.

@@ -1,4 +1,4 @@
-"""Blocks that end by themselves, children, sleeps and steps of a conversation."""
+"""Blocks that end by themselves, and the children, sleeps and steps of a conversation."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_seconds(seconds: object) -> float:
 
 
 def check_sleep(seconds: object) -> float:
-    """Check as `check_seconds`, and refuse a sleep without an end."""
+    """Check `seconds` as `check_seconds` does, and refuse an endless sleep."""
     length = check_seconds(seconds)
     if math.isinf(length) and length > 0:
         raise LocalProtocolError("seconds", "must come to an end; what waits for something is chat.receive()")
@@ -68,8 +68,8 @@ def wall_time(when: object) -> int:
 class Scope(Generic[E_co]):
     """A block that is ended by a deadline, an event or `cancel`; made by the chat, entered once.
 
-    `E_co` is the type of the value that the filter of `move_on_when` returns; None for blocks that no event
-    ends.
+    `E_co` is the type of the value that the filter of `move_on_when` returns. In other blocks, `E_co` is
+    None.
 
     Attributes:
         cancelled_caught: whether the block was ended before its time; set when the block is left.
@@ -129,7 +129,7 @@ class Scope(Generic[E_co]):
             self._close_watch()
 
     def _close_watch(self) -> None:
-        """Return the event that was to end the block to the chat, if the block ended before the event."""
+        """Give the event back to the chat, if the block ended before this event could end the block."""
         conversation, watch = self._conversation, self._watch
         if watch is None:
             return
@@ -157,7 +157,8 @@ class FailScope:
     def __enter__(self) -> Scope[None]:
         return self._scope.__enter__()
 
-    # With the return type None, type checkers know that names bound in the block are bound after it.
+    # With the return type None, type checkers know that names bound in the block are also bound after the
+    # block.
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -235,7 +236,7 @@ class Retry:
     Attributes:
         times: total number of tries, from 2 to 100.
         after: seconds before the second try.
-        growth: factor by which each further pause is longer than the previous pause, up to a day.
+        growth: factor from each pause to the next pause; the longest pause is a day.
         on: errors of the step that are worth another try; empty for all errors.
 
     Raises:
@@ -276,9 +277,9 @@ async def run_step(
     raises: type[Exception] | tuple[type[Exception], ...],
     retry: Retry | None = None,
 ) -> T:
-    """Run a side effect, which may use no chat operation. Each try and each pause is an operation."""
+    """Run a side effect that uses no chat operations. Each try and each pause is an operation."""
     giving = conversation.operations.giving
-    # `first` is awaited before the step's function. If `first` fails, so does the step, with the same error.
+    # `first` is awaited before the step's function. If `first` fails, the step fails with the same error.
     first = None if giving is None else giving.step(args)
     conversation.operations.gives(*named_step(fn, args))
     own = check_raises(raises)
@@ -297,7 +298,7 @@ async def run_step(
 
 
 def check_raises(raises: object, who: str = "step(raises=)") -> tuple[type[Exception], ...]:
-    """Return the classes of errors that a step may raise as they are, as a tuple.
+    """Return, as a tuple, the error classes that a step raises unchanged.
 
     Raises:
         ConfigError: `raises` contains something other than classes of errors.
@@ -355,7 +356,7 @@ class ChatNursery:
 
 @asynccontextmanager
 async def open_nursery(conversation: Conversation) -> AsyncGenerator[ChatNursery]:
-    """Open a nursery for children that may use the chat; leaving the block waits for them."""
+    """Open a nursery for children that may use the chat; leaving the block waits for the children."""
     conversation.operations.enter(OperationKind.NURSERY)
     async with conversation.operations.run.open_nursery() as nursery:
         yield ChatNursery(conversation, nursery)

@@ -1,4 +1,4 @@
-"""The author's handle on a chat: send, ask, wait, charge, and limit the time of all these.
+"""The author's handle on a chat: it sends, asks, waits and charges, and limits the time of each.
 
 A chat is a room with a screen; `Room` has the methods that need no screen. A handle belongs to one
 conversation, and only that conversation's tasks may use it. Each awaited call is an operation of the
@@ -92,7 +92,7 @@ class Room(Generic[E_co]):
 
     @property
     def key(self) -> str:
-        """The key that distinguishes this room from rooms of its kind; for a chat the chat's id, as text."""
+        """The key that distinguishes this room from other rooms of its kind. For a chat: its id as text."""
         room = room_of(self._conversation.event)
         if room is not None:
             return room[1]
@@ -109,10 +109,10 @@ class Room(Generic[E_co]):
         """Whether the code that runs now has run before, or will run again later.
 
         True from the first line of a revived conversation until it does something new. Also true in the
-        cleanup (``finally``) of a conversation that leaves memory, at a stop or to make room. Use this for
-        side effects beside the conversation that should happen once, such as a log line or a metric. Don't
-        let it decide what the conversation does: with one operation more or less, the conversation no longer
-        fits its journal. A replay-check runs code again, too.
+        cleanup (``finally``) when a conversation leaves memory, because the bot stops or other chats need the
+        room. Use this for side effects beside the conversation that should happen once, such as a log line or
+        a metric. Don't let `replaying` decide what the conversation does: with one operation more or less,
+        the conversation no longer fits its journal. A replay-check also runs code again.
 
         Raises:
             ConversationEndedError: the conversation is over.
@@ -162,13 +162,13 @@ class Room(Generic[E_co]):
         raises: type[Exception] | tuple[type[Exception], ...] = (),
         retry: Retry | None = None,
     ) -> T:
-        """Run a side effect, at least once: `fn` gets arguments, returns a value, touches nothing else.
+        """Run a side effect at least once: `fn` gets arguments, returns a value, and touches nothing else.
 
         In an aside for a payment, each start of the step first asks the ledger whether the aside may still
         give the goods.
 
         Args:
-            raises: errors that come back as themselves; all others come back as `StepError`.
+            raises: errors that are raised unchanged; all other errors are raised as `StepError`.
             retry: how often a failing step is tried again; the conversation sleeps between the tries.
 
         Raises:
@@ -196,8 +196,8 @@ class Room(Generic[E_co]):
             place: a chat's id, to send messages and signals there, start and stop its routes, and read its
                 data. Or the function of a room (`Router.room`), to send signals to the room and change its
                 data.
-            key: which room of this kind: a text of at most 128 characters, or a whole number. Without a key,
-                the only room of its kind.
+            key: the room's key: a text of at most 128 characters, or a whole number. Without a key, the
+                reference is to the only room of its kind.
 
         Raises:
             LocalProtocolError: `place` is no chat's id, phone number or group name.
@@ -211,7 +211,7 @@ class Room(Generic[E_co]):
         )
 
     def person(self, sender_id: SenderId) -> RoomRef:
-        """Return a reference to a person's data, over all chats.
+        """Return a reference to a person's data, which is the same in all chats.
 
         Each use is an operation of this conversation.
 
@@ -241,16 +241,16 @@ class Room(Generic[E_co]):
     def shared(self) -> RoomRef:
         """Reference to the bot's own data. Each use of the reference is an operation of this conversation.
 
-        All writes of this data go through one room. Data that every event changes is better kept in several
-        rooms, such as one for each group or day.
+        All writes of this data go through one room. Keep data that every event changes in several rooms
+        instead, such as one room for each group or day.
         """
         return RoomRef(RecordedDoor(self._conversation), SHARED)
 
     def broadcast(self, key: str) -> Broadcast:
-        """Prepare a message to many chats under a key of your choice, in order to start, watch or stop it.
+        """Return the broadcast with this key, in order to start, watch or stop a message to many chats.
 
-        Each call is an operation of this conversation. Because of the key, the broadcast starts only once,
-        even after a crash.
+        Each call of the broadcast's methods is an operation of this conversation. Because of the key, the
+        broadcast starts only once, even after a crash.
 
         Raises:
             LocalProtocolError: the key is empty, longer than 200 characters, or not printable.
@@ -266,8 +266,8 @@ class Room(Generic[E_co]):
     async def continue_as(self, fn: Callable[[Room[E_co]], Awaitable[None]]) -> NoReturn:
         """End here, and go on as another room's function, in the same place with the same event.
 
-        Use this for endless loops: the new run begins with an empty journal. Open blocks are left as by a
-        cancellation.
+        Use this for endless loops: the new run begins with an empty journal. Open blocks are left as if they
+        were cancelled.
 
         Raises:
             ConfigError: `fn` isn't declared as a room (in a chat: as a route), or a nursery is open.
@@ -309,15 +309,15 @@ class Room(Generic[E_co]):
     # --- blocks, sleep and children
 
     def move_on_after(self, seconds: float) -> Scope[None]:
-        """Return a block that ends by itself after `seconds`; see its `cancelled_caught`."""
+        """Return a block that ends by itself after `seconds`; see `Scope.cancelled_caught`."""
         return Scope(self._conversation, seconds)
 
     def move_on_at(self, when: datetime) -> Scope[None]:
         """Return a block that ends by itself at `when`, or at once if `when` is in the past.
 
         Args:
-            when: a datetime with a time zone. If the clock is set, this block's end moves, unlike the end of
-                a `move_on_after` block.
+            when: a datetime with a time zone. Even if the clock is set, this block ends when the clock shows
+                `when`; a `move_on_after` block keeps its length instead.
 
         Raises:
             LocalProtocolError: `when` has no time zone. Your program's fault.
@@ -325,12 +325,13 @@ class Room(Generic[E_co]):
         return Scope(self._conversation, inf, at=wall_time(when))
 
     def move_on_when(self, taken: Filter[E]) -> Scope[E]:
-        """Return a block that ends when an event comes that the filter takes; see its `event`.
+        """Return a block that is ended by an event that the filter takes; see `Scope.event`.
 
         The block gets such an event before interrupts and questions do, whatever the conversation is doing.
         If several open blocks take the event, the innermost of them ends. An event that is already queued may
         end the block at once. A block that is ending takes no further event. An event that ends the block
-        isn't passed to anything else, even if the block's code ends before its cancellation.
+        isn't passed to anything else, even if the block's code finishes before the cancellation reaches the
+        code.
 
         The block is cancelled at its next chat operation: a question ends and its buttons are removed, a
         queued message is withdrawn. If a payment is being verified, the cancellation waits some seconds for
@@ -343,18 +344,18 @@ class Room(Generic[E_co]):
         return FailScope(self._conversation, seconds)
 
     def cancel_scope(self) -> Scope[None]:
-        """Return a block that only its own `cancel` ends early."""
+        """Return a block that is ended early only by its own method `cancel`."""
         return Scope(self._conversation, inf)
 
     def shield(self) -> Scope[None]:
-        """Return a block that interrupts and outer timeouts don't cut short. Give the block its own timeout.
+        """Return a block that is not cut short by interrupts or outer timeouts. Set a timeout in the block.
 
         Interrupts and outer timeouts take effect at the block's end.
         """
         return Scope(self._conversation, inf, shield=True)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for `seconds`. In the meantime, the conversation takes no events; they stay in the mailbox."""
+        """Wait for `seconds`. Meanwhile the conversation takes no events; the events stay in the mailbox."""
         await sleep(self._conversation, check_sleep(seconds))
 
     async def sleep_until(self, when: datetime) -> None:
@@ -373,7 +374,7 @@ class Room(Generic[E_co]):
         return open_nursery(self._conversation)
 
     def open_event(self) -> ChatEvent:
-        """Return an event that children can wait for; unlike Trio's own events, it works on replay."""
+        """Return an event that children can wait for. Unlike Trio's own events, the event works on replay."""
         return ChatEvent(self._operations.checked_run())
 
     @overload
@@ -381,7 +382,7 @@ class Room(Generic[E_co]):
     @overload
     def open_channel(self, kind: TypeForm[T], capacity: int = 0) -> ChatChannel[T]: ...
     def open_channel(self, kind: object, capacity: int = 0) -> ChatChannel[Any]:
-        """Return a channel that carries values between children, in order; `send` waits while it is full.
+        """Return a channel of values between children, in order; `send` waits while the channel is full.
 
         Args:
             kind: type of the values, for type checkers.
@@ -425,15 +426,15 @@ class Chat(Room[E_co]):
     ) -> Sent:
         """Send text, media, a contact or a location; return once the platform has accepted it.
 
-        The platform has accepted a message if it answers 200, with any body. If the body has no readable id,
-        the result has no `Sent.id`.
+        The platform accepts a message by answering 200, with any body. If the body has no readable id, the
+        result has no `Sent.id`.
 
         Messages arrive in the order in which their sends were awaited. After a restart, unsent messages of
-        two conversations may arrive in either order. A send with a lost answer is repeated, unless
-        `on_unknown` is ``"raise"``.
+        two conversations may arrive in either order. If the platform's answer is lost, the send is repeated,
+        unless `on_unknown` is ``"raise"``.
 
         Args:
-            content: what to send; received content may be sent as it is, local files are uploaded first.
+            content: what to send; received content may be sent as it is; local files are uploaded first.
             buttons: an inline keyboard, which stays as long as the message.
             keyboard: a reply keyboard under the text field.
             on_unknown: what to do if it is unknown whether the message arrived.
@@ -484,7 +485,7 @@ class Chat(Room[E_co]):
         await self._operations.perform(DeleteMessage(sent.chat_id, sent.message_id))
 
     async def answer(self, text: str, *, alert: bool = False) -> bool:
-        """Answer the newest press that this conversation took, with a tooltip or an alert.
+        """Show a tooltip or an alert, as the answer to the newest press that this conversation took.
 
         The runtime answers a press by itself after one second, or at the conversation's next operation.
 
@@ -505,7 +506,7 @@ class Chat(Room[E_co]):
 
         `Live.show` doesn't wait, and may be called inside a step. At most one edit a second is sent, with the
         newest text. When the block ends, for any reason, the last text is shown and the buttons are removed.
-        Of the edits, only the last can raise an error here, and only if the block wasn't cancelled.
+        Only the last edit can raise an error here, and only if the block wasn't cancelled.
 
         Args:
             buttons: buttons under the message until the block ends, for example to stop the work; see
@@ -570,7 +571,7 @@ class Chat(Room[E_co]):
 
         Raises: as `send`, for the question itself.
         """
-        # Not awaited here: that would keep one more frame in memory for each waiting chat.
+        # Not awaited here: an await would keep one more frame in memory for each waiting chat.
         return asking.ask(self._conversation, question, kind, keyboard, by, otherwise)
 
     async def choose(
@@ -639,11 +640,11 @@ class Chat(Room[E_co]):
         """Ask with a native form made from an attrs class or a dataclass, and return a value of that class.
 
         If the class's validators refuse the values, the user is told why, and the form is sent again with the
-        same values. Submitting a form that is over is answered with the `expired` text.
+        same values. If the user submits a form that is over, the `expired` text is sent.
 
         Args:
             cls: a frozen attrs class or dataclass, with fields of type `str`, `int`, `bool`, `Literal` or an
-                Enum; `Field` adds to this.
+                Enum; `Field` changes a field's appearance.
             question: the text above the form.
             labels: labels by field name, if they differ from call to call, as languages do.
             prefill: first values of the text fields; the platform can't preselect the other fields.
@@ -667,15 +668,15 @@ class Chat(Room[E_co]):
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> N | None:
-        """Send a payment button; return None when it is paid, and the goods are given.
+        """Send a payment button; return None when the payment is made and the goods are given.
 
         **The amount is in rials.** If the wallet holds too little, or a payment fails, the charge goes on
         waiting.
 
         The goods are given by the aside for the item, ``@bot.aside(paid(Item))``, which starts as soon as the
-        money is verified. This method returns when that aside has ended. Don't give the goods after
-        this call: they would be given twice, or never to a user who writes "/cancel". The aside goes on,
-        whatever happens to this conversation. The platform has no interface to give captured money back.
+        money is verified. This method returns when that aside has ended. Don't give the goods after this
+        call: the aside has given them, and a user's "/cancel" skips the code after the call. The aside goes
+        on, whatever happens to this conversation. The platform has no interface to give captured money back.
 
         Args:
             amount: at least 1; in `currency`.
@@ -697,8 +698,8 @@ class Chat(Room[E_co]):
             LocalProtocolError: the amount is no whole number from 1 up, or above the bot's `max_amount`; or
                 the text, or the item, is too large to be stored.
             ConfigError: there is no aside for such an item.
-            PaymentExpiredError: the time of `expires`, or the button's life of 24 hours, is over; also a
-                `trio.TooSlowError`.
+            PaymentExpiredError: the time of `expires`, or the button's life of 24 hours, is over. This error
+                is also a `trio.TooSlowError`.
 
         Platform: interface sections 2.4 and 4.2.
         """
@@ -716,7 +717,7 @@ class Chat(Room[E_co]):
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> None:
-        """Send an invoice for the wallet page; return when it is paid, as `charge`. The amount is in rials.
+        """Send an invoice for the wallet page; return when the invoice is paid. The amount is in rials.
 
         Args:
             expires: seconds from 300 to 604,800; None for the platform's own limit of one day.
@@ -769,7 +770,7 @@ def handle_of(conversation: Conversation) -> Room[object]:
 @final
 @guarded
 class ChatRef(RoomRef):
-    """A reference to a chat, for use outside of it; made by `Room.to` and `Bot.to`.
+    """A reference to a chat, for code outside of this chat; made by `Room.to` and `Bot.to`.
 
     Messages sent through a reference are queued in the chat's lane, like messages of the chat's own
     conversations.
@@ -847,7 +848,7 @@ class ChatRef(RoomRef):
     async def stop(self, fn: Callable[..., Awaitable[None]], *, key: str | None = None) -> bool:
         """End a route's runs in the chat as an interrupt would; durable when this returns.
 
-        Runs that are still waiting for their place are removed, too. Messages that waited for an ended run
+        Runs that are still waiting for their start are removed, too. Messages that waited for an ended run
         are routed again.
 
         Args:

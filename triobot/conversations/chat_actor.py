@@ -53,7 +53,7 @@ from .running_set import ChatRouting, RunningSet
 from .shared import Shared
 from .workload import UnitWriter
 
-# Number of asides that may run in a chat; further asides wait for a free place. Sleeping asides, as for
+# Number of asides that may run in a chat; further asides wait for a free place. Sleeping asides, such as
 # reminders, count as running.
 ASIDES: Final = 64
 
@@ -69,8 +69,8 @@ class DispatcherCalls:
         park: park a conversation, for the given reason.
         room: read more of the inbox for a chat that was behind, and has room again.
         over: drop an idle chat from memory.
-        take_back: reload a chat from the store, because the chat took events early and these weren't stored;
-            also gets the number of units before these events.
+        take_back: reload a chat from the store, because events that the chat took early weren't stored. The
+            second argument is the number of units before these events.
     """
 
     start: Callable[[Conversation], None]
@@ -88,7 +88,8 @@ class ChatActor:
     Attributes:
         mailbox: the chat's waiting events, and its position in the inbox.
         running: the chat's running conversations.
-        loading: whether the conversations are being loaded from the store; until then nothing is routed.
+        loading: whether the conversations are being loaded from the store; during the loading, no event is
+            routed.
         loads_at: start of the loading, in wall milliseconds.
         born: time when the chat came into memory, in wall milliseconds.
         routing: decides about the chat's events.
@@ -138,8 +139,8 @@ class ChatActor:
 
     def deliver(self, delivery: Delivery) -> bool:
         """Route an event. Return False, with nothing done, if the mailbox has no room."""
-        # Without `finally`: an error here ends the process. The next start reads from this slot which event
-        # it was.
+        # No `finally` clears the slot: an error here ends the process, and the next start reads the event's
+        # row from the slot.
         self.shared.crashes.at_work[LOOKED_AT] = delivery.seq
         delivered = self._deliver(delivery)
         self.shared.crashes.at_work[LOOKED_AT] = 0
@@ -156,7 +157,7 @@ class ChatActor:
             return True
         if isinstance(delivery.event, Join):
             self.work.commits.consumed((), [joined(self.chat_id)])
-        jumped = self.mailbox.behind and not self.loading  # `jump` didn't find it urgent
+        jumped = self.mailbox.behind and not self.loading  # `jump` found that the event isn't urgent
         if isinstance(delivery.event, Leave) and not (jumped and self.routing.group) and self._left(delivery):
             return True
         decision = self.routing.decide(delivery, jumped=jumped)
@@ -347,8 +348,8 @@ class ChatActor:
         """Offer the queued events to a wait that has just opened. The first event that fits is the answer.
 
         Args:
-            resting: the task rests in the wait, so that events that don't fit are dealt with by the wait's
-                `otherwise`.
+            resting: whether the task rests in the wait. If so, the wait's `otherwise` handles events that
+                don't fit.
         """
         if not resting:
             self.running.opens(conversation, wait)
@@ -392,7 +393,7 @@ class ChatActor:
         return {queued.seq for queued in brought}
 
     def give_back(self, conversation: Conversation, delivery: Delivery, *, jumps: bool = False) -> None:
-        """Route an event again: it was given to a wait or block that ended before taking the event.
+        """Route an event again, because the wait or block that got the event ended before taking it.
 
         Args:
             jumps: whether the event was to end a block. If so, an urgent event is handled at once.
@@ -451,8 +452,8 @@ class ChatActor:
     ) -> int:
         """Add the writes that end a conversation to the commit queue. Return the unit's number.
 
-        If an interrupt follows, its conversation begins in the same unit. Otherwise, after a crash between
-        two units, its record couldn't name the conversation that the interrupt ended. If the ended
+        If an interrupt follows, the interrupt's conversation begins in the same unit. With two units, after a
+        crash between them, the interrupt's first record couldn't name the ended conversation. If the ended
         conversation is the aside that delivers goods, the waiting charge gets the result in the same unit, so
         that charge and ledger agree.
         """
@@ -499,19 +500,19 @@ class ChatActor:
             self.mailbox.shows_no_more()
         beside, kept_for = conversation in self.running.asides, self.running.kept_for
         if beside or conversation is self.running.live.get(conversation.owner):
-            # Before the removal: the owner of an event depends on the live conversations.
+            # Computed before the removal, because the owner of an event depends on the live conversations.
             waiting = self.mailbox.waiting
             mine = self.running.queued_for(conversation, waiting) if waiting else ()
             following = self.running.remove(conversation)
             again = mine and (beside or following is None)
             queued = self.mailbox.take_out(mine.__contains__) if again else ()
-            # Messages that were kept for this conversation only, while it was parked.
+            # Messages that were kept only for this conversation, while the conversation was parked.
             typed = [one for one in queued if beside and isinstance(one.event, Message) and not kept_for(one)]
             for one in queued:
                 if one in typed:
                     self._drop(one, "typed_while_parked")
                 else:
-                    # These were queued before, so there is room.
+                    # These events were queued before, so there is room for them.
                     self._act(self.routing.decide(one), one)
             if following is not None:
                 self._run(following)

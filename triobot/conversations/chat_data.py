@@ -30,7 +30,7 @@ class ChatData:
         """Return a fresh copy of the value: changing the copy doesn't change the chat's data.
 
         If the stored value can't be read or has another type, the conversation is parked here. Nothing of the
-        conversation is lost, and other code can go on from here.
+        conversation is lost, and corrected code can continue from here.
 
         Raises:
             KeyError: no value is stored, and the key has no default.
@@ -70,7 +70,7 @@ class ChatData:
         return cast("str | None", self._checked_run().read(key.name))
 
     def _put(self, key: Key[Any], text: str | None, value: object) -> None:
-        """Set or, with None, delete a key's text; durable with the turn."""
+        """Set a key's text, or delete the text with None. The change becomes durable with the turn."""
         operations = self._operations
         if operations.giving is not None or operations.behind:
             self._report_change(key, text, value)

@@ -57,7 +57,7 @@ class ChatCodec(Codec):
 
 
 def _tag(event: Message[Any], as_what: object) -> str | None:
-    """Return the short form's tag for a text, taken as text or as the whole message; else None."""
+    """Return the short form's tag for a text that was taken as text or as the whole message; else None."""
     if type(as_what) is not tuple or type(event.content) is not str:
         return None
     what = cast("tuple[object, ...]", as_what)
@@ -116,13 +116,13 @@ _ERRORS: Final = {
 }
 
 _ROOM: Final = LARGEST_RECORD - 64 * 1024
-"""Number of characters that a record has for a value, besides the record's other fields."""
+"""Number of characters in a record that remain for a value, besides the record's other fields."""
 
 CODEC: Final = ChatCodec(_ERRORS, largest=_ROOM)
 
 
 def recordable(value: object) -> str:
-    """Return a value's text, which is short enough for a record.
+    """Return a value's text; raise an error if the text is too long for a record.
 
     Raises:
         UnrecordableError: the value has a type that can't be recorded, or is too large.

@@ -265,8 +265,8 @@ class Conversation:
     def park(self, because: str) -> None:
         """Park the conversation: it stays in its chat, without a task.
 
-        A conversation that was being ended already ends now instead: an interrupt doesn't wait for other
-        code.
+        A conversation that is being ended already isn't parked. Instead it ends now, because an interrupt
+        doesn't wait for corrected code.
         """
         self.parked = True
         if (ending := self.ending) is None:
@@ -336,7 +336,8 @@ class Conversation:
                 self.actor.parked_no_more(self)
                 self.actor.ended(self)
                 return
-            # `go_over` uses this if the run hasn't begun: later events are not for this conversation.
+            # If the run hasn't begun, `go_over` uses this time and row: later events are not for this
+            # conversation.
             self._ended_by = self.services.clock.now() if at is None else at, by
             if not self.operations.dead:
                 self.stirred()
@@ -349,14 +350,14 @@ class Conversation:
         self.evicted = True
         if self.writer is not None:
             # A restart could revive the conversation from its event's row. This process can revive the
-            # conversation only from a row and journal of its own.
+            # conversation only from the conversation's own row and journal.
             self.writer.flush(begin=self.writer.in_row and not self.work.cut)
         if (run := self.operations.made_run) is not None:
             run.evict()
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an eviction loses nothing but memory."""
+        """Whether the conversation only waits, so that an eviction loses nothing."""
         run = self.operations.made_run
         return self.parked or (run is not None and run.is_waiting and not run.mailbox)
 

@@ -1,8 +1,8 @@
 """A chat's data, which outlives its conversations: typed values, kept in the store.
 
 A chat's values are read once, before its first conversation runs. The values stay in memory, as text, while
-the chat is active, so that reading and writing don't wait. A conversation's writes are stored in the commit
-that consumes the events which caused them: a crash keeps the writes and the consumption, or neither.
+the chat is active, so that reading and writing don't wait. One commit stores a conversation's writes and
+consumes the events that caused these writes. So a crash keeps both or neither.
 
 Authors declare a `Key` for each value. `Kept` has the values of one chat in memory, and `Keeping` reads and
 writes the values of all chats.
@@ -90,7 +90,7 @@ def any_declared() -> bool:
 
 
 def declared_keys() -> Sequence[Key[Any]]:
-    """Return the keys of this program; if several have one name, the last."""
+    """Return the keys of this program. Of several keys with one name, only the last is returned."""
     return tuple(_keys.values())
 
 
@@ -371,7 +371,7 @@ def words_for(speech: Speech, read: ReadText) -> Texts:
 
 
 def of_authors(stored: Mapping[str, str]) -> dict[str, str]:
-    """Return the stored values without the runtime's own."""
+    """Return the stored values without the runtime's own values."""
     return {key: value for key, value in stored.items() if not key.startswith(OURS)}
 
 
@@ -442,8 +442,8 @@ class Keeping:
         texts: the runtime's own texts, or a function that chooses them.
 
     Attributes:
-        changes: called with a place before code outside of the place's conversations reads or writes its
-            values.
+        changes: called with a place, before other code than the place's conversations reads or writes the
+            place's values.
     """
 
     def __init__(self, store: Store, commits: CommitQueue, texts: Speech) -> None:
@@ -451,11 +451,11 @@ class Keeping:
         self._commits = commits
         self._texts = texts
         self.changes: Callable[[ChatId], None] = lambda place: None
-        # All code gets the same values of a place, as long as its `ChatActor` or an update has them.
+        # All code shares one `Kept` of a place, as long as the place's `ChatActor` or an update refers to it.
         self._kept = WeakValueDictionary[ChatId, Kept]()
 
     def kept(self, place: ChatId) -> Kept:
-        """Return a place's values, whether read or not. A `ChatActor` calls `drop` when it ends."""
+        """Return a place's values, even if they aren't read yet. A `ChatActor` calls `drop` when it ends."""
         kept = self._kept.get(place)
         if kept is None:
             kept = self._kept[place] = Kept(self, place, self._texts)

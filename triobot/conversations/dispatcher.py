@@ -1,7 +1,7 @@
 """The dispatcher: it brings accepted events to their chats, in order.
 
 The inbox reader returns the events, the registry has the chats, and the conversations' tasks run what the
-events start. The dispatcher routes the events, and starts and stops all of these. A chat with a full mailbox
+events start. The dispatcher routes the events, and starts and stops these parts. A chat with a full mailbox
 is *behind*: its further events, up to the inbox reader's cursor, are read from the inbox again later. Such a
 chat delays no other chat.
 """
@@ -58,7 +58,7 @@ class Dispatcher:
         self._scope = trio.CancelScope(shield=True)
 
     def hurry(self, row: InboxRow) -> None:
-        """Route a call by a chat's own code at once if it ends a conversation there, perhaps the caller.
+        """Route a call at once if it ends a conversation in the caller's own chat, perhaps the caller itself.
 
         Otherwise a caller that ends itself would continue until the row is routed or, if the program stops
         first, until the caller's next wait.
@@ -185,15 +185,17 @@ class Dispatcher:
     # --- conversations of earlier processes
 
     async def write_out(self) -> None:
-        """Store the rows and journals of conversations that an earlier process began in an event's row.
+        """Store the rows and journals of conversations whose beginning is stored only in an event's row.
 
-        This comes before any chat is loaded. A full store raises an alarm, and is tried again.
+        An earlier process stored these beginnings. This call comes before any chat is loaded. If the store is
+        full, an alarm is raised, and the writing is tried again.
         """
         while self.inbox.from_before < 0:
             try:
                 self.inbox.from_before = await write_out(self.services.store)
             except StoreFullError as error:
-                # Nothing else may start before this has succeeded: these conversations would begin anew.
+                # Nothing else may start before the writing has succeeded: otherwise these conversations would
+                # begin a second time.
                 text = f"the store can't be written, so the bot can't start: {error.remedy}"
                 self.services.raise_alarm(Alarm("store_unwritable", "store", text))
                 await trio.sleep(1)
@@ -211,7 +213,7 @@ class Dispatcher:
             await self.work.less_busy.park()
 
     async def oldest(self) -> int | None:
-        """Return since when the oldest waiting event waits, in wall milliseconds; None if no event waits.
+        """Return when the oldest waiting event began to wait, in wall milliseconds; None if no event waits.
 
         An event waits until it is routed, or until its chat is loaded. Events that were routed, and wait for
         the code of their conversation, don't count.

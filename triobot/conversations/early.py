@@ -6,20 +6,20 @@ With one connection, an echo then takes twice as many instructions, and a turn o
 
 An event that a waiting conversation takes is given to the conversation at once. The record that takes the
 event is stored in the same transaction as the event, together with all later records so far. Sends wait for
-that transaction. If the store has no room, or has stored the event before, the chat is reloaded as it is
-stored.
+that transaction. If the store has no room, or has stored the event before, the chat is reloaded from the
+store.
 
 A new conversation could not be reloaded in that way, as nothing of it is stored. So its code runs only after
 its event is stored. If an event would start a conversation in a chat that isn't in memory, the first record
 is stored in the event's own row (`begun`). The transaction itself checks again that the chat is at rest: no
 other event of the chat waits, and no conversation is stored. Most conversations end normally before anything
-else of them has to be durable. Then the event's row is all that was ever stored of the conversation. A
-conversation that rests, or does more than one thing, gets a row and a journal of its own (`JournalWriter`).
-If the process ends while a conversation is busy, the next process writes that row and journal first, and then
-revives the conversation like any other.
+else of them has to be durable. Of such a conversation, only the event's row is ever stored. A conversation
+that rests, or does more than one thing, gets a row and a journal of its own (`JournalWriter`). If the process
+ends while a conversation is busy, the next process writes that row and journal first, and then revives the
+conversation like any other.
 
-All other events are stored first. A filter here sees an event without a row number, and so can't recognize
-the event later.
+All other events are stored first. A filter that runs here gets an event without a row number, and so can't
+recognize the event later.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from .shared import Shared
 from .workload import EarlyEvent
 
 LATELY: Final = 4096
-"""Number of keys to remember of events that were taken early."""
+"""Number of events that were taken early and whose keys are remembered."""
 _CONVERSATION: Final = RouteKind.CONVERSATION.value
 _BEGINNERS: Final = frozenset({Message, Join})
 _HAS_NO_NUMBER: Final = -1
@@ -104,7 +104,7 @@ class Coming:
             door.beginnings[event.chat_id] = begins
 
     def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
-        """Return the first record's text of a conversation that begins with the event; see `Store.accept`.
+        """Return the text of the first record of the conversation that begins; see `Store.accept`.
 
         Runs in the store's thread, perhaps more than once; the last run counts.
         """
@@ -160,7 +160,8 @@ class EarlyDoor:
         self._declined: set[int] = set()
         # Keys of events that were taken early. The store decides about a second delivery of such an event.
         self._lately: dict[str, None] = {}
-        # Conversations are started from the store's task, but run in this context instead of its own.
+        # Conversations are started from the store's task, but run in this context instead of that task's
+        # context.
         self._context: Context | None = None
         inbox.has_begun = self._has_begun
         shared.keeping.changes = self._changes
@@ -313,7 +314,7 @@ class EarlyDoor:
         return newer and row.begun is not None and row.seq not in self._declined
 
     def _changes(self, chat_id: ChatId) -> None:
-        """Handle a coming change of a chat's data: the chat's beginning conversation reads the data again."""
+        """Make a conversation that is about to begin read the chat's data again, because the data changes."""
         if (begins := self.beginnings.get(chat_id)) is not None:
             begins.reads, begins.values = False, None
 

@@ -1,7 +1,7 @@
 """The inbox reader: one cursor over the accepted events, which are routed in the order of acceptance.
 
-Normally, events come through a memory channel. Once the channel was full, the reader is *behind*: it reads
-all events from the inbox until the inbox has no more.
+Normally, events come through a memory channel. When the channel is full, the reader falls *behind*: it then
+reads all events from the inbox, until the inbox has no more.
 
 Each row says whether its chat had conversations when the row was read. This answer is used only for chats
 that are not in memory. The answer is wrong only if the chat has left memory since then: such a row is
@@ -48,7 +48,7 @@ class InboxReader:
         # How often other processes have announced events.
         self._news = 0
         self._page: Iterator[tuple[InboxRow, Event | None]] = iter(())
-        # Rows beyond the cursor that have been routed: calls that a chat's own code has made.
+        # Rows beyond the cursor that were routed ahead of their turn: calls that a chat's own code has made.
         self._hurried: set[int] = set()
         # In order: the newest row that was read, the newest row that is outdated, the number of evictions,
         # and the number of units up to the last eviction.

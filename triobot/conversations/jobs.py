@@ -3,8 +3,8 @@
 A run is a conversation in the bot's own room. The run is started through the inbox, as with `Chat.start`. The
 start's row and the job's next due time are stored in one transaction. So a due time begins at most one run,
 even after a crash. While a run lives, its job begins no other run. Due times that pass during the run are
-treated like due times that pass while the bot doesn't run. One setting of the store has the state of all
-jobs.
+treated like due times that pass while the bot doesn't run. The state of all jobs is stored in one setting of
+the store.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class JobClock:
         self._commits = shared.commits
         self._known: dict[str, KnownJob] = {}
         self._stirred = trio.Event()
-        # Held from the check for a living run until the start, so that an operator's start and a start at a
-        # due time can't both pass the check.
+        # This lock is held from the check for a living run until the start, so that an operator's start and a
+        # start at a due time can't both pass the check.
         self._beginning = trio.Lock()
         self._reckoned = trio.Event()
 

@@ -1,8 +1,8 @@
 """The host of a conversation's run: it decides when the run's records become units of the commit queue.
 
-All that a run appends in one step of its task is one unit. The unit has the records, the consumption of the
-events that the records take, changes of the chat's data, and the conversation's state; `units` gathers all
-these. A unit is stored completely or not at all, and never before an earlier unit. If a conversation ends
+All that a run appends during one step of its Trio task is one unit. The unit has the records, the consumption
+of the events that the records take, changes of the chat's data, and the conversation's state; `units` gathers
+all these. A unit is stored completely or not at all, and never before an earlier unit. If a conversation ends
 normally before anything of it is durable, the store gets only the consumption of its event.
 """
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("triobot.conversations")
 
 LONG: Final = 10_000
-"""Number of records above which the log reports a journal as long, once."""
+"""Number of records. A longer journal is reported in the log, once."""
 
 
 @final
@@ -119,7 +119,7 @@ class JournalWriter(Host):
         self._owes = False
         self._scheduled = False
         self.ahead: EarlyEvent | None = None
-        # Unit counts at the time when `ahead` was taken, and when the conversation began.
+        # Number of units that had been added when `ahead` was taken, and when the conversation began.
         self._taken_at = 0
         self._began_at = 0 if stored is not None else self._commits.added
         self._watched: HearRecords | None = None
@@ -245,14 +245,14 @@ class JournalWriter(Host):
     @property
     def can_deliver_early(self) -> bool:
         """Whether an event can be stored in one transaction with its consequences."""
-        # A deadline that has passed is handled before the event: it may end the wait that would take the
-        # event.
+        # A deadline that has passed is handled before the event: the deadline may end the wait that would
+        # take the event.
         unit = self._unit
         due = unit.wake is not None and unit.wake <= self.now()
         return unit.first is None and not (self.over or self.lost or self.ahead or due)
 
     def take(self, arrival: Arrival) -> EarlyEvent:
-        """Store an event in one unit with the record that takes it. Append that record next."""
+        """Store an event in one unit with the record that takes it. The caller appends that record next."""
         if self._scheduled:
             self.flush()  # earlier work must not depend on the event
         self._unit.add(Accept(arrival))
@@ -260,7 +260,7 @@ class JournalWriter(Host):
         return self.ahead
 
     def take_back(self, units: int) -> None:
-        """Stop writing if the conversation began after `units` units: its starting event isn't stored."""
+        """Stop writing if the conversation began after `units` units: then its first event isn't stored."""
         if self._began_at >= units:
             self.over = self.lost = True
 
@@ -280,8 +280,8 @@ class JournalWriter(Host):
 
         Args:
             begin: store the conversation's beginning even if nothing else of it needs to be stored yet.
-            within: adds the writes to the queue together with the caller's; called even without appended
-                writes.
+            within: adds the writes to the queue together with the caller's writes; called even without
+                appended writes.
         """
         self._scheduled = False
         unit = self._unit
@@ -403,8 +403,8 @@ class JournalWriter(Host):
     async def done(self, operation: Id, kind: str) -> Sequence[Write]:
         """Return the writes that record an effect as done, for the transaction that does the effect's work.
 
-        A crash then keeps both or neither. Without this, a restart would run the effect again and find its
-        work done.
+        So a crash keeps both the record and the work, or neither. Otherwise a restart would run the effect
+        again, although the effect's work is done.
         """
         if self.over:
             return ()

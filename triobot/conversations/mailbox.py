@@ -44,8 +44,8 @@ class Mailbox:
         behind: whether events between `cursor` and `latest` wait in the inbox.
         passed: rows beyond `cursor` that were handled ahead of their turn.
         waiting: events that wait here for a conversation, in the inbox's order.
-        shown: a revived conversation that repeats its last turn, with the chat's waiting events in order; the
-            repeated turn may take these events before they are routed. None: no turn is repeated.
+        shown: the revived conversation that repeats its last turn, and the chat's waiting events in order.
+            The repeated turn may take these events before they are routed. None if no turn is repeated.
     """
 
     cursor: int
@@ -55,7 +55,7 @@ class Mailbox:
     waiting: Sequence[Delivery] = attrs.field(default=(), init=False)
     shown: tuple[object, Sequence[Delivery]] | None = attrs.field(default=None, init=False)
     _early: frozenset[int] = attrs.field(default=frozenset(), init=False)
-    # Most chats never use these: nothing is allocated until then.
+    # Most chats never use these fields, so the fields are allocated at the first use.
     _ended_by: dict[SenderId | None, int] | None = attrs.field(default=None, init=False)
     _left_by: int = attrs.field(default=0, init=False)
     _halts: Sequence[tuple[int, Halt]] = attrs.field(default=(), init=False)

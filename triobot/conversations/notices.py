@@ -43,7 +43,7 @@ def copied(key: str, value: object) -> Copy | None:
 
 
 def added(before: object, after: object) -> Sequence[object]:
-    """Return the items that an assignment adds to the old value, as to a list; empty if that is unclear."""
+    """Return the items that an assignment adds to the old value, such as a list; empty if unclear."""
     match before, after:
         case int() | float(), int() | float():
             return (after - before,)
@@ -138,7 +138,7 @@ class Keyless:
 @final
 @guarded
 class Declined:
-    """A hook did not run the wrapped code, and did nothing else."""
+    """A hook neither ran the wrapped code nor did anything else."""
 
     line: str
     hook: str

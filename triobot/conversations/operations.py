@@ -56,8 +56,8 @@ class Operations:
         dry: parameters of a dry run; None in a normal run.
         changed: comparison of the journal with changed code; None if the code is the same, or the replay is
             over.
-        giving: delivery of a payment's goods; None unless the conversation is the aside for a payment and has
-            begun.
+        giving: delivery of a payment's goods, if the conversation is the aside for a payment and has begun;
+            else None.
         behind: the actions of the asides for this conversation's payments; used to detect a second delivery.
         refused: whether the platform refused an operation in the conversation's own chat, as when the user
             has left.
@@ -301,8 +301,9 @@ class Operations:
 
         Args:
             body: gets the operation's id.
-            holds: milliseconds that deadlines around the effect wait for it.
-            inside: `body` changes only the store, so that it need not wait for earlier records to be durable.
+            holds: milliseconds for which deadlines around the effect wait for the effect.
+            inside: whether `body` changes only the store. If so, `body` need not wait until earlier records
+                are durable.
         """
         own = self.enter(kind)
         return self.run.effect(kind.value, body, own, holds=holds, inside=inside)

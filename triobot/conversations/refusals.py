@@ -24,7 +24,8 @@ AGAIN: Final = 60_000
 """Milliseconds during which a chat is told at most once that its conversation can't go on."""
 TOLD: Final = f"{OURS}parked"
 """Key under which a chat stores the times and offers of its messages about parked conversations."""
-# Milliseconds: if the command is repeated sooner, the user can't have read the offer before.
+# Milliseconds that a user needs to read the offer: a command that is repeated sooner doesn't accept the
+# offer.
 READ_IN: Final = 1_000
 _LONGEST_COMMAND: Final = 64
 
@@ -84,7 +85,7 @@ class Refusals:
             start: the conversation that the message would start.
 
         Returns:
-            Queue if the message must wait; `start` if the message takes up the offer; None otherwise.
+            Queue if the message must wait; `start` if the message accepts the offer; None otherwise.
         """
         name, at = self._offers.get(conversation, ("", 0))
         offered = at if start is not None and name == start.route.name else None

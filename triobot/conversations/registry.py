@@ -23,7 +23,7 @@ from .tasks import ConversationTasks
 from .timers import Waking
 
 KEPT: Final = 10_000
-"""Chats in memory; above this number, waiting chats are evicted."""
+"""Number of chats in memory above which waiting chats are evicted."""
 LOOKED_AT: Final = 32
 
 

@@ -65,7 +65,7 @@ class RunningSet:
 
     def __init__(self, table: Table) -> None:
         self.live: Final[dict[SenderId | None, Conversation]] = {}
-        # Most chats never use these: nothing is allocated until then.
+        # Most chats never use these fields, so the fields are allocated at the first use.
         self.asides: Sequence[Conversation] = ()
         self.asides_due: Sequence[Due] = ()
         self.next: Final[dict[SenderId | None, Due]] = {}
@@ -185,7 +185,7 @@ class RunningSet:
             return own.waits, own.waits  # there is nothing to choose
         conversations, owner = self.concerned(event), self.owner_of(event)
         if isinstance(event, Leave) and owner is not None:
-            # The leave ends the member's own conversation.
+            # The leave ends the member's own conversation, so the waits there don't count.
             conversations, owner = [other for other in conversations if other.owner != owner], None
         own = self.live.get(owner)
         seen = [wait for one in conversations for wait in one.waits if _saw(wait, event, at)]
@@ -266,7 +266,7 @@ class RunningSet:
         return any(ends(halt, delivery) for _, delivery in waiting) or any(
             halt.ends(one.route.name, one.key)
             for one in self.all()
-            # Skip a conversation when its code has returned; only its end isn't committed yet.
+            # Skip a conversation whose code has returned: only its end isn't committed yet.
             if one.ending is None and ((run := one.operations.made_run) is None or not run.over)
         )
 
@@ -413,8 +413,8 @@ class ChatRouting:
         """Decide whether a conversation's wait takes a queued event.
 
         Args:
-            resting: the task rests in the wait, so that events that don't fit are dealt with by the wait's
-                `otherwise`.
+            resting: whether the task rests in the wait. If so, the wait's `otherwise` handles events that
+                don't fit.
         """
         if not self._places.is_for(delivery, conversation):
             return Queue()

@@ -138,7 +138,8 @@ class Services:
     """The services that conversations use.
 
     Attributes:
-        texts: the runtime's own texts, or a function that chooses them; `Kept.texts` are those for one chat.
+        texts: the runtime's own texts, or a function that chooses them; `Kept.texts` has the texts for one
+            chat.
         charge_hosts: hosts that a link to top up a wallet may lead to.
         payments: the ledger; None if the bot can't ask for money.
         announcing: sends broadcasts; None if the bot sends no broadcasts.
@@ -154,7 +155,7 @@ class Services:
         keep_ended: whether the journals of conversations that end normally are kept for a while.
         on_failure: called with each error that an author's code leaves unhandled.
         instead: runs in place of each step's function; None to run the functions themselves.
-        code: the author's code that runs here; None if nothing is recorded.
+        code: the author's code that runs here; None if the code isn't recorded.
     """
 
     outbox: Outbox

@@ -29,7 +29,7 @@ class ConversationTasks:
 
     Attributes:
         running: the conversations with a task, whether busy or waiting.
-        fewer: unparked whenever a conversation leaves `running`.
+        fewer: the tasks that wait here are woken whenever a conversation leaves `running`.
         jobs: checks the jobs when a run of one ends; None if there are no jobs.
     """
 
@@ -74,8 +74,8 @@ class ConversationTasks:
                     return  # the conversation's event isn't stored
                 conversation.make_run()
                 if written is not None:
-                    # Without this, a chain of `continue_as` that never waits would run ahead of the disk and
-                    # block all other tasks.
+                    # Without this wait, a chain of `continue_as` that never waits would run ahead of the disk
+                    # and block all other tasks.
                     with suppress(trio.ClosedResourceError):  # the bot stops
                         await self._work.commits.wait_for(written)
                 if crashes.early:
@@ -131,7 +131,7 @@ class ConversationTasks:
             raise
 
     def cut_all(self) -> None:
-        """Evict all conversations, as the program stops or something fails that all of them need."""
+        """Evict all conversations, because the program stops, or because a task that all need has failed."""
         self._work.stopping = self._work.cut = True
         for conversation in list(self.running):
             conversation.evict()

@@ -35,7 +35,7 @@ from .workload import CommitQueue
 _YIELD_EVERY: Final = 256
 
 # If the heap has this many more withdrawn deadlines than valid ones, the withdrawn deadlines are removed.
-# Until then, each keeps a whole conversation in memory, perhaps for a month.
+# Until then, each withdrawn deadline keeps a whole conversation in memory, perhaps for a month.
 _WITHDRAWN: Final = 64
 _PAGE: Final = 256
 

@@ -1,8 +1,8 @@
 """The work of a running bot: how many conversations are busy, the queue of their writes, and their tasks.
 
 Conversations don't wait until their writes are stored. If the process crashes first, the next process handles
-the events again; no event is lost. What a conversation writes into its chat's data while it handles an event
-is stored in the same commit as that event's consumption. If the consumption is the only write, and the store
+the events again; no event is lost. A conversation may change its chat's data while it handles an event. One
+commit stores these changes and consumes the event. If the consumption is the only write, and the store
 supports notes, the consumption is kept in a note until the next writes are stored.
 """
 
@@ -91,7 +91,8 @@ class _Unit:
 
     Attributes:
         accepts: whether the unit brings a new event into the store.
-        stands: whether the unit is still valid after its writer is lost, since a later unit was refused.
+        stands: whether the unit is still valid although its writer is lost, because only a later unit was
+            refused.
         stored: whether the unit is durable.
         error: why the unit will never be stored; None otherwise.
     """
@@ -410,10 +411,10 @@ class Workload:
         stopping: whether the bot is stopping: no more events are routed, and they stay in the inbox.
         cut: whether the conversations are evicted because the program stops.
         busy: number of busy conversations and of tasks beside them.
-        less_busy: unparked whenever `busy` falls.
+        less_busy: the tasks that wait here are woken whenever `busy` falls.
         counts: how often each thing has happened so far, by its name in the metrics.
-        held_up_at: start of an event's wait because too many conversations are busy, in wall milliseconds; or
-            None.
+        held_up_at: time since which an event waits because too many conversations are busy, in wall
+            milliseconds; or None.
         nursery: nursery of all tasks; None until it is open.
         cut_all: evicts every conversation, after a failure of something that all of them need.
     """
@@ -468,7 +469,7 @@ class Workload:
             self.nursery.start_soon(self.run_alone, live, name=name)
 
     async def run_alone(self, live: Live | None) -> None:
-        """Run `live` and then, after each rest of this task, the function that `start` gives it."""
+        """Run `live`. After each rest of this task, run the function that `start` passes to the task."""
         task = current_task()
         within, left_open, run = None, False, None
 

@@ -2,7 +2,8 @@
 
 An operation's id is structural: it is made of its branch's path and the branch's own counter. The id doesn't
 depend on the order in which the scheduler runs the tasks, so the same code gets the same ids on replay. A run
-can end in several ways; after `Evicted` and `Diverged`, its code can still go on in another incarnation.
+can end in several ways. After the ends `Evicted` and `Diverged`, the run can still go on in another
+incarnation.
 """
 
 from __future__ import annotations
@@ -66,11 +67,11 @@ from .records import (
 )
 
 YIELD_EVERY: Final = 64
-"""Operations after which a branch lets other tasks run: a replay must not block the whole program."""
+"""Number of operations after which a branch lets other tasks run: a replay must not block the program."""
 PATIENCE: Final = 50
-"""Refusals after which a branch is abandoned: its code catches every cancellation, and never ends."""
+"""Number of refusals after which a branch is abandoned, because its code catches every cancellation."""
 TOLERANCE: Final = 5_000
-"""Milliseconds by which the clock may go back unnoticed: time services correct that much."""
+"""Milliseconds by which the clock may go back unnoticed: time services make corrections of this size."""
 ADVICE: Final = (
     "the code is not the one that wrote this journal: run that one, or put the change behind patched()"
 )
@@ -89,7 +90,7 @@ LEFT: Final = Takes.LEFT
 """Returned by a filter for an event that it doesn't take."""
 
 Filter: TypeAlias = Callable[[Any], object]
-"""Returns the value as which an event is taken, or `LEFT`. Must not raise.
+"""Returns the value that stands for an event, or `LEFT` if the event isn't taken. Must not raise.
 
 A filter of None takes all events.
 """
@@ -104,7 +105,7 @@ class Nature(Enum):
     JOIN = "the end of the last child; never recorded, and never cancelled"
 
 
-# Constants of the module: looking up an enum's member takes as long as a call.
+# Constants of the module, because the lookup of an enum's member takes as long as a call.
 WAIT: Final = Nature.WAIT
 EFFECT: Final = Nature.EFFECT
 WITHIN: Final = Nature.WITHIN
@@ -138,9 +139,9 @@ GONE: Final = Signalled.GONE
 FELT: Final = Signalled.FELT
 
 Performed: TypeAlias = "tuple[str, Node, tuple[Any] | None]"
-"""An effect's outcome: its tag and node for the record, and the value in a tuple.
+"""An effect's outcome: the tag and node for the record, and the value in a tuple.
 
-Without the tuple, the code gets the value that is decoded from the node.
+If the tuple is None, the code gets the value that is decoded from the node.
 """
 
 Known: TypeAlias = "tuple[str, Node, tuple[Any] | None, int]"
@@ -153,17 +154,17 @@ class Branch:
     """One task of a run.
 
     Attributes:
-        path: empty for the main branch; for a child, its nursery's id and its number there.
+        path: empty for the main branch; for a child, the nursery's id and the child's number in the nursery.
         key: the path as numbers.
         around: the engine's scopes around the branch, the outermost first; the first scope is the run's.
         count: number of ids that the branch has used.
         turn: the operation whose outcome began the branch's current turn.
-        uncancellable: number of operations begun in a row inside a block that had ended.
-        outside: Trio's innermost scope around the body of the effect that the branch is in.
+        uncancellable: number of operations that the branch began in a row inside a block that had ended.
+        outside: Trio's innermost scope around the body of the effect that the branch runs.
         entry: the author's coroutine that the branch runs.
         root: for a child, the site at which it was started.
         site: site of the newest operation; 0 if not known.
-        drawn: sites of operations since the branch's last record that have no record of their own.
+        drawn: sites of the operations, since the branch's last record, that have no record of their own.
     """
 
     path: str
@@ -195,14 +196,14 @@ class Operation:
         held_up: whether the branch must call `look_around` before the operation rests.
         takes: filter of the events that a wait takes.
         due: when a sleep ends; None if no time ends the operation.
-        steady: whether a sleep is a duration, so that its end moves with a clock that is set.
+        steady: whether a sleep is a duration. If so, the sleep's end moves when the clock is set.
         lane: name of a queue; effects of one lane begin one after the other.
         holds: milliseconds by which deadlines around the effect are delayed at most, until the effect ends.
         in_doubt: the error that the effect raises in place of a repetition.
         armed: whether an event, a result or the clock may complete the operation now.
         known: the outcome and its time, while the outcome waits for its turn.
         over: whether the operation has its outcome, or was passed a value.
-        felt: raises the cancellation that reached the operation.
+        felt: function that raises the cancellation that reached the operation.
         torn: whether a scope that isn't the engine's cancelled the operation.
         given: the input that ends the operation's rest: a record, ``(value,)``, an error or a signal.
         children: for a join, the children that it waits for.
@@ -257,7 +258,7 @@ class Operation:
 
 
 def is_cut(around: Sequence[trio.CancelScope]) -> bool:
-    """Return whether one of the scopes was cancelled, and no scope further inside is a shield."""
+    """Return whether one of the scopes was cancelled, unless a scope further inside is a shield."""
     for scope in reversed(around):
         if scope.cancel_called:
             return True
@@ -272,7 +273,7 @@ def is_cut(around: Sequence[trio.CancelScope]) -> bool:
 @final
 @frozen
 class Returned:
-    """The code came to its normal end."""
+    """The code ended normally."""
 
     value: object = attrs.field(default=None, repr=False)
 
@@ -324,7 +325,7 @@ End: TypeAlias = Returned | Crashed | WasInterrupted | ContinuesAs | Evicted | D
 
 
 Work: TypeAlias = "tuple[Callable[..., Awaitable[object]], tuple[Any, ...], Raises, bool]"
-"""An effect's body and arguments, the author's errors, and whether only the store sees it (`inside`)."""
+"""An effect's body and arguments, the author's errors, and whether the body changes only the store."""
 
 
 def begun(fn: str, *args: object, time: int, seed: str, codec: Codec, jumped: int = 0) -> Record:
@@ -344,20 +345,20 @@ class Core:
     """The state of one incarnation of a run. `Machine` derives from this class, and `Run` from `Machine`.
 
     Attributes:
-        records: the turns of the journal; `many` is their number. The code was given the first `cursor`
-            turns. Empty once the run goes on beyond its journal.
+        records: the turns of the journal; `many` is the number of these turns. The code was given the first
+            `cursor` turns. Empty once the run goes on beyond its journal.
         rows: effects that began before a crash, and have no outcome among the turns.
         notes: the journal's records of reads, writes and notes, by turn and key; dropped together with
             `records`.
         patches: the patches that changed code has asked for.
         seed: secret seed of the run's random numbers.
         time: time of the current turn, in wall milliseconds.
-        prefix: text before the numbers of the main branch's operations; `rank`: the numbers before their
-            keys.
+        prefix: text before the numbers of the main branch's operations. `rank` has the numbers before the
+            operations' keys.
         jumped: total milliseconds by which the clock had been set when the current turn began.
         unseen: the part of `jumped` that no host has seen.
-        task, root: task and scope of the main branch, `main`; no task before the run begins, and after its
-            end.
+        task, root: task and scope of the main branch, `main`. There is no task before the run begins, and
+            after its end.
         by_task: the other running branches, by task.
         mailbox: the events that no record has taken, as row, stamp and value, in the order of delivery.
         stale: whether this is a revived run that has done nothing new yet.
@@ -373,7 +374,7 @@ class Core:
         interrupted: whether an interrupt has ended the run. `why` is the reason, and `mid` the turn that the
             interrupt cut, if the journal names such a turn.
         felt: whether some of the code has felt the interrupt.
-        diverged: why the code can't go on over its journal; None if it can.
+        diverged: why the code can't go on over its journal; None if the code can go on.
     """
 
     __slots__ = (
@@ -620,7 +621,7 @@ class Core:
         return any(record[2] == id for record in self.records if record[0] in OUTCOMES)
 
     def withdraw(self, row: int) -> bool:
-        """Remove an event from the mailbox. Return False if it isn't there."""
+        """Remove an event from the mailbox. Return False if the event isn't there."""
         for place, one in enumerate(self.mailbox):
             if one[0] == row:
                 self.mailbox = [*self.mailbox[:place], *self.mailbox[place + 1 :]]
@@ -651,7 +652,7 @@ class Core:
             tag, node = self.outcome_of(value)
             return tag, node, (value,) if tag == DONE and self.codec.is_frozen(value) else None
         except Exception as error:
-            if not began:  # the code is ahead of what is durable
+            if not began:  # the code has gone further than the durable records
                 self.evict()
                 await refuse(self)
             return FAILED, self.codec.node_of_error(error, raises), None
@@ -775,7 +776,7 @@ class Part:
 
 
 def unfelt() -> NoReturn:
-    """Stand for a cancellation that Trio hasn't delivered, as the operation wasn't asleep yet."""
+    """Stand for a cancellation that Trio hasn't delivered, because the operation wasn't asleep yet."""
     raise AssertionError("a block was ended, and Trio knows nothing of it")
 
 
@@ -786,8 +787,8 @@ def throw(error: BaseException) -> NoReturn:
 async def refuse(run: Core) -> NoReturn:
     """Raise a cancellation that only the root scope catches, and that leaves no trace in the journal.
 
-    The error is a real `trio.Cancelled`, taken out of a scope made for this purpose, so the author's shields
-    don't stop it.
+    The error is a real `trio.Cancelled` from a scope that is made for this purpose, so the author's shields
+    don't stop the error.
     """
     task = current_task()
     enough = run.leave(task)
@@ -810,13 +811,13 @@ async def refuse(run: Core) -> NoReturn:
 
 
 async def _abandon(run: Core, task: Task) -> None:
-    """End the task without ending its coroutine, which would catch every exception that ends it."""
+    """End the task without ending its coroutine, because the coroutine catches every exception."""
     if task.child_nurseries:
-        # Trio can't detach a coroutine with an open nursery. The coroutine's task sleeps for ever instead,
-        # which takes no processor time.
+        # Trio can't detach a coroutine with an open nursery. So the coroutine's task sleeps for ever instead,
+        # without any processor time.
         await wait_task_rescheduled(lambda _: Abort.FAILED)
         return
-    # The coroutine must not be garbage-collected either: it would catch the GeneratorExit, too.
+    # The coroutine must not be garbage-collected either: the coroutine would also catch the GeneratorExit.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task.coro))
     run.forget(task)
     await permanently_detach_coroutine_object(outcome.Value(None))
@@ -824,7 +825,7 @@ async def _abandon(run: Core, task: Task) -> None:
 
 @final
 class Continue(BaseException):
-    """Raised by `continue_as`; leaves the coroutine past every `except Exception`."""
+    """Raised by `continue_as`; not caught by any `except Exception` of the author."""
 
     def __init__(self, fn: str, args: list[Node]) -> None:
         super().__init__()
@@ -833,6 +834,6 @@ class Continue(BaseException):
 
 
 def continue_in(error: BaseException) -> Continue | None:
-    """Return the `Continue` in an error, which a plain Trio nursery may have put into a group; or None."""
+    """Return the `Continue` in an error or None; a Trio nursery may have put the `Continue` into a group."""
     only = only_of(error)
     return only if type(only) is Continue else None

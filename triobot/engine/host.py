@@ -17,13 +17,14 @@ from .records import ABSENT, Absent, Id, Node, Record
 class Host:
     """The surroundings of one run. Subclasses must define `now`, `append` and `commit`.
 
-    The engine asks only for an order of durability. No record is durable before the records appended earlier.
-    A record is durable together with the rows that it takes and the write that goes with it.
+    The engine requires only an order in which records become durable. No record is durable before the records
+    appended earlier. A record is durable together with the rows that it takes and the write that goes with
+    it.
 
     An event and its consequences can become durable at once. `Run.deliver` appends before it returns, so a
     host can put the event's row and the appended records into one transaction. If the transaction fails, the
-    code has gone further than its journal. Then `Run.evict` every run with records in the transaction, and
-    revive these runs.
+    code has gone further than its journal. Then call `Run.evict` for every run with records in the
+    transaction, and revive these runs.
 
     Attributes:
         here: returns the site of the operation that the current task begins: a number for the chain of calls
@@ -44,7 +45,7 @@ class Host:
     def now(self) -> int:
         """Return the time in wall milliseconds.
 
-        The time should be steady while the process lives. If the clock is set anyway, `jumped` must
+        The time should be steady while the process lives. If the clock is set during that time, `jumped` must
         include the change from then on. Call `Run.shift` at that time, and then `Run.tick`.
         """
         raise NotImplementedError
@@ -53,20 +54,20 @@ class Host:
         """Append a record to the journal; durable when `commit` returns, or earlier.
 
         Args:
-            rows: events that this record takes; no other record may take them.
+            rows: events that this record takes; no other record may take the same events.
             write: stored with the record: a `Put`, or the argument of `Run.also`.
         """
         raise NotImplementedError
 
     def commit(self) -> Awaitable[None]:
-        """Wait until everything appended, and every event delivered, is durable.
+        """Wait until all appended records and all delivered events are durable.
 
         If `commit` raises an error, the run is evicted.
         """
         raise NotImplementedError
 
     def rests(self, wake: int | None) -> None:
-        """Handle that the run waits: call `Run.tick` at `wake`, unless `rests` is called again before.
+        """Handle that the run waits: call `Run.tick` at `wake`, unless `rests` is called again earlier.
 
         An effect may be under way; see `Run.is_waiting`. While an effect is under way, `rests` isn't called
         again with the same `wake`. Don't call methods of the run from here.
@@ -98,7 +99,7 @@ class Host:
         return None
 
     def reached(self, operations: Sequence[Any]) -> str | None:
-        """Return how the open operations differ from those at the journal's end; None if they fit.
+        """Return how the open operations differ from the operations at the journal's end; None if they fit.
 
         Called once, when the journal is exhausted. Operations without sites must get their sites here.
         """
@@ -108,11 +109,12 @@ class Host:
         """Record a nondeterminism error before the task's cancellation runs any cleanup.
 
         Args:
-            task: the task that is in the operation; None for the current task, or none.
+            task: the task that is in the operation; None for the current task, or if no task is in the
+                operation.
         """
 
     def swallowed(self, id: Id) -> None:
-        """Handle code that was abandoned at operation `id`, since it catches every cancellation.
+        """Handle code that was abandoned at operation `id`, because the code catches every cancellation.
 
         If this was the main branch's code, `Run.run` doesn't return: the task that called it has ended.
         """

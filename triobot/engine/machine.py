@@ -1,4 +1,4 @@
-"""The machine: it decides which branch has the turn, and what comes next.
+"""The machine: it decides which branch has the turn, and which branch gets the next turn.
 
 Most runs have one branch and no block. Until the code opens further branches or blocks, the loops over
 branches and blocks find empty lists.
@@ -48,24 +48,24 @@ from .records import CUT, DONE, FAILED, FIRED, INTERRUPTED, KNOWN, OUTCOMES, Cod
 from .scopes import lower
 
 AGAIN: Final = 60_000
-"""Milliseconds that a deadline from before a revival waits for effects that run again."""
+"""Milliseconds that a deadline from before a revival waits for effects that run again after the revival."""
 _nature: Final = attrgetter("nature")
-# The kinds of things that can happen next. At one instant, the kind that is listed first goes first.
+# The kinds of things that can happen next. At the same time, the kind that is listed first happens first.
 INTERRUPT, EVENT, RESULT, DEADLINE, SLEEP = range(5)
 UNCANCELLABLE: Final = 1_000
-"""Operations in a row that the end of one block may cut short; no normal cleanup has that many operations."""
+"""Number of operations in a row that the end of one block may cut short; no normal cleanup has so many."""
 
 _Candidate: TypeAlias = "tuple[int, int, Operation | Scope | None, object, int | None]"
-"""What may come next: stamp and class; what goes on or ends; the event's value, and its row."""
+"""What may come next: stamp and class; operation or block that goes on or ends; an event's value and row."""
 
 
 class Machine(Core):
-    """Decides which branch has the turn and, if several could go on, what comes next.
+    """Decides which branch has the turn and, if several branches could go on, which branch goes on first.
 
     `pump` is called whenever something might go on. While no branch has the turn, `pump` takes one step after
     another. Internal work of the run (children, cancellations) comes first, and is never recorded. The
-    journal's records come next. After the journal, `pump` takes the first thing that happens now, and records
-    it. This step decides every race.
+    journal's records come next. After the journal, `pump` takes the first thing that can happen now, and
+    records it. This choice decides every race.
 
     Attributes:
         holder: the branch that has the turn.
@@ -102,9 +102,10 @@ class Machine(Core):
         self._queue: Sequence[Callable[[], None]] = ()
         self._struck: list[Operation] | None = None
         self._to_rest: Operation | None = None
-        # Whether the journal is exhausted, and the effects under way at its end were compared with the code.
+        # Whether the journal is exhausted, and the effects under way at the journal's end were compared with
+        # the code.
         self._reached = self._pumping = False
-        # What the host was told last: the time to wake the run, and whether no effect was under way.
+        # The last call of the host's `rests`: the time to wake the run, and whether no effect was under way.
         self._wake: int | None = None
         self._quiet = False
 
@@ -124,12 +125,12 @@ class Machine(Core):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an eviction loses nothing but memory."""
+        """Whether the run only waits, so that an eviction loses nothing."""
         return self.settled and not self._is_busy()
 
     @property
     def settled(self) -> bool:
-        """Whether every branch is in an operation; some of these may be effects under way."""
+        """Whether every branch is in an operation. Some of these operations may be effects under way."""
         if self.holder or self._queue or self.interrupts or not self._reached:
             return False
         return not (self.dying or self.over)
@@ -144,7 +145,7 @@ class Machine(Core):
     ) -> Operation:
         """Return the current branch's next operation.
 
-        If it is `held_up`, `look_around` comes before `rest`.
+        If the operation is `held_up`, call `look_around` before `rest`.
         """
         branch = self.current()
         branch.count = number = branch.count + 1
@@ -189,7 +190,7 @@ class Machine(Core):
         return op
 
     def pass_to(self, op: Operation, value: object) -> bool:
-        """Give a branch a value after this turn. Return False if the branch doesn't wait any more."""
+        """Give a value to a branch after this turn. Return False if the branch doesn't wait any more."""
         if op not in self.resting or op.felt is not None or op.over:
             return False
         # The branch gets the value even if the same turn ends the block. Then the branch's next operation
@@ -214,7 +215,7 @@ class Machine(Core):
         self.pump(op)
 
     def finish(self, op: Operation, outcome: Performed) -> None:
-        """Handle an effect's end; the outcome gets its turn later."""
+        """Handle an effect's end. The turn that the outcome begins comes later."""
         tag, node, value = outcome
         if tag == CUT:
             op.felt, node = partial(throw, node), None
@@ -225,7 +226,8 @@ class Machine(Core):
             self._let_next_go(op.lane)
         self.pump(op)
         if op.given is None and tag != CUT and not self.dying:
-            # Other turns come first. The outcome is recorded now, or a crash would repeat the effect.
+            # Other turns come first. But the outcome is recorded now, because otherwise a crash would repeat
+            # the effect.
             known: Record = [KNOWN, now, op.id, op.kind, op.print, tag, node]
             self.host.append([*known, op.sites] if op.sites else known)
 
@@ -235,7 +237,7 @@ class Machine(Core):
         """Take one step after another, until a branch has the turn or nothing is left to do.
 
         Args:
-            to_rest: the current task's operation, which is about to sleep, unless it is given something now.
+            to_rest: the current task's operation. It is about to sleep, unless it gets an outcome now.
         """
         if self._pumping or self.task is None:
             return
@@ -259,7 +261,7 @@ class Machine(Core):
         self._queue = [*self._queue, work]
 
     def _hold(self, branch: Branch, turn: Id) -> None:
-        """Begin a branch's turn. If the journal says that an interrupt cut this turn, cut it."""
+        """Begin a branch's turn. If an interrupt cut this turn according to the journal, cut the turn."""
         assert self.holder is None, "a branch would be overtaken"
         self.holder = branch
         branch.place, branch.turn = HOLDS, turn
@@ -272,7 +274,8 @@ class Machine(Core):
         """Begin the turn in which an operation goes on."""
         if op in self.resting:
             self.resting.remove(op)
-        # Awake first, as in `wake`: if `_hold` cuts this turn, the operation must not count as asleep.
+        # Wake the operation first, as in `wake`: if `_hold` cuts this turn, the operation must not count as
+        # asleep.
         op.given = given
         if op.asleep:
             op.asleep = False
@@ -280,7 +283,7 @@ class Machine(Core):
         self._hold(op.branch, op.id)
 
     def _apply(self, record: Record) -> None:
-        """Carry out a record, in the same way live and on replay."""
+        """Carry out a record. A live run and a replay do this in the same way."""
         tag, about = record[0], record[2]
         self.went(record[1])
         if tag in OUTCOMES:
@@ -323,8 +326,8 @@ class Machine(Core):
     def _take_next(self) -> bool:
         """Take the first thing that can happen now. Return False if there is none.
 
-        The smallest stamp is first. The stamp is the time when an event was accepted, when a deadline or a
-        sleep was due, or when a result came.
+        The thing with the smallest stamp is first. A stamp is the time when an event was accepted, when a
+        deadline or a sleep was due, or when a result came.
         """
         if not self._reached and not self._reach():
             return False
@@ -358,7 +361,7 @@ class Machine(Core):
             self._take(found[0] if len(found) == 1 else min(found, key=_precedence))
             return True
         wake = None if now is None else self._next_due(now)
-        # While an effect is under way, the host is told only of a change.
+        # While an effect is under way, the host's `rests` is called only for a change.
         if not busy or wake != self._wake or self._quiet or self.catching_up:
             self._wake, self._quiet = wake, not busy
             self.host.rests(wake)
@@ -433,7 +436,7 @@ class Machine(Core):
                 found.append((op.due, SLEEP, op, None, None))
 
     def taker(self, value: object) -> tuple[Operation | Scope, object] | None:
-        """Return the block or wait that takes an event, and the value that it makes of the event; else None.
+        """Return the block or wait that takes an event, and the value that its filter returns; else None.
 
         Blocks are tried before waits, newer blocks before older blocks, and newer waits before older waits.
         """
@@ -452,7 +455,7 @@ class Machine(Core):
 
     def _next_due(self, now: int) -> int | None:
         if self.catching_up:
-            now = 0  # if the run dies now, it must be woken for what is due
+            now = 0  # the run must be woken for deadlines that are due, even if it dies now
         times = [op.due for op in self.resting if op.due is not None]
         holds = max((op.holds for op in self.resting), default=0)
         for block in self.blocks:
@@ -476,7 +479,7 @@ class Machine(Core):
             elif row is not None and op.in_doubt is not None:
                 op.ended(FAILED, self.codec.node_of_error(op.in_doubt), self.host.now())
             elif self.catching_up:
-                op.armed = False  # waiting events first: they may end the run
+                op.armed = False  # waiting events come first: an event may end the run
             else:
                 if self.stale:
                     self.host.repeated(op.id, op.kind)
@@ -544,8 +547,8 @@ class Machine(Core):
         op.felt = raise_cancel
         op.torn = self._struck is None and not is_cut(op.branch.around)
         if op.nature is EFFECT:
-            # An effect's end is recorded, as its body may end at any time. An outcome that is known already
-            # stays.
+            # An effect's end is recorded, because the effect's body may end at any time. An outcome that is
+            # known already stays.
             if op.armed and not op.over:
                 self._end_short(op)
                 self._let_next_go(op.lane)
@@ -578,7 +581,7 @@ class Machine(Core):
         self.by_task[task] = child
 
     def forget(self, task: Task) -> None:
-        """Handle the end of a child's task. The child had the turn, unless the run is dying."""
+        """Handle the end of a child's task. In a run that isn't dying, this child had the turn."""
         if (child := self.by_task.pop(task, None)) is None:
             return
         for nursery in self.nurseries:
@@ -590,8 +593,8 @@ class Machine(Core):
                 self._end_join(join, GONE)
             elif not join.over:
                 join.over = True
-                # The join stays in `_joins` until its turn, so that an eviction before that finds and wakes
-                # it.
+                # The join stays in `_joins` until the join's turn, so that an earlier eviction finds and
+                # wakes the join.
                 self._later(partial(self._end_join, join, (None,)))
         self.pump()
 
@@ -609,7 +612,8 @@ class Machine(Core):
         """End this incarnation, but not the run: every operation is refused from now on.
 
         Nothing is appended any more, so the run can be revived as soon as the appended records are durable or
-        lost. Operations that rest are woken, as an author's shield could keep them asleep for ever.
+        lost. Operations that rest are woken, because an author's shield could keep the operations asleep for
+        ever.
         """
         if self.dying or self.over:
             return
@@ -653,13 +657,13 @@ class Scope:
     Attributes:
         id: known once the block is entered.
         due: the deadline in wall milliseconds, or None.
-        steady: whether the deadline was set as a duration, so that it moves with a clock that is set.
+        steady: whether the deadline was set as a duration. If so, the deadline moves when the clock is set.
         row, event: row of the event that ended the block, and the value that the block's filter made of the
             event.
         expired: whether the deadline ended the block.
         cancelled_caught: whether the block was ended before its time; known once the block is left.
-        around: the engine's scopes around the block, and the block's own; `depth`: the number of the scopes
-            around the block.
+        around: the engine's scopes around the block, and the block's own scope. `depth` is the number of the
+            scopes around the block.
     """
 
     __slots__ = (
@@ -705,11 +709,11 @@ class Scope:
         return self.scope.cancel_called
 
     def cancel(self) -> None:
-        """End the block at its next operation; the same on replay, without a record."""
+        """End the block at its next operation. A replay repeats this call, so no record is needed."""
         self._run.cut(self.scope)
 
     def lift(self) -> None:
-        """Remove the deadline; the same on replay, without a record."""
+        """Remove the deadline. A replay repeats this call, so no record is needed."""
         self.due = None
 
     def is_held(self, due: int, now: int) -> bool:
@@ -739,7 +743,7 @@ class Scope:
         self.around = branch.around = (*branch.around, self.scope)
         if self._seconds is not None:
             self.due = run.due_after(self._seconds)
-        # Compared with the turn's time, which is the same on replay.
+        # The deadline is compared with the turn's time, which is the same on replay.
         if self.due is not None and (self.due <= run.time if self._seconds is None else self._seconds <= 0):
             self.expired = True
             self.scope.cancel()
@@ -758,10 +762,10 @@ class Scope:
 
 @final
 class Nursery:
-    """A nursery of children: more branches of the run, which end with the block.
+    """A nursery of children. The children are further branches of the run, and end with the block.
 
-    The engine does two things itself, which Trio would do in the order of its scheduler. A failure cancels
-    the siblings, and the block waits for its children.
+    A failure cancels the siblings, and the block waits for its children. Trio would do both in the order of
+    its scheduler, so the engine does both itself.
     """
 
     __slots__ = ("_around", "_branch", "_count", "_id", "_key", "_manager", "_real", "_run", "children")
@@ -836,7 +840,7 @@ class Nursery:
         if self.children:
             task = current_task()
             join = Operation(self._id, "join", JOIN, "", task, branch, branch.count)
-            join.children = self.children  # the same set, as a child may start another child
+            join.children = self.children  # the same set object, because a child may start another child
             run.rest(join)
             try:
                 await run.come(join, await run.woken(join))

@@ -1,18 +1,19 @@
 """Records: the entries of a journal, each a JSON array.
 
 A record begins with a tag and the time of its turn in wall milliseconds; `Record` lists the further places.
-The first record is the start. In the first turn after the clock was set, the time is a list: the time, the
-total milliseconds by which the clock had been set, and how many of these milliseconds no host saw
+The first record is the start. In the first turn after the clock was set, the time is a list of three numbers:
+the time, the total milliseconds by which the clock had been set, and the part of this total that no host saw
 (`times_of`). An operation's id is an int in the main branch and a text in a child's. The id ``"3/1.2"`` is
 the second operation of the first child of the nursery that has the id 3. In a part (`Run.part`), the part's
 name stands before the number: ``"hook.2"``, ``"hook.3/1.2"``.
 
-Most records are *turns*: their order is the order in which things happened, and replay repeats it. The other
-records are found by their turn, operation or key, and their order means nothing.
+Most records are *turns*. Turns are stored in the order in which things happened, and a replay repeats this
+order. The other records are found by their turn, operation or key, so the order of these records means
+nothing.
 
-Values and errors are recorded as nodes, which a `Codec` encodes and decodes. Live code gets its values
-through the codec, too. So an `except KeyError` that works live also works on replay, and code never changes
-the very object that was recorded.
+Values and errors are recorded as nodes, which a `Codec` encodes and decodes. Live code also gets its values
+through the codec. So an `except KeyError` that works live also works on replay, and code never changes the
+very object that was recorded.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ O time turn key value                the result of a `Run.note` or `Run.drain` i
 V time patch                         the run's first call of `patched` with this patch
 ```
 
-The last six stand beside the turns.
+The last six kinds of records are not turns.
 """
 
 START: Final = "S"
@@ -88,7 +89,7 @@ TURNS: Final = frozenset((DONE, FAILED, CUT, FIRED, INTERRUPTED, ENDED, CONTINUE
 OUTCOMES: Final = frozenset((DONE, FAILED, CUT))
 ENDS: Final = frozenset((ENDED, CONTINUED))
 EFFECTS: Final = frozenset((INTENDED, KNOWN))
-"""Records that are stored by operation, not in order: so the store can count effects without an outcome."""
+"""Records that are stored by operation, not in order. So the store can count effects without an outcome."""
 _TIME: Final = (int, list)
 _ID: Final = (int, str)
 _FIRST: Final[Mapping[str, tuple[type | tuple[type, ...], ...]]] = {
@@ -116,7 +117,7 @@ class Absent(Enum):
 
 
 ABSENT: Final = Absent.ABSENT
-"""Stands for shared data that doesn't exist; in a `Put`, it deletes."""
+"""Stands for shared data that doesn't exist; a `Put` with this node deletes the data."""
 
 
 @final
@@ -133,8 +134,8 @@ class Put(NamedTuple):
 
 _encoder: Final = json.JSONEncoder(separators=(",", ":"))
 _make: Final[Any] = getattr(json.encoder, "c_make_encoder", None)
-# JSONEncoder makes this function anew for each value. Each turn writes values, so the function is made once
-# here.
+# JSONEncoder would make this function again for each value. Each turn writes values, so the function is made
+# once here.
 _chunks: Final[Callable[[object, int], Iterable[str]]] = (
     (lambda value, level: (_encoder.encode(value),))
     if _make is None
@@ -193,7 +194,7 @@ def time_of(record: Record) -> int:
 
 
 def times_of(records: Sequence[Record]) -> list[int]:
-    """Return the time of a journal's last turn, and by how much the clock had been set.
+    """Return the time of a journal's last turn, and the milliseconds by which the clock had been set.
 
     Returns:
         The time in wall milliseconds, the total milliseconds by which the clock had been set, and how many of
@@ -227,10 +228,10 @@ def path_of(id: Id) -> str:
 
 
 Raises: TypeAlias = Sequence[type[Exception]]
-"""An author's own error classes that come back as themselves."""
+"""An author's own error classes, which are raised unchanged."""
 
 PLAIN: Final = frozenset((str, int, float, bool, type(None)))
-"""Types of nodes that are their own values, as they can't be changed."""
+"""Types of nodes that are returned as their own values, because such nodes can't be changed."""
 
 _LONG: Final = 100_000
 _MOST: Final = 2**63
@@ -257,11 +258,12 @@ _OWN: Final[Mapping[str, type[Exception]]] = {
 class Codec:
     """Encodes values and errors as nodes, and decodes them. Subclasses must define `dump` and `load`.
 
-    A builtin error, one of Trio's, or one of `errors` is recorded with its class and arguments; its cause,
-    traceback and notes are lost. An error that can't be recorded becomes a `StepError` with its text.
+    An error is recorded with its class and arguments if its class is builtin, Trio's or one of `errors`. The
+    error's cause, traceback and notes are lost. An error that can't be recorded becomes a `StepError` with
+    its text.
 
     Args:
-        errors: more error classes that can be made from their arguments, by the names to record.
+        errors: further error classes, by the names to record; each error must be made from its arguments.
         largest: largest number of characters of a recorded value.
     """
 
@@ -293,7 +295,8 @@ class Codec:
     def is_frozen(self, value: object) -> bool:
         """Return whether a value and the copy that `load` makes from the value's node are interchangeable.
 
-        If so, live code gets the value itself; if not, the copy, as on replay. False is always safe.
+        If so, live code gets the value itself. If not, live code gets the copy, as on replay. False is always
+        safe.
         """
         return False
 

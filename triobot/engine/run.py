@@ -1,9 +1,9 @@
 """A run: one incarnation of a durable coroutine, and the operations that its code may use.
 
 A branch *rests* in an operation while it waits for the operation's outcome. A *turn* begins when an operation
-gets its outcome, and lasts until the operation's branch rests in its next operation. There is at most one
-turn at a time, live as well as on replay. Each turn begins with a record (`records`) or with internal work of
-the run.
+gets its outcome, and lasts until the operation's branch rests in its next operation. At any time there is at
+most one turn, in a live run and on replay. Each turn begins with a record (`records`) or with internal work
+of the run.
 
 `machine` decides which branch has the turn, and what comes next. This module has the operations that the code
 may use in its turn.
@@ -64,7 +64,8 @@ class OpenOperation:
     """An operation that a branch is in.
 
     Attributes:
-        due: when the operation ends by itself, in wall milliseconds; None if no time ends it.
+        due: when the operation ends by itself, in wall milliseconds; None if the operation isn't ended by the
+            clock.
     """
 
     id: Id
@@ -128,10 +129,10 @@ class Snapshot:
 class Run(Machine):
     """One incarnation of a durable coroutine.
 
-    The owner of a run calls `deliver`, `tick` and `interrupt`; for all else, the run calls its `Host`. The
-    code gets the run as its first argument, and uses the run's operations. `run` is shielded from the task
-    that awaits it, as a cancellation from there would look like a foreign cancellation. To stop a run,
-    `evict` it.
+    The owner of a run calls `deliver`, `tick` and `interrupt`. For everything else, the run calls its `Host`.
+    The code gets the run as its first argument, and uses the run's operations. `run` is shielded from a
+    cancellation of the task that awaits `run`, because that would look like a foreign cancellation. To stop a
+    run, call `evict`.
 
     Args:
         records: the journal so far; for a new run only the start (`begun`).
@@ -158,7 +159,7 @@ class Run(Machine):
     # --- running
 
     async def run(self, main: Callable[..., Awaitable[object]], *args: object) -> End:
-        """Run ``main(run, *args)`` over its journal and on, to its end; never raises an author's error.
+        """Run ``main(run, *args)`` over its journal and then to its end. An author's error is never raised.
 
         Args:
             args: by default the recorded arguments of the start.
@@ -227,12 +228,13 @@ class Run(Machine):
     # --- calls by the host
 
     def deliver(self, row: int, stamp: int, value: object) -> bool:
-        """Deliver an event. Records that follow at once are appended before this returns; see `Host`.
+        """Deliver an event. Records that follow at once are appended before `deliver` returns; see `Host`.
 
-        If a branch has the turn, or an earlier deadline goes first, the event's own record comes later.
+        If a branch has the turn, or an earlier deadline comes first, the event's own record is appended
+        later.
 
         Returns:
-            False if the run is over or dying: then the event is not in the mailbox.
+            False if the run is over or dying. In this case the event is not in the mailbox.
         """
         if self.over or self.dying:
             return False
@@ -252,14 +254,14 @@ class Run(Machine):
                 one.due += by
 
     def interrupt(self, stamp: int, row: int | None = None, why: str = "interrupted") -> None:
-        """End the run; under a shield, its code may still send a last message.
+        """End the run. Under a shield, the run's code may still send a last message.
 
-        If the branch with the turn awaits something that is no operation of the run, that await is cancelled
-        at once. Otherwise the interrupt gets a turn of its own. Code that has not begun yet first runs until
-        it rests.
+        If the branch with the turn awaits something other than an operation of the run, this await is
+        cancelled at once. Otherwise the interrupt gets a turn of its own. If the code has not begun yet, the
+        code first runs until it rests.
 
         Args:
-            row: the event that causes the interrupt; the record takes it.
+            row: the event that causes the interrupt; the interrupt's record takes this event.
         """
         if self.over or self.dying or self.interrupted or self.dry:
             return
@@ -285,18 +287,18 @@ class Run(Machine):
     ) -> Any:
         """Run ``body(*args)`` at least once, and never again once its outcome is recorded.
 
-        The body begins once all earlier records are durable: nothing visible outside may come from records
-        that a crash loses.
+        The body begins once all earlier records are durable, so that nothing visible outside depends on
+        records that a crash can lose.
 
         Args:
             print: a fingerprint that distinguishes the effect from the same effect with other arguments.
             lane: name of a queue: effects of one lane begin one after the other, in the order of their
                 operations.
-            raises: the author's own error classes that come back as themselves.
+            raises: the author's own error classes, which are raised unchanged.
             in_doubt: raised in place of a repetition, if the effect may have happened before a crash.
             holds: milliseconds by which deadlines around the effect are delayed at most, until the effect
                 ends.
-            inside: whether only the store sees the effect, so that the body need not wait for earlier
+            inside: whether the body changes only the store. If so, the body need not wait for earlier
                 records.
             beneath: number of the host's frames that await this call.
 
@@ -328,7 +330,7 @@ class Run(Machine):
         again: bool = False,
         beneath: int = 0,
     ) -> Any:
-        """Wait for an event that `takes` takes; return the value as which it is taken.
+        """Wait for an event that the filter `takes` accepts; return the filter's value for the event.
 
         Args:
             again: whether the branch's previous operation was begun by the same call in the author's code.
@@ -342,7 +344,7 @@ class Run(Machine):
         op.takes = takes
         self.rest(op)
         if op.given is None and not self.dying:
-            # The same as `woken`, inlined: a frame of `woken` would take memory in each waiting run.
+            # The code of `woken`, inlined: a frame of `woken` would need memory in each waiting run.
             op.asleep, op.run = True, self
             await wait_task_rescheduled(op)
         given, op.given = op.given, None
@@ -383,15 +385,15 @@ class Run(Machine):
         """Return a block that ends after `seconds`, at a wall time, by an event, or by its `cancel`.
 
         Args:
-            takes: filter of the events that end the block. An event goes to the newest open block that takes
-                it, before any wait.
-            shield: whether interrupts and the ends of outer blocks wait for the block's end; evictions don't
-                wait.
+            takes: filter of the events that end the block. The newest open block that takes an event gets the
+                event, before any wait.
+            shield: whether interrupts and the ends of outer blocks take effect only at the block's end; an
+                eviction takes effect at once.
         """
         return Scope(self, seconds=seconds, at=at, takes=takes, shield=shield)
 
     def open_nursery(self) -> Nursery:
-        """Return a nursery of children, which end with its block."""
+        """Return a nursery of children; the children end with the nursery's block."""
         return Nursery(self)
 
     def open_event(self) -> Event:
@@ -399,15 +401,15 @@ class Run(Machine):
         return Event(self)
 
     def open_channel(self, capacity: float = 0) -> Channel[Any]:
-        """Return a channel that carries values between branches; `send` waits while it is full."""
+        """Return a channel that carries values between branches; `send` waits while the channel is full."""
         return Channel(self, capacity)
 
     def part(self, name: str) -> Part:
-        """Return a block in which the main branch numbers its operations under a name of its own, from 1.
+        """Return a block in which the main branch numbers its operations from 1, under the block's own name.
 
-        So code that wraps other code, such as a hook, has ids that depend only on itself. While such code has
-        no operations, it can be added, removed or moved under runs that wait. Use each name once in a run,
-        and no slash in a name. The wrapped code gets an empty name.
+        So the ids in code that wraps other code, such as a hook, depend only on the wrapping code. If the
+        wrapping code has no operations, it can be added, removed or moved while runs wait. Use each name only
+        once in a run. A name has no slash. The wrapped code gets an empty name.
         """
         return Part(self, name)
 
@@ -415,7 +417,7 @@ class Run(Machine):
         """End here, and go on as another function with a journal of its own.
 
         Raises:
-            ForeignTaskError: this is a child, or a nursery is open.
+            ForeignTaskError: the current task is a child, or a nursery is open.
         """
         if self.current().path or self.nurseries:
             raise ForeignTaskError("continue_as() is for the main branch, outside of its nurseries")
@@ -424,7 +426,8 @@ class Run(Machine):
     # --- a turn's reads, writes and notes
 
     def note(self, key: str, ask: Callable[[], object]) -> Any:
-        """Return the result of `ask()`, recorded once for each turn and key; the same on replay.
+        """Return the result of `ask()`, which is recorded once for each turn and key. A replay returns the
+        same.
 
         If new code calls `note` in an old part of the journal, `ask()` is called now, and later replays
         return the recorded result. The ids of operations stay the same.
@@ -440,7 +443,7 @@ class Run(Machine):
         return self._value(view[seen])
 
     def read(self, key: str, default: object = None) -> Any:
-        """Return shared data as it was at this turn's first read, with the turn's own writes since."""
+        """Return shared data as it was at this turn's first read, including the turn's own later writes."""
         turn, view = self._noting()
         if key not in view:
             record = self.notes.get((READ, turn, key))
@@ -466,8 +469,7 @@ class Run(Machine):
         self.view[key] = ABSENT
 
     def also(self, key: str, write: object) -> bool:
-        """Have the host store a write with a record, once. Return False if a replayed turn has stored the
-        write.
+        """Make the host store a write with a record, once. Return False if a replayed turn has stored it.
 
         Args:
             key: distinguishes the write from the turn's other writes.
@@ -475,7 +477,7 @@ class Run(Machine):
         turn, view = self._noting()
         counted = f"#{key}"
         n = view[counted] = view.get(counted, 0) + 1
-        # The journal goes on after this turn: a write that new code adds to it comes too late.
+        # The journal goes on after this turn: a write that new code adds to this turn comes too late.
         if not self.live or (WROTE, turn, key, n) in self.notes:
             return False
         self._append([WROTE, self.time, turn, key, n], (), write)
@@ -509,8 +511,8 @@ class Run(Machine):
         """Return whether changed code is to use its new version here.
 
         In a run that comes here for the first time, the answer is True and is recorded. In a run that passed
-        here before, with code that did not ask, the answer is False. A run that used the old version once
-        uses it everywhere.
+        here before, with code that did not call `patched`, the answer is False. A run that used the old
+        version once uses the old version everywhere.
         """
         self._noting()
         if patch in self.patches:
@@ -528,7 +530,7 @@ class Run(Machine):
         return self.time
 
     def random(self) -> random.Random:
-        """Return a separate random generator: it gives the same numbers on replay, without a record."""
+        """Return a separate random generator, which gives the same numbers on replay, without a record."""
         return random.Random(f"{self.seed}:{self._next()}")
 
     def token(self, size: int = 16) -> bytes:
@@ -575,7 +577,7 @@ class Run(Machine):
         return [op.kind for op in self.resting if op.nature is EFFECT]
 
     def describe(self) -> Snapshot:
-        """Return the run's state; two incarnations over one journal must agree on it."""
+        """Return the run's state, which must be the same in two incarnations over one journal."""
         in_branch = {op.branch: OpenOperation(op.id, op.kind, op.print, op.due) for op in self.resting}
         return Snapshot(
             self.cursor,

@@ -1,7 +1,8 @@
 """The innermost cancel scope of a task: Trio has no public way to find the scopes that an author made.
 
-Without this module, a scope that was left open would go unnoticed, and a run could not leave memory before
-its code in an author's shielded scope ended. A Trio version with other internals is refused at import.
+This module has two uses. It finds a scope that an author's code left open. And it lets a run leave memory
+although the run's code is inside an author's shielded scope. A Trio version with other internals is refused
+at import.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ innermost: Final[Callable[[trio.lowlevel.Task], Any]] = attrgetter("_cancel_stat
 def lower(status: Any) -> None:
     """Remove the shields from a scope outwards, up to the first cancelled scope.
 
-    So the cancellation of that scope reaches the innermost scope.
+    So the cancellation of the cancelled scope reaches the innermost scope.
     """
     while status is not None and not status._scope.cancel_called:
         status._scope.shield = False

@@ -1,7 +1,7 @@
-"""An event and a channel for the branches of one run; neither needs a record.
+"""An event and a channel for the branches of one run. Both work without records.
 
-Trio's own would wake a branch in the middle of another branch's turn, in an order that no journal has. The
-classes here go through the machine, in an order that replay repeats.
+Trio's own classes would wake a branch in the middle of another branch's turn, in an order that no journal
+has. The classes here go through the machine, in an order that replay repeats.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Channel(Generic[T]):
         return None
 
     def close(self) -> None:
-        """Close the channel: waiting and later senders and receivers get an error."""
+        """Close the channel: senders and receivers that wait, or come later, get an error."""
         self._run.current()
         self._closed = True
         waiting = [*self._receivers, *(op for op, _ in self._senders)]
