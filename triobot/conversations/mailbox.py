@@ -144,7 +144,7 @@ class Mailbox:
         self._left_by = max(self._left_by, seq)
 
     def halted(self, seq: int, halt: Halt) -> None:
-        """Record a stop: it cancels the starts before row `seq`, also those that are still in the inbox."""
+        """Record a stop, which cancels all starts before row `seq`, even starts still in the inbox."""
         self._halts = [*self._halts, (seq, halt)]
 
     def overtaken(self, delivery: Delivery, owner: SenderId | None) -> bool:

@@ -68,8 +68,7 @@ class Refusals:
     # --- while a conversation is parked
 
     def recall(self, stored: Mapping[str, str]) -> None:
-        """Restore when users were told about parked conversations, and the offers, from the chat's stored
-        data."""
+        """Restore the times of messages about parked conversations, and the offers, from the stored data."""
         if (text := stored.get(TOLD)) is not None:
             self._told_at, self._offers = cast(
                 "tuple[int | None, dict[int, tuple[str, int]]]", decode_value(text)

@@ -688,7 +688,7 @@ class Core:
         return CUT, cancelled
 
     async def woken(self, op: Operation) -> Any:
-        """Sleep until the operation is given an outcome or a signal; don't sleep if it has one already."""
+        """Sleep until the operation has an outcome or a signal; return at once if it has one already."""
         if op.given is None:
             if self.dying and op.nature is not JOIN:
                 return GONE

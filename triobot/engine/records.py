@@ -327,7 +327,7 @@ class Codec:
     # --- errors
 
     def node_of_error(self, error: Exception, raises: Raises = ()) -> Node:
-        """Return the node to record for an error; with its text only, if the whole error is too large."""
+        """Return the node to record for an error. If this node is too large, it has only the error's text."""
         try:
             node = self._error_node(error, tuple(raises))
             if len(encode(node)) <= self._largest:

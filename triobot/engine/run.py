@@ -426,8 +426,7 @@ class Run(Machine):
     # --- a turn's reads, writes and notes
 
     def note(self, key: str, ask: Callable[[], object]) -> Any:
-        """Return the result of `ask()`, which is recorded once for each turn and key. A replay returns the
-        same.
+        """Return the result of `ask()`, recorded once for each turn and key; the same on replay.
 
         If new code calls `note` in an old part of the journal, `ask()` is called now, and later replays
         return the recorded result. The ids of operations stay the same.

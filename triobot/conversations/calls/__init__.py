@@ -1,5 +1,5 @@
 """Access to chats and rooms from outside of the platform.
 
 `refs` lets a conversation use other places. `signals` defines the signals, calls and orders that reach a chat
-through the inbox, and `chat_calls` stores them there.
+through the inbox, and `chat_calls` stores these inputs in the inbox.
 """

@@ -35,7 +35,7 @@ from ..services import Also, Announcing, OnDoubt
 
 @final
 class Everybody:
-    """All chats that were joined and not left since, by the platform's events; see `EVERYBODY`."""
+    """All chats that were joined and not left since, according to the platform's events; see `EVERYBODY`."""
 
     name = JOINED
 
@@ -61,9 +61,10 @@ class Broadcast:
     """One message to many chats, under a key of your choice; made by `Room.broadcast` and `Bot.broadcast`.
 
     Each receiver gets the message at most once, in order with other messages to that chat. Replies to other
-    chats are sent first. After a crash or a restart the broadcast continues after the last receiver that was
-    tried. Requests that were in flight at a crash, at most 16 while the platform answers, count as
-    `BroadcastStatus.unknown`. They are not repeated unless you choose ``on_unknown="resend"``.
+    chats are sent before the broadcast's messages. After a crash or a restart the broadcast continues after
+    the last receiver that was tried. Requests that were in flight at a crash count as
+    `BroadcastStatus.unknown`. While the platform answers, at most 16 requests are in flight. Such requests
+    are repeated only with ``on_unknown="resend"``.
 
     Examples:
         >>> async def announce(chat: Chat) -> None:
@@ -91,13 +92,13 @@ class Broadcast:
 
         Args:
             content: as for `Chat.send`. A file is uploaded here, once for all receivers.
-            to: chat ids, from a list or a database's cursor; a `Key`, for all chats with a value under it; or
-                `EVERYBODY`.
+            to: chat ids, from a list or a database's cursor; a `Key`, for all chats with a value under that
+                key; or `EVERYBODY`.
             buttons: buttons that work as long as their message exists; use `triobot.filters.pressed` to take
                 presses.
             on_unknown: treatment of a receiver for whom the result of the request is unknown. ``"count"``
-                counts the receiver as unknown and sends nothing more. ``"resend"`` sends again: all receivers
-                get the message, and a few may get it twice.
+                counts the receiver as unknown, and sends nothing more to the receiver. ``"resend"`` sends
+                again: all receivers get the message, and a few may get it twice.
 
         Returns:
             False if a broadcast with this key was started before, in whatever state it is now.
@@ -140,7 +141,7 @@ class Broadcast:
         return await self._door.stop(self.key)
 
     def gone(self) -> AsyncIterator[ChatId]:
-        """Iterate over the receivers that have left or blocked the bot; during a broadcast, as known so far.
+        """Iterate over the receivers that have left or blocked the bot, as far as known during a broadcast.
 
         Raises:
             ForeignTaskError: called from a conversation, outside of a step.
@@ -185,7 +186,7 @@ class RecordedAnnouncing:
         also: Also | None = None,
     ) -> bool:
         async def body(own: Id) -> bool:
-            # The author's code may read the audience: from a cursor, or through the bot.
+            # The author's code may provide the audience, from a cursor or through the bot.
             task = trio.lowlevel.current_task()
             done = partial(self._conversation.done, own, OperationKind.BROADCAST)
             step_tasks.add(task)

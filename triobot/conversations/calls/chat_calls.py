@@ -217,7 +217,7 @@ async def put_in(
     also: Sequence[Write],
     on_commit: Callable[[InboxRow], None] = _ignored,
 ) -> InboxRow | None:
-    """Store an inbox row from code, together with the writes `also`; None if its key was stored before.
+    """Store an inbox row from code, with the writes `also`; return None if the row's key was stored before.
 
     Args:
         what: name of the row's content in the error.
@@ -259,12 +259,13 @@ async def give_order(
 async def is_under_way(
     store: Store, chat_id: ChatId, brings: Callable[[Call], bool], runs: Callable[[ConversationRow], bool]
 ) -> bool:
-    """Whether the inbox has a call that matches `brings`, or the store a conversation that matches `runs`."""
+    """Whether `brings` is true for a call in the inbox, or `runs` for a conversation in the store."""
     after = 0
     while rows := await store.pending(chat_id, after=after, limit=SIGNALS):
         after = rows[-1].seq
         calls = [stored_call(row) for row in rows if row.content_type == CALL]
         if any(isinstance(call, Call) and brings(call) for call in calls):
             return True
-    # Queried last: a call that was routed since the query above has stored its conversation by now.
+    # The conversations are read last: a call that was routed after the query above has stored its
+    # conversation by now.
     return any(map(runs, await store.conversations(chat_id)))

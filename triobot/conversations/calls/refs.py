@@ -304,8 +304,8 @@ class RoomRef:
         """Send a signal to the place, for conversations with a `triobot.filters.signal` of its class.
 
         The signal is durable on return, and arrives in order with the place's events. In a chat, a signal
-        without a taker waits for a conversation that takes it. In a room, a signal waits while the room's
-        coroutine runs; otherwise it starts the coroutine or is dropped, see `Router.room`.
+        that nothing takes waits for a conversation that takes the signal. In a room, a signal waits while the
+        room's coroutine runs; otherwise it starts the coroutine or is dropped, see `Router.room`.
 
         Args:
             value: any recordable value but None, preferably an instance of a frozen attrs class.
@@ -376,7 +376,7 @@ def _room_key(key: str | int, who: str, what: str) -> str:
 
 
 def _told_of(change: Callable[..., object]) -> str:
-    """Return a description for errors of the function passed to `update`: name, file and line."""
+    """Describe the function passed to `update`, for use in errors: name, file and line."""
     code = getattr(inspect.unwrap(change), "__code__", None)
     line = f" ({code.co_filename}:{code.co_firstlineno})" if isinstance(code, CodeType) else ""
     return f"{getattr(change, '__qualname__', type(change).__qualname__)}{line}"

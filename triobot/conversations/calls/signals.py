@@ -1,13 +1,15 @@
 """Inbox rows that don't come from the platform: signals, calls and orders.
 
-All are rows of the inbox: durable once stored, and in order with the platform's events.
+All of these are rows of the inbox. They are durable once stored, and keep their order among the platform's
+events.
 
 Other programs, operators and other chats send signals to a chat. Signals go through the same filters and
-routes as events. But a signal is never unexpected: without a taker it waits until a conversation takes it.
+routes as events. But a signal is never unexpected: if nothing takes the signal, it waits until a conversation
+takes it.
 
 Code sends calls to start and stop routes. Operators send orders to retry or end parked conversations. Filters
-don't get calls and orders: the routing table assigns calls by the route's name, orders by the conversation's
-number.
+don't get calls and orders: the routing table assigns calls by the route's name, and orders by the
+conversation's number.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ class Call:
 @final
 @guarded
 class Halt:
-    """Request to stop a route's run with this key; with None, all runs of the route in the chat."""
+    """Request to stop a route's run with this key. The key None means all runs of the route in the chat."""
 
     chat_id: ChatId
     name: str
@@ -93,9 +95,9 @@ class Order:
 
     Attributes:
         conversation: number of the conversation.
-        end: Whether to end the conversation; otherwise it is tried once more.
+        end: Whether to end the conversation; otherwise the conversation is tried once more.
         say: text sent to the user after the end; empty for no text.
-        sender, key: always None; events and calls have these fields.
+        sender, key: always None. The fields exist because events and calls have such fields.
     """
 
     chat_id: ChatId
@@ -173,7 +175,7 @@ def runs_behind(runs: bool, halt: Halt, asked: Iterable[object]) -> bool:
 
 
 def as_event(asked: Call | Halt | Order) -> Event:
-    """Cast a call to `Event`, because chats pass calls on like events. The wire's own union has no calls."""
+    """Cast a call to `Event`, because chats pass calls on like events. The wire's type has no calls."""
     return cast("Event", asked)
 
 
@@ -186,7 +188,7 @@ SIGNAL: Final = "triobot/signal\n"
 ROOM_SIGNAL: Final = "triobot/room\n"
 """Content type of a signal to a room; the row's body has the room's name and key before the value."""
 SIGNALS: Final = 256
-"""Number of a chat's waiting rows at which no further signal is stored; platform events may be more."""
+"""Number of a chat's waiting rows at which further signals are refused; the platform's events are not."""
 
 
 @final
@@ -208,7 +210,7 @@ class Signal:
 @final
 @guarded
 class PaymentArrived:
-    """Money for an aside, as filters get it. The aside gets the `Paid`.
+    """Money for an aside, as filters get it. The aside itself gets only the `Paid`.
 
     Attributes:
         paid: the `Paid` of the payment.
@@ -259,7 +261,7 @@ def stored_signal(row: InboxRow) -> Event | None:
         if row.content_type == ROOM_SIGNAL:
             name, key, value = cast("tuple[str, str, object]", value)
             room = name, key
-        # The wire's own union has no signals; only filters made for signals read them.
+        # The wire's type `Event` has no signals; only filters that are made for signals read them.
         return cast("Event", Signal(row.chat_id, value, None, room))
     except (RecordError, UnicodeDecodeError):
         return None
@@ -278,7 +280,7 @@ def stored_event(row: InboxRow) -> Event | None:
     if row.content_type in (SIGNAL, ROOM_SIGNAL):
         return stored_signal(row)
     if row.content_type == CALL:
-        # Cast as for a signal: the wire's own union has no calls.
+        # Cast as for a signal: the wire's type `Event` has no calls.
         return cast("Event | None", stored_call(row))
     try:
         return decode_event(row.content_type, row.body)

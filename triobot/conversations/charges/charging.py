@@ -77,7 +77,7 @@ HELD: Final = 5.0
 log: Final = logging.getLogger("triobot.conversations")
 _NOT_ENOUGH: Final = 1000
 BUTTON_LIFE: Final = 24 * 3600
-"""Seconds that a charge waits by default, and at most; then `PaymentExpiredError`."""
+"""Seconds that a charge waits by default and at most; after that, `PaymentExpiredError` is raised."""
 _DUPLICATE: Final = 1003
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ async def hold(
     """Await ``work(id)`` as one operation, with the operation's id.
 
     Args:
-        decided: whether the work's value decides the payment.
+        decided: function that returns whether the work's value decides the payment.
 
     Cancellation: a timeout of the author's code is delayed by up to `HELD`. If the work decides the payment
     by then, the timeout is dropped, because the code after the payment belongs to the same block. Otherwise
@@ -147,7 +147,7 @@ register(PaymentNews, name="triobot.PaymentNews")
 
 
 Seen: TypeAlias = tuple[list[PaymentNotice], Captured | None]
-"""New notices of the ledger, and the captured money; None if there is none or an operator handles it."""
+"""New notices of the ledger, and the captured money; None without money, or if an operator handles it."""
 
 
 @final
@@ -211,7 +211,7 @@ class RunningCharge:
     async def __aexit__(self, *error: object) -> None:
         self._forget_news()
         self._seen(waits=False)
-        # At the program's stop the process ends, not the conversation: the payment isn't given up.
+        # A stop of the program ends the process but not the conversation, so the payment isn't given up.
         if not self._paid:
             self._operations.also("given up", _moves(self._operations, self._given_up))
 
@@ -219,7 +219,7 @@ class RunningCharge:
         """Return the writes that give up every payment that this charge has opened."""
         never: list[Write] = []
         ticket = self._ticket
-        # Only if no send was tried: a button that may be on a screen may still be paid.
+        # Only if no send was tried: if the button may be on a screen, the user may still pay.
         if ticket is not None and ticket.to_send and not ticket.in_doubt and not self._began:
             never.append(ledger.ended(ticket.id, "never_left"))
         return [*never, *(ledger.ended(id_, "given_up") for id_ in self._opened)]
@@ -242,7 +242,7 @@ class RunningCharge:
     def _listen_again(self) -> None:
         """Wake the wait if there is news; after a restart, read the payment from the ledger first."""
         if self._ticket is not None:
-            # After a restart, the send may have found the payment paid.
+            # After a restart, the send may have found that the payment is paid.
             self._tell()
         elif not self._looking_up:
             self._looking_up = True
@@ -264,7 +264,7 @@ class RunningCharge:
             self._tell()
 
     def _tell(self) -> None:
-        """Wake the wait if the payment has news; once the payment is paid, only if the aside has ended."""
+        """Wake the wait if the payment has news. After the payment, only the end of the aside is news."""
         ticket = self._ticket
         ending: PaymentGoods | None = None
         if self._paid:
@@ -294,8 +294,8 @@ class RunningCharge:
     async def send(self, operation: SendMessage | CreateInvoice) -> None:
         """Send the button or invoice, and store the result.
 
-        Once begun, the send is completed even if the conversation ends: an unrecorded button could be paid at
-        any time.
+        A send that has begun is completed even if the conversation ends, because the user could pay with an
+        unrecorded button at any time.
 
         Raises: the outbox's errors.
         """
@@ -382,7 +382,7 @@ class RunningCharge:
         self._seen(waits=True)
         asked = self._asked
         await self._sent(EditMessage(asked.chat_id, message_id, asked.text, keyboard(self.id)))
-        # The old payment ends only here: until now the user sees its button, and may pay.
+        # The old payment ends only here: until now the user saw the old button, and could pay.
         if ticket is not None:
             ticket.listen(None)
         moves = _moves(self._operations, lambda ledger: [ledger.ended(before, "replaced")])
@@ -475,12 +475,12 @@ class RunningCharge:
 
 
 def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentNotice]:
-    """Append a notice and remove an equal one: the user is told "try again" once."""
+    """Append a notice and remove an equal notice, so that the user is told "try again" only once."""
     return [*(one for one in found if one.outcome != notice.outcome), notice]
 
 
 def _ends(found: Sequence[PaymentNotice]) -> bool:
-    """Whether a notice ends the charge, or its button. Only a "retry" with another code ends neither."""
+    """Whether a notice ends the charge or its button. Only a "retry" with another code ends neither."""
     return any(notice.outcome != "retry" or notice.code == _DUPLICATE for notice in found)
 
 
@@ -536,7 +536,7 @@ async def charge(
         opened = RunningCharge(conversation, wait, asked)
         async with opened:
             await opened.send(SendMessage(asked.chat_id, text, inline_keyboard=keyboard(opened.id)))
-            # The ledger counts from the same moment, so a slow send can't outlast its button.
+            # The ledger counts the time from the same moment, so a slow send can't outlast its button.
             answer: Captured | tuple[object] | None = None
             with Scope(conversation, inf, at=asked.expires_at):
                 while True:

@@ -1,4 +1,4 @@
-"""Verified money, passed to the author's code: only to the aside for the item that was bought.
+"""Pass verified money to the author's code, but only to the aside for the item that was bought.
 
 The aside gives the goods in a journal of its own, whether a conversation waits for the payment or not. So the
 end of that conversation can neither repeat the goods nor lose them. The aside's normal end settles the
@@ -314,9 +314,10 @@ class Giving:
         Args:
             felt: the code was cancelled, and a cancellation was raised in it.
         """
-        # A cancelled function that ended normally, as under a shield, has given everything.
+        # A cancelled function that ended normally, such as under a shield, has given everything.
         self._given = error is None and not felt
-        # If not given: failed, cancelled, handed over, or continued by `continue_as`, which is checked here.
+        # If nothing was given, the code has failed, was cancelled or handed over, or called `continue_as`.
+        # Only the last case is checked here.
         self._goes_on = error is not None and continue_in(error) is not None
 
     def conclude(

@@ -109,7 +109,7 @@ class Watched:
         self._diverged = False
 
     def hear(self, record: Record | None) -> None:
-        """Add a new record, or with None check a conversation that waits. A final record is checked soon."""
+        """Add a new record; with None, check the waiting conversation. A final record is checked soon."""
         if record is not None:
             self._records.append(record)
             if not self._over:

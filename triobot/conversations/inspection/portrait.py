@@ -56,7 +56,7 @@ def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
 def portray(actor: ChatActor, when: Callable[[Conversation], int | None]) -> Portrait:
     """Describe a chat or a room in memory.
 
-    * ``place``: a room's name and key, None for a chat. JavaScript can't represent a room's number.
+    * ``place``: a room's name and key, None for a chat. A room's number is too large for JavaScript.
     * ``behind``: whether more of the chat's events wait in the inbox.
     * ``loading``: whether the chat is being loaded from the store.
     * ``mailbox``: events that wait in memory: number in the inbox, time of arrival, kind.

@@ -1,4 +1,4 @@
-"""Dry run: replay a journal with the current code, and see where the code then waits.
+"""Dry run: replay a journal with the current code, and find where the code waits after that.
 
 A dry run sends nothing, runs no step, stores nothing and gets no events. The code between operations runs
 again. Code that doesn't wait or end within some seconds is abandoned.
@@ -40,7 +40,8 @@ from ..services import Services
 from ..shared import Shared
 from .replay_state import ReplayState, standing_of
 
-# Scheduler rounds. Refusing all operations of a conversation needs a few rounds for each.
+# Number of scheduler rounds. The refusal of all operations of a conversation needs a few rounds for each
+# operation.
 _PATIENCE: Final = 1000
 
 _UNTOUCHED: Final[Any] = object()

@@ -147,7 +147,8 @@ async def answered(conversation: Conversation, wait: Wait, again: bool = False) 
         conversation.operations.enter(OperationKind.RECEIVE)
         run = conversation.operations.run
         if not (run.over or run.dying):
-            # On replay, too: this branch may wait beyond the journal's end while other branches still replay.
+            # Set on replay, too: this branch may wait beyond the journal's end while other branches still
+            # replay.
             wait.rests, wait.around = True, run.current().around
             if wait.when_resting is not None:
                 conversation.when_live(

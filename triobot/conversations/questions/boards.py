@@ -1,8 +1,8 @@
 """Questions with buttons: a single question, or a board that asks several questions in one message.
 
 A single question has a token of its own, so that buttons of an older question can't answer it. The questions
-of a board share one token: a tap answers for the button that the user saw, even if the board has moved on
-since.
+of a board share one token: a tap counts for the button that the user saw, even if the board shows another
+question by then.
 """
 
 from __future__ import annotations

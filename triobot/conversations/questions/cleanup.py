@@ -43,7 +43,7 @@ OWED: Final = f"{OURS}untidy"
 _SAY: Final = "say "
 _PAGE: Final = 256
 CLEANUPS: Final = 64
-"""Number of cleanup operations in flight for a chat above which unstored operations are skipped."""
+"""Number of a chat's cleanup operations in flight above which further unstored operations are skipped."""
 
 
 @final
@@ -159,7 +159,7 @@ class Cleanup:
             self._chats[chat_id] += 1
 
     def say(self, chat_id: ChatId, words: str, seq: int) -> None:
-        """Send the text of an inbox row. The row is consumed once the text is sent, or has failed."""
+        """Send the text of an inbox row. The row is consumed once the text is sent, or the send fails."""
 
         def over() -> None:
             self._work.commits.consumed([seq])

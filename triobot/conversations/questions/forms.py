@@ -54,11 +54,11 @@ _FIELDS: Final = "it has str, int, bool, Literal and Enum, and a default for wha
 @final
 @guarded
 class Field:
-    """Appearance of a form's field, where it doesn't follow from the type.
+    """Appearance of a form's field, where this appearance doesn't follow from the type.
 
     Attributes:
         label: text beside the field; by default, the attribute's name.
-        kind: kind of the field; by default, from its type.
+        kind: kind of the field; by default, the kind follows from the field's type.
         options: labels of the options, by their values; by default, the values themselves.
     """
 
@@ -115,7 +115,7 @@ class FormOf(Generic[T]):
         self._known = known_fields(cls)
 
     def check(self, prefill: object) -> None:
-        """Check a value that fills the form at first.
+        """Check the value with which the form is filled before the user sees it.
 
         Raises:
             ConfigError: `prefill` is not an instance of the class.

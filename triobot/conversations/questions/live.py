@@ -62,8 +62,9 @@ class Live:
         """The text that the message shows after the block, even if the block was cancelled.
 
         The text is the last text shown or, if the platform refused that text, the last text that the platform
-        accepted. A replay returns the same text. A step that is cut by a crash runs again; then the text is
-        the last text of that run. After a crash at the very end of the block, the text may be the first text.
+        accepted. A replay returns the same text. If a crash cuts a step, the step runs again, and the text is
+        the last text of the second run. After a crash at the very end of the block, the text may be the first
+        text.
 
         Raises:
             LocalProtocolError: the block has not ended. An error of your program.
@@ -80,7 +81,7 @@ class Live:
         return self._newest
 
     def show(self, text: str) -> None:
-        """Show `text` soon, unless a newer text replaces it before its edit. Never waits.
+        """Show `text` soon, unless a newer text replaces it before the edit is sent. Never waits.
 
         May be called anywhere in the program's own thread, also inside a step. After the block, a call has no
         effect. A failed edit is counted, and the next text is tried anyway. The block raises an error only
@@ -139,7 +140,7 @@ class Live:
         tidy(self._conversation, self.sent, text)
 
     async def _is_shown(self) -> bool:
-        """Whether the intermediate edits have shown the last text; waits until they are over."""
+        """Whether the intermediate edits have shown the last text; waits until these edits are over."""
         if self._going == self._newest:
             await self._edited.wait()
         elif self._editor is not None:

@@ -92,7 +92,7 @@ class Code:
         loaded = [(name, file) for name, file in loaded_modules() if not is_between(file)]
         own = [(name, file) for name, file in loaded if is_authors(file)]
         self.sites.read(own)
-        # A library's source is not compared. Its size identifies the version.
+        # A library's source is not compared: the size of the file identifies the version.
         self._libraries = {name: _size_of(file) for name, file in {*loaded} - {*own}}
         self._sourceless = self._shapes_without_source(table)
         # Modules of the store's last build that are not imported yet.
@@ -151,7 +151,7 @@ class Code:
         return self.unkept(store.lease)
 
     def unkept(self, lease: Lease) -> KeepCode:
-        """Return the sites, and the sources they refer to, that the store doesn't have yet."""
+        """Return the sites and the sources that the store doesn't have yet."""
         sites, self.sites.unkept = self.sites.unkept, []
         here = self._here
         new = [(digest, *found) for digest, found in here.items() if digest not in self._kept]
@@ -327,7 +327,7 @@ class Changed:
         self._sent: dict[Id, Operation[object]] = {}
 
     def prepare(self, records: Sequence[Record]) -> None:
-        """Match the sources of the builds that made these records; takes seconds for a large deploy."""
+        """Match the sources of the builds that made these records; takes seconds after a large change."""
         for record in records:
             if record[0] != START and (sites := sites_of(record)):
                 self.judge.prepare(sites[-1], time_of(record))

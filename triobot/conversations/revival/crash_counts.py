@@ -4,7 +4,7 @@ Code that kills the process (a crash in C, memory exhaustion, a loop without an 
 after each revival. So at each step of a conversation's tasks, the conversation's number is written to memory
 that outlives the process, without a commit. The number is also written while a thread works for the
 conversation. After a crash, the next start reads the suspects from this memory. A conversation that only
-waits, as in a step of hours or for a verification, is not a suspect.
+waits is not a suspect, such as during a step of several hours or during a payment's verification.
 
 A conversation's own task writes its number itself (`CrashCounts.drive`). Child tasks and threads are tracked
 by a Trio instrument, which slows each step of every task. So the instrument is installed only while a
@@ -75,7 +75,7 @@ EARLY: Final = "killed_early"
 """Setting: crash counts of conversations without a first record, by the number of their event."""
 _THREAD: Final = trio.to_thread.run_sync.__code__
 _IDLE: Final = 1_000
-"""Steps of other tasks before the instrument is removed: a new installation costs as much as many steps."""
+"""Number of steps of other tasks after which the instrument is removed; an installation costs as much."""
 
 
 @cache
@@ -185,7 +185,7 @@ class CrashCounts(trio.abc.Instrument):
         rest = split(error)[1]
         if rest is None or isinstance(rest, StoreError) or came_by_signal(rest):
             return
-        if self._free:  # the conversation gets a slot of its own: others still run before the process ends
+        if self._free:  # a slot of its own: other conversations still run before the process ends
             self.at_work[self._free.pop()] = seq
         line = failing_line(rest.__traceback__)
         raise BreakdownError(
@@ -213,7 +213,7 @@ class CrashCounts(trio.abc.Instrument):
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         """Write the number of the task's conversation to the slot: the step may crash the process."""
-        if not self._wide:  # then each conversation at work writes its number itself
+        if not self._wide:  # in this case each conversation writes its number itself
             self._idle += 1
             if self._idle > _IDLE:
                 self.look_no_more()

@@ -7,8 +7,8 @@ turn. So a flooded chat delays no other chat.
 
 A conversation that can't be replayed with the current code is *parked*. The conversation keeps its position
 in the chat and its journal; an operator gets an alarm, and the user one message. An interrupt still ends a
-parked conversation. Every start tries to replay it again. But a conversation that crashed the process
-repeatedly is only tried with other code, or after a while (`crash_counts`).
+parked conversation. Every start of the bot tries to replay a parked conversation again. But a conversation
+that crashed the process repeatedly is only tried with other code, or after a while (`crash_counts`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
         actor.shared.crashes,
         actor.services.code,
     )
-    # Asides come first. The last conversation may find the waiting events, except events for others.
+    # Asides come first. The last conversation may find the waiting events, except events for other
+    # conversations.
     found = await await_store(partial(store.conversations, actor.chat_id))
     rows = sorted(found, key=lambda row: row.kind != "aside")
     if any(row.parked_because is not None for row in rows):
@@ -177,7 +178,7 @@ async def _stand(conversation: Conversation) -> None:
         with trio.move_on_after(seconds):
             await settled.wait()
         if operations.made_run is None:
-            await settled.wait()  # the conversation has not begun: the store is slow
+            await settled.wait()  # the conversation has not begun yet, because the store is slow
         if settled.is_set():
             return
         if not operations.replaying:
@@ -386,7 +387,7 @@ class CatchingUp:
         event = known(self._shared.table, stored_event(row))
         if event is None and says:
             unreadable(self._shared, row)
-        # The ledger got a payment's row when it was routed, and consumes it.
+        # The ledger got a payment's row when the row was routed, and consumes the row.
         ledgers = self._services.payments is not None and event is not None and is_payment(event)
         return None if event is None or ledgers else Delivery(row.seq, event, row.at, row.group)
 

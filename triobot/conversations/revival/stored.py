@@ -250,7 +250,7 @@ class Stored:
     interrupted_by: int | None = attrs.field(default=attrs.Factory(_interrupt, takes_self=True))
 
     def may_want(self, event: Press[object] | Submission) -> bool:
-        """Whether the conversation may wait for this press or form: of its own message, and not answered yet.
+        """Whether this press or form may be for one of the conversation's messages that has no answer yet.
 
         This decides for a conversation whose code can't run. In doubt the result is True, because an event
         that nothing takes expires later.
@@ -265,7 +265,7 @@ class Stored:
             sent = next((one[2] for one in done if _made(one, event.message_id)), None)
         if sent is None:
             return False
-        # A board takes many taps. Taps kept for an ended board expire later, too.
+        # A board takes many taps. Taps that are kept for a board that has ended also expire later.
         lasts = isinstance(event, Press) and (token is None or token.startswith(BOARD))
         return lasts or not _answered(sent, done)
 

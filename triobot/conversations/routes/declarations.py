@@ -160,8 +160,8 @@ class Table:
         def those(kind: RouteKind) -> tuple[Route, ...]:
             return tuple(route for route in routes if route.kind is kind)
 
-        # The route that takes any message or join comes last. Before it come the routes that only have their
-        # router's filter.
+        # The route that takes any message or join comes last. The routes that have only their router's filter
+        # come before that route.
         conversations = sorted(
             those(RouteKind.CONVERSATION), key=lambda route: (route.bare, _takes_all(route))
         )
@@ -235,7 +235,7 @@ class Table:
         Args:
             args: arguments for the function besides the chat; None if the function isn't going to be called.
             who: description of the caller for errors, with the author's line.
-            room: whether the route must be a room's; otherwise the route must not be one.
+            room: whether the route must be a room's route; otherwise the route must not be a room's.
             by: route of the calling run; a route of any kind may continue as itself.
 
         Raises:

@@ -1,7 +1,7 @@
 """Filters: select the events for a route or a wait, and convert them.
 
 A `Filter[E]` returns an `E` for an event that it takes, and None for any other. Join filters with ``|``,
-``&`` and ``~``; ``a & b`` has the type of `a`. A filter runs once for each event, live, and never on replay.
+``&`` and ``~``; ``a & b`` has the type of `a`. A filter runs once for each live event, and never on replay.
 So a filter may read mutable state.
 
 Only `signal`, and filters joined to it with ``&``, take signals. Other filters are for users' events, so
@@ -142,7 +142,7 @@ class Filter(Generic[E_co]):
         """Return a filter for events that this filter takes and `condition` accepts.
 
         The condition gets the value that this filter makes of the event. It must be quick and must not wait.
-        It runs once for each event, live, and may read mutable state.
+        It runs once for each live event, and may read mutable state.
 
         Raises:
             ConfigError: `condition` is not a function, or is async.
@@ -454,9 +454,9 @@ def kept(key: ReadKey[S], condition: Callable[[S], bool] | None = None) -> Filte
     """Take events of chats with a true value under a key, or with a value for which `condition` returns true.
 
     The filter runs once, when the event arrives. It reads the data that the chat's conversations have; the
-    journal records who got the event. The data are loaded with the event, but only in bots with a route that
-    uses `kept`. An empty slot has its key's default; without a default, the filter takes nothing. The filter
-    can't read data of a person or of the bot, because filters can't wait.
+    journal records which conversation got the event. The data are loaded with the event, but only in bots
+    with a route that uses `kept`. An empty slot has its key's default; without a default, the filter takes
+    nothing. The filter can't read data of a person or of the bot, because filters can't wait.
 
     Args:
         condition: function of the value, with the same rules as for `when`.
@@ -502,8 +502,8 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]]:
     """Take presses of buttons with a key of this class; `Press.value` is the key.
 
     For routes: buttons sent with `send` work as long as their message exists, also after restarts. A button
-    contains the class's name and fields; when one of these changes, old buttons are not taken any more. A
-    question takes presses of its own buttons, so `pressed` doesn't get such presses.
+    contains the class's name and fields; when one of these changes, presses of old buttons are not taken any
+    more. A question takes presses of its own buttons, so `pressed` doesn't get such presses.
 
     Args:
         kind: `str`, `int`, `bool`, `date`, `datetime`, `time`, `timedelta`, an Enum, or a frozen attrs class

@@ -82,7 +82,8 @@ def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
     def see(event: Event, setting: Setting) -> Match[T] | None:
         if not isinstance(event, Message) or not isinstance(event.content, str):
             return None
-        # Try the text as typed first: a pattern may contain joiners, and groups keep their joiners.
+        # Try the text as typed first: a pattern may contain zero-width joiners, and groups keep their
+        # joiners.
         for text in dict.fromkeys((bare(event.content), seen(event.content).strip())):
             if (found := compiled.fullmatch(text)) is None:
                 continue

@@ -134,7 +134,7 @@ class RoomDeclaration(Generic[E_co]):
 
 
 class Router:
-    """Collection of routes, in the order of the lines; a bot includes the routers of other modules.
+    """Collection of routes, in the order of their lines; a bot includes the routers of other modules.
 
     A router has no state of a run. Each function is declared once. Declarations that make no sense raise an
     error when they are executed, or when the bot starts.
@@ -252,8 +252,8 @@ class Router:
     ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
         """Declare an aside: it runs beside the live conversation, which continues.
 
-        Without a filter, only code starts the aside, with `Chat.start` or `ChatRef.start`. Then its function
-        may take arguments besides the chat.
+        Without a filter, only code starts the aside, with `Chat.start` or `ChatRef.start`. In this case the
+        aside's function may take arguments besides the chat.
 
         Args:
             name, formerly, version: as for `conversation`.
@@ -348,19 +348,20 @@ class Router:
         are the bot's own (`Room.data`). A run can't ask users. A failed run is reported by `Bot.on_error` and
         the alarm ``job_failed``, and is not repeated. The next due time is not affected.
 
-        A job is identified by its name across deploys. A job that is new, or has another expression, zone or
-        interval, is due from now on. The records of a removed job stay until ``triobot jobs forget``.
+        A job is identified by its name across deploys. The due times of a new job count from now on, and so
+        do those of a job with another expression, zone or interval. The records of a removed job stay until
+        ``triobot jobs forget``.
 
         Args:
-            when: a cron expression of five fields; or an interval of at least ten seconds, which is due at
-                whole multiples since the beginning of 1970 in UTC.
+            when: a cron expression of five fields; or an interval of at least ten seconds. The due times are
+                the whole multiples of the interval since the beginning of 1970 in UTC.
             tz: zone of the expression, `UTC` or a `ZoneInfo`. If summer time skips 02:30, a job of 02:30 runs
                 at the end of the gap. If 02:30 occurs twice, the job runs once, but ``*/30`` runs in both
                 hours.
             missed: policy for due times at which no run could start, because no bot ran or the former run
-                still ran. ``"once"``: one run for all of them, with the last due time. ``"all"``: one run
-                each, in order, for the newest 1,000. ``"skip"``: no run, except for a due time less than a
-                minute ago. `Tick.missed` is the number of due times without a run.
+                still ran. ``"once"``: one run for all of them, with the last due time. ``"all"``: one run for
+                each of them, in order, but only for the newest 1,000. ``"skip"``: no run, except for a due
+                time less than a minute ago. `Tick.missed` is the number of due times without a run.
             name, formerly, version: as for `conversation`.
 
         Raises:
@@ -397,8 +398,8 @@ class Router:
 
         Errors and cancellations pass through the hook. The code after ``await call()`` runs when the function
         has ended, and again if the process crashes before the hook's end is stored. The function's normal end
-        settles a payment, whatever the hook does after that. A second ``call``, or one in a child task,
-        raises an error; that is an error of your program.
+        settles a payment, whatever the hook does after that. A second ``call``, or a ``call`` in a child
+        task, raises an error; that is an error of your program.
 
         Hooks don't apply to functions awaited inside a conversation, to steps, or to filters.
 

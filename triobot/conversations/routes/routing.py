@@ -2,7 +2,7 @@
 
 The table is `ROWS`. Rows with `jumps` take an event before the chat's queued events. A block that opens is
 also offered the queued events. "Live" means the live conversation of the event's sender, if there is one,
-else of the chat. A sender's conversation gets no events of other senders.
+else the chat's live conversation. A sender's conversation gets no events of other senders.
 
 A signal is never unexpected. Where another event would be dropped or answered with a hint, a signal waits in
 the mailbox for a later wait, with or without a live conversation. Asides get signals from the mailbox, too.
@@ -15,7 +15,8 @@ leave ends that member's conversation.
 
 A wait has the filter of a waiting conversation, and its policy for other events. It opens before its question
 is sent. Events given to the wait are in the run's mailbox until the task waits; then a record takes one
-event. Until then, the events can be routed again. A watch has the filter that would end an open block.
+event. Before that record, the events can still be routed again. A watch has the filter for the events that
+end an open block.
 
 Pure: functions return decisions, and callers act. A failing filter of a route or block is passed to `failed`,
 and takes nothing. A wait's failing filter raises its error in the wait's conversation.
@@ -415,7 +416,8 @@ def decide(case: Case, *, jumped: bool = False) -> Decision:
     """Decide where an event goes.
 
     Args:
-        jumped: `jump` has tried the first rows when the event arrived; routes' filters run only once.
+        jumped: whether `jump` has tried the first rows when the event arrived; a route's filter runs only
+            once.
     """
     if (asked := asked_of(case.event)) is not None:
         return _asked(asked, case)
@@ -445,7 +447,7 @@ def _walk(case: Case, rows: Iterable[Row]) -> Decision | None:
 
 
 def _asked(asked: Call | Halt | Order, case: Case) -> Start | Queue | Halt | Order:
-    """Decide where a call goes: to its position, once this is free. Stops and orders go ahead at once."""
+    """Decide where a call goes: to its position, once that is free. Stops and orders go ahead at once."""
     if not isinstance(asked, Call):
         return asked
     route = case.table.named(asked.name)

@@ -126,7 +126,7 @@ def fingerprint(operation: Operation[object]) -> str:
         and type(operation.content) is str
         and not (operation.reply_keyboard or operation.inline_keyboard or operation.form)
     ):
-        # Only text: most requests are.
+        # Only text, like most requests.
         text = f"{{'chat_id': {operation.chat_id!r}, 'content': {operation.content!r}, {_NO_MARKUP}}}"
         return _digest(text) + _NO_FILE
     value = cast("attrs.AttrsInstance", operation)

@@ -156,7 +156,7 @@ def report(
 
 
 def put_away(failure: Exception, name: str, place: str, tracebacks: bool) -> None:
-    """Log errors of the cleanup when a conversation left memory. The conversation continues later."""
+    """Log errors that the cleanup raised when a conversation left memory. It continues later."""
     errors = [f"{kind_of(error)} at {_line_of(error, failure)}" for error in leaves(failure)]
     log.warning(
         "conversation %s of %s: cleanup raised while it was put away; it lives on: %s",

@@ -46,7 +46,8 @@ class Hooked:
         room: first argument of the hooks and the function.
         args: further arguments of the function.
         check: raises an error in tasks that don't belong to the conversation.
-        ended: called with the function's error, and whether it was cancelled, before the hooks handle either.
+        ended: called with the function's error, and with whether the function was cancelled, before the hooks
+            handle the error or cancellation.
         notice: called for a hook that declined without an operation.
     """
 

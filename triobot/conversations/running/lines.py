@@ -113,7 +113,7 @@ def line_above(frame: FrameType | None) -> str:
 
 
 def working_line(frame: FrameType | None) -> str | None:
-    """Return ``file:line`` of author's code in this frame; None if there is no such code, or it awaits."""
+    """Return ``file:line`` of author's code in this frame; None if there is none, or it awaits."""
     frames = list(_in_task(frame))
     files = [one.f_code.co_filename for one in frames]
     own = next((place for place, file in enumerate(files) if is_authors(file)), None)
@@ -150,8 +150,8 @@ def failing_line(found: TracebackType | None) -> str:
 def own_words(error: BaseException, *homes: str) -> str:
     """Return the text of an error that the author's code raised; empty for Python's and libraries' errors.
 
-    An error raised by a builtin also has its caller's frame as the innermost one. But the instruction there
-    is a call, not a ``raise``.
+    An error that a builtin raises also has the caller's frame as its innermost frame. But the instruction
+    there is a call, not a ``raise``.
 
     Args:
         homes: names of modules; the packages that contain these modules count as the author's.
