@@ -81,7 +81,7 @@ class Dry:
     Attributes:
         host: the run's host.
         look: observer of the operations that the code begins.
-        limit: runs the tasks, and can abandon them.
+        limit: object that runs the tasks, and can abandon the tasks.
         changed: as in `Revived`.
     """
 

@@ -149,7 +149,7 @@ class Scope(Generic[E_co]):
 
 @final
 class FailScope:
-    """A block that raises `trio.TooSlowError` if it isn't done in time. Made by `Chat.fail_after`."""
+    """A block that raises `trio.TooSlowError` when its time is over; made by `Chat.fail_after`."""
 
     def __init__(self, conversation: Conversation, seconds: float) -> None:
         self._scope: Scope[None] = Scope(conversation, seconds)

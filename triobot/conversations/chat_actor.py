@@ -138,7 +138,7 @@ class ChatActor:
     # --- incoming events
 
     def deliver(self, delivery: Delivery) -> bool:
-        """Route an event. Return False, with nothing done, if the mailbox has no room."""
+        """Route an event. If the mailbox has no room, do nothing and return False."""
         # No `finally` clears the slot: an error here ends the process, and the next start reads the event's
         # row from the slot.
         self.shared.crashes.at_work[LOOKED_AT] = delivery.seq
@@ -218,7 +218,7 @@ class ChatActor:
                 self._obey(decision, delivery)
 
     def _give(self, taker: Wait | Watch, answer: Answer) -> None:
-        """Give an answer to the conversation with this wait or block, and mark its question as answered."""
+        """Give an answer to the conversation with this wait or block, and mark the question as answered."""
         if (conversation := self.running.who_has(taker)) is not None:
             conversation.give(taker, answer)
         event = answer.delivery.event
@@ -262,10 +262,10 @@ class ChatActor:
     # --- while a conversation is parked
 
     def _meets_parked(self, delivery: Delivery) -> bool:
-        """Tell the user if an event must wait for a parked conversation. Return False to queue the event.
+        """Tell the user if an event must wait for a parked conversation. Return whether the event is handled.
 
-        A command is answered with an offer to leave the parked conversation. Neither this command, nor its
-        repetition that accepts the offer, is queued.
+        A command is answered with an offer to leave the parked conversation. Neither the command nor a
+        repetition that accepts the offer is queued.
         """
         conversation = self.running.live.get(self.running.owner_of(delivery.event))
         if conversation is not None and conversation.parked and isinstance(delivery.event, Message):
@@ -287,7 +287,7 @@ class ChatActor:
         self.refusals.over(conversation.seq, last=not others)
 
     def heals(self, conversation: Conversation, waiting: Sequence[Delivery]) -> None:
-        """Drop the messages that came too early for a conversation that was parked, and can go on again.
+        """Drop messages that came too early for a conversation that goes on after it was parked.
 
         Args:
             waiting: the events that came while the conversation was parked, in order.
@@ -450,7 +450,7 @@ class ChatActor:
     def write_end(
         self, conversation: Conversation, writes: Sequence[Write], writer: UnitWriter | None = None
     ) -> int:
-        """Add the writes that end a conversation to the commit queue. Return the unit's number.
+        """Add to the commit queue the writes that end a conversation. Return the unit's number.
 
         If an interrupt follows, the interrupt's conversation begins in the same unit. With two units, after a
         crash between them, the interrupt's first record couldn't name the ended conversation. If the ended
@@ -477,7 +477,8 @@ class ChatActor:
     def end_all(self, before: int) -> Sequence[Conversation]:
         """End all conversations without a message: the user has left, or the chat is to be forgotten.
 
-        Queued events and starts are dropped, too, even if open payments keep the chat from being forgotten.
+        Queued events and starts are also dropped, even if the chat can't be forgotten because of open
+        payments.
 
         Args:
             before: events before this row count as too late; later events are for conversations that begin
@@ -522,5 +523,5 @@ class ChatActor:
 
 
 def _cancelled() -> bool:
-    """Return whether the current task is cancelled, so that queued events must be left for other tasks."""
+    """Return whether the current task is cancelled. If so, queued events must be left for other tasks."""
     return trio.current_effective_deadline() == -inf

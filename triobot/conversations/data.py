@@ -95,7 +95,7 @@ def declared_keys() -> Sequence[Key[Any]]:
 
 
 class ReadKey(Protocol[T_co]):
-    """A `Key` for reading; its type may be a subtype of the type that is read, as ``dict`` for ``Mapping``.
+    """A `Key` for reading. It may have a subtype of the type that is read, such as ``dict`` for ``Mapping``.
 
     For writing, a `Key` must have exactly the value's type.
     """
@@ -436,7 +436,7 @@ class Kept:
 
 @final
 class Keeping:
-    """Reads and writes the values of any place, in memory or not.
+    """Reads and writes the values of any place, whether the place is in memory or not.
 
     Args:
         texts: the runtime's own texts, or a function that chooses them.

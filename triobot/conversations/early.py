@@ -1,19 +1,18 @@
 """The early door: it handles some events before they are stored, and so saves a commit for each.
 
-A bot without this module is correct, and slower: each event is stored first, and comes through the inbox.
-With one connection, an echo then takes twice as many instructions, and a turn of `ask` a third more. Only
-`triobot.runtime.work` knows whether there is an early door.
+A bot without this module is also correct, but slower: each event is stored first, and comes through the
+inbox. With one connection, an echo then takes twice as many instructions, and a turn of `ask` a third more.
+Only `triobot.runtime.work` knows whether there is an early door.
 
-An event that a waiting conversation takes is given to the conversation at once. The record that takes the
-event is stored in the same transaction as the event, together with all later records so far. Sends wait for
-that transaction. If the store has no room, or has stored the event before, the chat is reloaded from the
-store.
+An event that a waiting conversation takes is given to the conversation at once. One transaction stores the
+event, the record that takes the event, and all later records that exist by then. Sends wait for that
+transaction. If the store has no room, or has stored the event before, the chat is reloaded from the store.
 
 A new conversation could not be reloaded in that way, as nothing of it is stored. So its code runs only after
 its event is stored. If an event would start a conversation in a chat that isn't in memory, the first record
 is stored in the event's own row (`begun`). The transaction itself checks again that the chat is at rest: no
-other event of the chat waits, and no conversation is stored. Most conversations end normally before anything
-else of them has to be durable. Of such a conversation, only the event's row is ever stored. A conversation
+other event of the chat waits, and no conversation is stored. Most conversations end normally before any
+further record has to be durable. Of such a conversation, only the event's row is ever stored. A conversation
 that rests, or does more than one thing, gets a row and a journal of its own (`JournalWriter`). If the process
 ends while a conversation is busy, the next process writes that row and journal first, and then revives the
 conversation like any other.
@@ -282,7 +281,7 @@ class EarlyDoor:
         return Begins(start, first, words, owner)
 
     def begin(self, event: Event, begins: Begins, row: InboxRow) -> bool:
-        """Start a conversation whose first record is stored.
+        """Start a conversation whose first record is stored already.
 
         Return False if the chat came into memory while the event was being stored.
         """

@@ -169,16 +169,16 @@ class JournalWriter(Host):
         if self._conversation.settled is not None:
             self._conversation.lives_on()
         self.flush(begin=not self.in_row)
-        # Wait only for this writer's units: waiting for newer units of others would make conversations wait
-        # for each other.
+        # Wait only for this writer's units. Conversations that waited for newer units of other writers would
+        # wait for each other.
         return self._commits.wait_for(self._written)
 
     def rests(self, wake: int | None) -> None:
         conversation, unit = self._conversation, self._unit
         if conversation.settled is not None:
             conversation.lives_on()
-        # A conversation that waits for a paid aside counts as unfinished. The next start then revives it,
-        # since the aside may have ended in the meantime.
+        # A conversation that waits for a paid aside counts as unfinished. So the next start revives the
+        # conversation: the aside may have ended in the meantime.
         is_waiting = conversation.operations.run.is_waiting
         unit.rests = is_waiting and not conversation.awaited
         if wake is not None or unit.wake is not None:

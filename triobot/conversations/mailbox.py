@@ -5,8 +5,8 @@ The mailbox is pure data: `ChatActor` decides and acts. It is bounded. Once the 
 Urgent events of a chat that is behind are handled ahead of their turn, and skipped (*passed*) when their turn
 comes.
 
-An interrupt, a leave or a stop may be handled ahead of older events for the same conversation. Those events
-are then too late.
+An interrupt, a leave or a stop may be handled ahead of older events for the same conversation. In this case,
+the older events are too late.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Mailbox:
     def unseen(self, whose: object, since: int, turn: int) -> Sequence[Delivery]:
         """Return the events in `shown` that the repeated turn of a conversation may find.
 
-        These events came before the turn, or in its millisecond, and aren't handled yet.
+        These events came before the turn or in the same millisecond, and aren't handled yet.
 
         Args:
             whose: the conversation that repeats its turn.

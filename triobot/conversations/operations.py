@@ -267,7 +267,7 @@ class Operations:
     def typing(self) -> AbstractContextManager[None]:
         """Show the typing indicator while the block runs.
 
-        The block has no checkpoint, since a replay of the block has no checkpoint.
+        The start and end of the block are no checkpoints, because a replay has no checkpoints there.
         """
         self.enter(OperationKind.TYPING)
         return nullcontext() if self.replaying else self.services.outbox.typing(self.chat_id)

@@ -88,8 +88,8 @@ class Refusals:
         """
         name, at = self._offers.get(conversation, ("", 0))
         offered = at if start is not None and name == start.route.name else None
-        # A message from before the offer (without an offer: from before this process) was meant for the
-        # parked conversation.
+        # A message from before the offer was meant for the parked conversation. Without an offer, the start
+        # of this process counts instead.
         since = self._services.store.opening().at if offered is None else offered
         if start is None or delivery.at < since:
             self._regret(delivery, conversation)
@@ -200,7 +200,7 @@ class Refusals:
             self._shared.cleanup.tidy(self._chat_id, SendMessage(self._chat_id, said))
 
     def question_of(self, event: Event) -> str | None:
-        """Return an id of the form, the board or the question's button that the event is for."""
+        """Return an id of what the event is for: a form, a board, or a button of a question."""
         if isinstance(event, Submission):
             return f"{self._chat_id}:{event.message_id}"
         token = token_of(event)

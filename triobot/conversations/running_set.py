@@ -57,8 +57,8 @@ class RunningSet:
         asides: running asides, oldest first.
         asides_due: asides that start when fewer are running.
         next: by owner, the interrupt that starts when the interrupted conversation has ended.
-        heirs: by owner, the conversation of an interrupt in `next`, if that conversation's first record is in
-            the unit that ends the interrupted conversation.
+        heirs: by owner, the conversation of an interrupt in `next`. An interrupt is listed here if its first
+            record is in the unit that ends the interrupted conversation.
     """
 
     __slots__ = ("_opened", "_table", "asides", "asides_due", "heirs", "live", "next")
@@ -402,7 +402,7 @@ class ChatRouting:
     def is_overtaken(self, owner: SenderId | None, seq: int, queued: Delivery) -> bool:
         """Return whether a queued event is useless after row `seq` has ended the owner's conversation.
 
-        Signals stay useful, and also events that other parked conversations may be waiting for.
+        Signals stay useful. Events that other parked conversations may be waiting for also stay useful.
         """
         running, live = self._places, self._places.live.get(owner)
         # An interrupt that was given to a block, and is routed again, may be older than queued events.
@@ -442,7 +442,7 @@ class ChatRouting:
     def typed_while_parked(
         self, conversation: Conversation, waiting: Sequence[Delivery]
     ) -> Sequence[Delivery]:
-        """Return the messages that came too early for a conversation that was parked, and can go on again.
+        """Return messages that came too early for a conversation that goes on after it was parked.
 
         Each question that the user has seen gets the first event that answers it. Other messages came before
         their questions were asked, and are returned. If no event was an answer, the last message isn't

@@ -6,11 +6,11 @@ that slept or a clock that was set. After such a jump of the time of day, all sl
 their deadlines anew.
 
 Conversations that are not in memory are revived from the store when their deadlines have passed. Their
-deadlines are moved only at that time: a journal records by how much the clock had jumped by its last turn
-(`triobot.engine.records.times_of`). So the conversations must be revived early enough. After a jump forward,
-conversations are revived too early, and set their deadlines anew. After a jump back, conversations would be
-revived too late: the store moves all their deadlines to an earlier time. The sum of all jumps is stored
-before any write that depends on it, as one writer stores both in order.
+deadlines are moved only at that time: a journal records the sum of the clock's jumps up to the journal's last
+turn (`triobot.engine.records.times_of`). So the conversations must be revived early enough. After a jump
+forward, conversations are revived too early, and set their deadlines anew. After a jump back, conversations
+would be revived too late: the store moves all their deadlines to an earlier time. The sum of all jumps is
+stored before any write that depends on the sum, because one writer stores both in order.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Waking:
         self.jumped(self._clock.jumped() - self._clock.before)
 
     def end(self) -> None:
-        """Store the time. The next process compares, and so detects a clock that was set back in between."""
+        """Store the time. With this time, the next process detects a clock that was set back in between."""
         self._commits.add([self._written()])
 
     def jumped(self, by: int) -> None:

@@ -133,14 +133,14 @@ class UnitBuilder:
         return [self._records_at(records), *beside, *writes] if records else [*beside, *writes]
 
     def take_standing(self, now: int) -> list[Write]:
-        """Return the gathered writes and, last, the run's rest and next wake-up time."""
+        """Return the gathered writes and, as the last write, the run's rest and next wake-up time."""
         # The state has held since the last appended record.
         at = time_of(self._records[-1]) if self._records else now
         self._stood = not self.rests, self.wake
         return [*self.take(), PutStanding(self.lease, self.id, at, *self._stood)]
 
     def rested(self, rests: str | None) -> Sequence[PutRested]:
-        """Return the write of the open operations' code lines and the build, if the row needs an update."""
+        """Return the write that stores the open operations' code lines and the build, if one is needed."""
         if rests is None and self._fits == self.build:
             return ()
         self._fits = self.build
@@ -163,7 +163,7 @@ class UnitBuilder:
 
 
 def _with(some: list[T] | None, one: T) -> list[T]:
-    """Append to a list that may be None: most conversations wait and have no list."""
+    """Append to a list that may be None: most conversations wait and need no list."""
     if some is None:
         return [one]
     some.append(one)

@@ -184,7 +184,7 @@ class CommitQueue:
             self._stir()
 
     def look_no_more(self, look: Callable[[], object]) -> None:
-        """Drop a function given to `before_writing`, which would add nothing."""
+        """Drop a function that was given to `before_writing` and would add nothing."""
         self._looks.pop(look, None)
 
     def when_written(self, tell: Callable[[], None]) -> None:
@@ -213,7 +213,7 @@ class CommitQueue:
         return self._chats.get(chat_id, 0) > 0
 
     async def wait_written(self, chat_id: ChatId | None = None) -> None:
-        """Wait until all added units are durable; with `chat_id`, only if data of that chat is among them.
+        """Wait until all added units are durable; with `chat_id`, wait only if they have data of that chat.
 
         This includes the units that functions in `before_writing` will add.
 
@@ -321,7 +321,7 @@ class CommitQueue:
         return True
 
     def _wake(self) -> None:
-        """Wake the tasks with durable units; at the end wake all tasks."""
+        """Wake the tasks whose units are durable; at the end, wake all tasks."""
         written = math.inf if self._over else self._written
         for task in [task for task, added in self._waiting.items() if added <= written]:
             del self._waiting[task]
@@ -532,7 +532,7 @@ class Workload:
         return True
 
     async def see_through(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run `work` as `beside` does, and wait for it. Return its result, or raise its error.
+        """Run `work` as `beside` does, and wait for its end. Return its result, or raise its error.
 
         Cancellation: `work` continues anyway.
         """
@@ -549,6 +549,6 @@ class Workload:
 
         self.beside(run)
         await over.wait()
-        while not done:  # the caller is being cancelled, too
+        while not done:  # `work` was cancelled; the caller is being cancelled, too
             await trio.sleep_forever()
         return done[0].unwrap()

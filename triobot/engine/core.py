@@ -198,7 +198,7 @@ class Operation:
         due: when a sleep ends; None if no time ends the operation.
         steady: whether a sleep is a duration. If so, the sleep's end moves when the clock is set.
         lane: name of a queue; effects of one lane begin one after the other.
-        holds: milliseconds by which deadlines around the effect are delayed at most, until the effect ends.
+        holds: largest number of milliseconds by which an effect delays the deadlines around it.
         in_doubt: the error that the effect raises in place of a repetition.
         armed: whether an event, a result or the clock may complete the operation now.
         known: the outcome and its time, while the outcome waits for its turn.
@@ -206,9 +206,10 @@ class Operation:
         felt: function that raises the cancellation that reached the operation.
         torn: whether a scope that isn't the engine's cancelled the operation.
         given: the input that ends the operation's rest: a record, ``(value,)``, an error or a signal.
-        children: for a join, the children that it waits for.
+        children: for a join, the children that the join waits for.
         run: the run in which the operation rests.
-        sites: site of the operation; or a list, with the branch's `drawn` sites before it; 0 if not known.
+        sites: site of the operation, 0 if not known; or a list of the branch's `drawn` sites and then this
+            site.
     """
 
     id: Id
@@ -448,7 +449,7 @@ class Core:
         if not fresh:
             last, jumped, self.unseen = times_of(records)
             since = self.set_by() - jumped
-            if not dry and self.revived < last + since - TOLERANCE:  # set back, and no host saw the change
+            if not dry and self.revived < last + since - TOLERANCE:  # the clock was set back unnoticed
                 self.unseen += self.revived - last - since
         if len(records) > 1:
             self._load(records)
@@ -532,7 +533,7 @@ class Core:
             self.time, self.jumped, _ = time
 
     def since(self) -> int:
-        """Return the start of the current turn, on the clock as it is set now."""
+        """Return the start of the current turn, according to the clock as it is set now."""
         return self.time + self.host.jumped() + self.unseen - self.jumped
 
     @property
@@ -793,8 +794,8 @@ async def refuse(run: Core) -> NoReturn:
     task = current_task()
     enough = run.leave(task)
     if enough:
-        # At this checkpoint, code that steps the coroutine by hand can still abandon it. After the
-        # detachment, that code can't abandon it.
+        # At this checkpoint, code that steps the coroutine by hand can still abandon the coroutine. After the
+        # detachment, that isn't possible.
         await cancel_shielded_checkpoint()
     while enough:
         await _abandon(run, task)
@@ -802,7 +803,8 @@ async def refuse(run: Core) -> NoReturn:
     with trio.CancelScope() as scope:
         scope.cancel()
         try:
-            # Other tasks run first: `while True: try ... except BaseException` would block them for ever.
+            # Let other tasks run first: `while True: try ... except BaseException` would block all tasks for
+            # ever.
             await wait_task_rescheduled(lambda _: Abort.SUCCEEDED)
         except trio.Cancelled as error:  # taken out of its scope, and raised below
             cancelled = error

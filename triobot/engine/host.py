@@ -21,7 +21,7 @@ class Host:
     appended earlier. A record is durable together with the rows that it takes and the write that goes with
     it.
 
-    An event and its consequences can become durable at once. `Run.deliver` appends before it returns, so a
+    An event and its consequences can become durable together. `Run.deliver` appends before it returns, so a
     host can put the event's row and the appended records into one transaction. If the transaction fails, the
     code has gone further than its journal. Then call `Run.evict` for every run with records in the
     transaction, and revive these runs.
@@ -116,5 +116,6 @@ class Host:
     def swallowed(self, id: Id) -> None:
         """Handle code that was abandoned at operation `id`, because the code catches every cancellation.
 
-        If this was the main branch's code, `Run.run` doesn't return: the task that called it has ended.
+        If the main branch's code was abandoned, `Run.run` doesn't return, because the task that called
+        `Run.run` has ended.
         """

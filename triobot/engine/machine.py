@@ -468,7 +468,7 @@ class Machine(Core):
     # --- effects
 
     def _arm(self, op: Operation) -> None:
-        """Let events, results and the clock complete an operation from now on; an effect may begin."""
+        """From now on, events, results and the clock may complete an operation; an effect may begin."""
         op.armed = True
         if op.nature is EFFECT:
             row = self.rows.pop(op.id, None)
@@ -720,13 +720,13 @@ class Scope:
         """Return whether the deadline, which has passed, waits for an effect that is under way."""
         run = self._run
         # Deadlines from before the revival wait for all effects. Otherwise, a question that is sent again
-        # after a crash could be cancelled before its user sees it.
+        # after a crash could be cancelled before the user sees the question.
         if due <= run.revived and now < run.revived + AGAIN:
             return True
         return any(now < due + op.holds and self.scope in op.branch.around for op in run.resting)
 
     def fired(self, row: int | None, node: Node) -> None:
-        """Store what ended the block: an event, or the deadline."""
+        """Store the cause of the block's end: an event or the deadline."""
         self.row, self.expired = row, row is None
         try:
             self.event = self._run.codec.value_of(node)

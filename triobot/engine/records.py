@@ -12,8 +12,8 @@ order. The other records are found by their turn, operation or key, so the order
 nothing.
 
 Values and errors are recorded as nodes, which a `Codec` encodes and decodes. Live code also gets its values
-through the codec. So an `except KeyError` that works live also works on replay, and code never changes the
-very object that was recorded.
+through the codec. So an `except KeyError` that works live also works on replay. The code never gets the
+recorded object itself, and so can't change that object.
 """
 
 from __future__ import annotations
@@ -333,7 +333,7 @@ class Codec:
             if len(encode(node)) <= self._largest:
                 return node
         except BaseException as failed:
-            contained(failed)  # its class or attributes may raise anything
+            contained(failed)  # the error's class or attributes may raise anything
         return _text_of(error)
 
     def _error_node(self, error: Exception, raises: tuple[type[Exception], ...]) -> Node:
@@ -365,7 +365,7 @@ class Codec:
                 cls = next((cls for cls in _with_subclasses(raises) if _full_name(cls) == name), None)
                 if cls is None:
                     return StepError(name.rpartition(".")[2], "its class is no longer among raises=")
-                # Made without the class's `__init__`, which may take other parameters.
+                # The error is made without the class's `__init__`, which may take other parameters.
                 error = cls.__new__(cls, *map(self.value_of, cast("list[object]", args)))
                 known = cast("dict[str, object]", attributes)
                 vars(error).update({key: self.value_of(one) for key, one in known.items()})

@@ -12,7 +12,7 @@ An operation is *armed* only when the journal is exhausted: then a wait takes ev
 and a sleep ends by the clock. So an operation with a recorded outcome is never performed again, and a
 cancelled operation is never performed at all.
 
-An event stays in the run's mailbox, and belongs to no operation, until a record names it.
+An event stays in the run's mailbox, and belongs to no operation, until a record names the event.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class Run(Machine):
     def shift(self, by: int) -> None:
         """Move deadlines that were set as durations: the clock was set forward by `by` milliseconds.
 
-        May be called from within `Host.now`; call `tick` after it.
+        `shift` may be called within `Host.now`. Call `tick` after `shift`.
         """
         self.revived += by
         timed: Sequence[Operation | Scope] = [*self.resting, *self.blocks]
@@ -296,8 +296,7 @@ class Run(Machine):
                 operations.
             raises: the author's own error classes, which are raised unchanged.
             in_doubt: raised in place of a repetition, if the effect may have happened before a crash.
-            holds: milliseconds by which deadlines around the effect are delayed at most, until the effect
-                ends.
+            holds: largest number of milliseconds by which the effect delays the deadlines around it.
             inside: whether the body changes only the store. If so, the body need not wait for earlier
                 records.
             beneath: number of the host's frames that await this call.

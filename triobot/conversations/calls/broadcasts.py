@@ -86,8 +86,8 @@ class Broadcast:
         """Store the audience and start sending, unless a broadcast with this key was started before.
 
         The audience is read once, in pieces, and each chat counts once. When `start` returns, audience and
-        content are durable, and sending has begun. A crash before that leaves nothing stored: call `start`
-        again. Calling it with the same key is safe at any time. In a conversation no second call is needed,
+        content are durable, and sending has begun. If a crash comes earlier, nothing is stored: call `start`
+        again. A repeated call with the same key is always safe. In a conversation no second call is needed,
         because an operation that a crash interrupts is repeated.
 
         Args:

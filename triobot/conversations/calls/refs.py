@@ -177,7 +177,7 @@ class RecordedDoor:
     def _write(
         self, own: Id, kind: OperationKind, place: ChatId, key: str, value: str | None, result: str | None
     ) -> None:
-        """Queue the value and the operation's result as one unit; later writes may depend on it."""
+        """Queue the value and the operation's result as one unit; later writes may depend on this unit."""
         conversation = self._conversation
         if conversation.operations.dead or conversation.writer is None:
             return
@@ -248,7 +248,7 @@ class RoomRef:
         await self._door.put_data(self._place, key.name, key.dump(value))
 
     async def clear(self, key: Key[Any]) -> None:
-        """Empty a slot of the place, as ``del chat.data[KEY]`` does in the place; otherwise like `set`.
+        """Empty a slot of the place, like ``del chat.data[KEY]`` in the place itself; otherwise like `set`.
 
         Raises:
             LocalProtocolError: the chat was not given by its id.

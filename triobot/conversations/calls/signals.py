@@ -182,7 +182,7 @@ def as_event(asked: Call | Halt | Order) -> Event:
 # --- signals
 
 RoomName: TypeAlias = tuple[str, str]
-"""Name and key of a room. The name is the oldest name of the room's route when the signal was sent."""
+"""Name and key of a room. The name is the oldest name that the route had when the signal was sent."""
 # A request's header can't contain a line feed, so no web request can pass as a signal.
 SIGNAL: Final = "triobot/signal\n"
 ROOM_SIGNAL: Final = "triobot/room\n"

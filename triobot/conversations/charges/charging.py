@@ -116,7 +116,7 @@ async def hold(
 
     Cancellation: a timeout of the author's code is delayed by up to `HELD`. If the work decides the payment
     by then, the timeout is dropped, because the code after the payment belongs to the same block. Otherwise
-    the work is cancelled, which is as *ambiguous* as any cancellation of the work.
+    the work is cancelled, with the same *ambiguous* result as any cancellation of the work.
     """
     inside, operations = conversation.ahead is None, conversation.operations
     value = await operations.effect(OperationKind.VERIFY, work, holds=int(HELD * 1000), inside=inside)

@@ -167,7 +167,7 @@ def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
 async def deliver(chat_calls: ChatCalls, work: Workload, captured: Captured, claim: MovePayment) -> bool:
     """Start the aside for the item that was bought; return False if there is no such aside.
 
-    The same transaction stores the call that starts the aside and `claim`; see `triobot.seams.money.Deliver`.
+    One transaction stores `claim` and the call that starts the aside; see `triobot.seams.money.Deliver`.
 
     The call goes through the inbox, like calls by code. So each delivery starts the aside once, even across
     crashes, and the aside is revived like every conversation.

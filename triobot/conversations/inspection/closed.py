@@ -1,4 +1,4 @@
-"""Stand-ins for resources in dry runs, which open no resources."""
+"""Stand-ins for resources, because a dry run opens no resources."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _PLACES: Final = {Where.HOLDS: "holds", Where.QUEUED: "queued", Where.RESTS: "re
 
 
 def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
-    """Return the conversation that `task` belongs to, and the id of its open operation.
+    """Return the conversation that `task` belongs to, and the id of the task's open operation.
 
     The search reads the frames of the task and its parents. So conversations need no index of their tasks.
     """

@@ -2,9 +2,10 @@
 
 No conversation waits for these operations.
 
-The text that a message must show once its question is over is *owed*. An owed text is stored with the turn
-that ends the question, and deleted once the message shows it. So after a crash in between, the next start
-removes the old buttons. The failure message of a conversation is owed in the same way, until it is sent.
+A text is *owed* if a message must show this text because the message's question is over. An owed text is
+stored with the turn that ends the question, and deleted once the message shows it. So after a crash in
+between, the next start removes the old buttons. The failure message of a conversation is owed in the same
+way, until it is sent.
 
 Recently answered questions are remembered, to recognize the second click of a double click.
 """

@@ -1,4 +1,4 @@
-"""Native forms from attrs classes: from fields of the class to a form, from a submission to a value.
+"""Native forms from attrs classes: make a form from a class's fields, and a value from a submission.
 
 A field's type decides its kind: `str` a line of text, `int` a line that must be a number, `bool` a checkbox,
 `Literal` or an `Enum` a list of options. ``Annotated[str, Field("Label", kind="textarea")]`` overrides the

@@ -1,9 +1,9 @@
 """Progress messages: a message that shows the newest state of an ongoing action.
 
 Intermediate texts are not operations, so a step may show them. Nothing waits for the edit of an intermediate
-text, and a newer text replaces an unsent one. These edits run beside the conversation, one at a time. The
-last text is an operation, like every edit. If the block is cancelled, the last text is stored and shown
-later, as for a question.
+text, and a newer text replaces a text that isn't sent yet. These edits run beside the conversation, one at a
+time. The last text is an operation, like every edit. If the block is cancelled, the last text is stored and
+shown later, as for a question.
 
 The last text is recorded in the turn that ends the block. A replay doesn't run an ended step again, so only
 the record can restore the text after a restart.
@@ -98,7 +98,7 @@ class Live:
             self._catch_up()
 
     def _close(self) -> str:
-        """Close the message for further texts; return the last text, which a replay reads back."""
+        """Close the message for further texts; return the last text, which a replay reads from the record."""
         self._closed = True
         if not self._conversation.operations.dead:
             self._newest = self._conversation.operations.run.note(f"live {self._own}", lambda: self._newest)

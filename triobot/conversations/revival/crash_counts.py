@@ -10,8 +10,8 @@ A conversation's own task writes its number itself (`CrashCounts.drive`). Child 
 by a Trio instrument, which slows each step of every task. So the instrument is installed only while a
 conversation has children or a running step.
 
-Filters run before there is a conversation. So crashes in filters are counted for the event, which is
-discarded at the third crash.
+Filters run before a conversation exists. So crashes in filters are counted for the event, which is discarded
+at the third crash.
 
 A conversation parked by its crash count is tried again once the program has run for a while: after an hour,
 then after intervals that double. A conversation that still crashes the process causes one crash for each try.
@@ -213,7 +213,7 @@ class CrashCounts(trio.abc.Instrument):
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         """Write the number of the task's conversation to the slot: the step may crash the process."""
-        if not self._wide:  # in this case each conversation writes its number itself
+        if not self._wide:  # without such tasks, each conversation writes its number itself
             self._idle += 1
             if self._idle > _IDLE:
                 self.look_no_more()

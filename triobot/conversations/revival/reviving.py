@@ -49,7 +49,7 @@ log: Final = logging.getLogger("triobot.conversations")
 
 PAGE: Final = 256
 TOGETHER: Final = 16
-"""Chats that are loaded at the same time. On a database server, each load waits for several replies."""
+"""Number of chats that load at the same time. With a database server, a load waits for several replies."""
 HOLDS_UP: Final = 1.0
 """Seconds for which `TOGETHER` loading chats delay further chats. An author's code may never end a load."""
 PROMPT: Final = 1.0
@@ -358,7 +358,7 @@ class CatchingUp:
             self._back.set()
 
     async def _look_at_those_that_waited(self, actor: ChatActor) -> None:
-        """Deliver waiting events in order; once the mailbox is full, only events that may jump ahead."""
+        """Deliver waiting events in order. Once the mailbox is full, deliver only events that go ahead."""
         mailbox, seen, room = actor.mailbox, actor.mailbox.cursor, True
         while not self._work.stopping and seen < mailbox.latest:
             latest = mailbox.latest

@@ -140,8 +140,8 @@ class Router:
     error when they are executed, or when the bot starts.
 
     Args:
-        when: filter that all routes of this router share, in addition to their own; also applied to `ignore`,
-            and to the routers that this router includes.
+        when: filter that all routes of this router share, in addition to their own; the filter also applies
+            to `ignore`, and to the routers that this router includes.
 
     Examples:
         >>> admin = Router(when=by(17))
@@ -348,8 +348,8 @@ class Router:
         are the bot's own (`Room.data`). A run can't ask users. A failed run is reported by `Bot.on_error` and
         the alarm ``job_failed``, and is not repeated. The next due time is not affected.
 
-        A job is identified by its name across deploys. The due times of a new job count from now on, and so
-        do those of a job with another expression, zone or interval. The records of a removed job stay until
+        A job is identified by its name across deploys. The due times of a new job, or of a job with a changed
+        expression, zone or interval, are counted from now on. The records of a removed job stay until
         ``triobot jobs forget``.
 
         Args:

@@ -18,8 +18,8 @@ is sent. Events given to the wait are in the run's mailbox until the task waits;
 event. Before that record, the events can still be routed again. A watch has the filter for the events that
 end an open block.
 
-Pure: functions return decisions, and callers act. A failing filter of a route or block is passed to `failed`,
-and takes nothing. A wait's failing filter raises its error in the wait's conversation.
+Pure: functions return decisions, and callers act. If a filter of a route or block fails, `failed` is called,
+and the filter takes nothing. If a wait's filter fails, the error is raised in the wait's conversation.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _RUN: Final = "run"
 _LIBRARIES: Final = _places("purelib", "platlib")
 # Installed packages with the author's code: a bot, or routes of the bot, may be installed.
 _HOMES: Final[set[str]] = set()
-# Code with these flags belongs to the calling line only if that line awaits it.
+# Code with these flags belongs to the calling line only if that line awaits the code.
 _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 # Generators that resume a coroutine by hand, so that Python's await chain ends at the generator.
 _STEPPING: Final[set[CodeType]] = set()
@@ -113,7 +113,7 @@ def line_above(frame: FrameType | None) -> str:
 
 
 def working_line(frame: FrameType | None) -> str | None:
-    """Return ``file:line`` of author's code in this frame; None if there is none, or it awaits."""
+    """Return ``file:line`` of author's code that runs in this frame without awaiting; None if none does."""
     frames = list(_in_task(frame))
     files = [one.f_code.co_filename for one in frames]
     own = next((place for place, file in enumerate(files) if is_authors(file)), None)
@@ -307,7 +307,8 @@ def _is_outside(file: str) -> bool:
 def _authors_line(innermost_first: Sequence[tuple[str, int]]) -> str:
     """Return the innermost line of the author's code, else a library's outermost line, else ``?``.
 
-    An installed bot's code may not be known yet as the author's: it begins at that outermost line.
+    A library's line is used because the library may be an installed bot that isn't known yet as the author's
+    code.
     """
     own = [(file, line) for file, line in innermost_first if is_authors(file)]
     outside = [(file, line) for file, line in innermost_first if _is_outside(file)]
