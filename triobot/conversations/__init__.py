@@ -1,4 +1,4 @@
-"""Conversations: which of them gets an event, how their coroutines run, and the author's handle on a chat.
+"""Conversations: how events reach them, how their coroutines run, and the author's handle on a chat.
 
 The modules, in the order in which an event passes through them: `inbox_reader` returns the event, and the
 `dispatcher` brings the event to its chat, a `chat_actor` in the `registry`. The actor's `mailbox` has the

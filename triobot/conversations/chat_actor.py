@@ -172,7 +172,7 @@ class ChatActor:
         return True
 
     def jump(self, delivery: Delivery) -> None:
-        """Handle an event ahead of its turn if it is urgent; used while the chat is behind.
+        """Handle an event ahead of its turn if the event is urgent. Called while the chat is behind.
 
         An interrupt makes all earlier events useless, in the inbox as well as in the mailbox.
         """

@@ -70,7 +70,8 @@ class Conversation:
         stored: the row and journal of a revived conversation; None for a new conversation.
         begin: how the conversation begins (`beginnings`); reset once the run is made.
         writer: writer of the journal; None before the run is made, and after the end.
-        parked: whether the conversation is parked: it can't go on, and waits for other code or an interrupt.
+        parked: whether the conversation is parked: it can't go on, and waits for corrected code or an
+            interrupt.
         unrecordable: why the start's input can't be recorded; the conversation fails with this error.
         parted_at: the author's line at which code and journal differ, or "?".
     """

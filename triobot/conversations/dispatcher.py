@@ -1,9 +1,9 @@
 """The dispatcher: it brings accepted events to their chats, in order.
 
-The inbox reader returns the events, the registry has the chats, and the conversations' tasks run what the
-events start. The dispatcher routes the events, and starts and stops these parts. A chat with a full mailbox
-is *behind*: its further events, up to the inbox reader's cursor, are read from the inbox again later. Such a
-chat delays no other chat.
+The inbox reader returns the events, the registry has the chats, and tasks run the conversations. The
+dispatcher routes the events, and starts and stops these parts. A chat with a full mailbox is *behind*: its
+further events, up to the inbox reader's cursor, are read from the inbox again later. Such a chat delays no
+other chat.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ class Mailbox:
     def has_room(self, beside: Callable[[Delivery], bool]) -> bool:
         """Return whether another event may wait.
 
-        Signals don't count, as their number is limited when they are accepted. Events for which `beside` is
-        true don't count either.
+        Signals don't count, because the number of a chat's signals is limited at their acceptance. Events for
+        which `beside` is true don't count either.
         """
         counted = (queued for queued in self.waiting if not is_signal(queued.event) and not beside(queued))
         return not self.is_full or sum(1 for _ in counted) < MAILBOX

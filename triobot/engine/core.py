@@ -204,7 +204,7 @@ class Operation:
         known: the outcome and its time, while the outcome waits for its turn.
         over: whether the operation has its outcome, or was passed a value.
         felt: function that raises the cancellation that reached the operation.
-        torn: whether a scope that isn't the engine's cancelled the operation.
+        torn: whether the operation was cancelled by a scope that isn't the engine's.
         given: the input that ends the operation's rest: a record, ``(value,)``, an error or a signal.
         children: for a join, the children that the join waits for.
         run: the run in which the operation rests.
@@ -374,7 +374,7 @@ class Core:
         over: whether the last record was taken.
         interrupted: whether an interrupt has ended the run. `why` is the reason, and `mid` the turn that the
             interrupt cut, if the journal names such a turn.
-        felt: whether some of the code has felt the interrupt.
+        felt: whether the interrupt was raised in some of the code.
         diverged: why the code can't go on over its journal; None if the code can go on.
     """
 

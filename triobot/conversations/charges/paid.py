@@ -309,7 +309,8 @@ class Giving:
         return (self.ending or "handed_over") if self.owes else None
 
     def handled(self, error: BaseException | None, felt: bool) -> None:
-        """Record how the giving code ended. Only this end settles the payment, not the end of a hook.
+        """Record how the code that gives the goods ended. Only this end settles the payment, not the end of a
+        hook.
 
         Args:
             felt: the code was cancelled, and a cancellation was raised in it.
@@ -323,7 +324,8 @@ class Giving:
     def conclude(
         self, error: BaseException | None, *, goes_on: bool, awaited: bool, replaying: bool
     ) -> Sequence[Write]:
-        """Return the write for the conversation's end: it settles the payment, or requests another delivery.
+        """Return the write for the conversation's end. The write settles the payment or requests a new
+        delivery.
 
         Args:
             goes_on: the conversation has a successor.

@@ -102,7 +102,7 @@ class Watched:
         self._conversation = conversation
         self._lease = lease
         self._records = list(records)
-        # Another build may have written these records; the revival compares them.
+        # Another build may have written these records. If so, the revival compares the records with the code.
         self._judged = 0 if conversation.operations.changed is None else len(records)
         self._next = len(self._records)
         self._looking = False

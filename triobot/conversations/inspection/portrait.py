@@ -80,7 +80,7 @@ def portray(actor: ChatActor, when: Callable[[Conversation], int | None]) -> Por
 
 
 def _room(actor: ChatActor) -> str:
-    """Return the room's name and key from the first signal there that has both; else the room's number."""
+    """Return the name and key that a signal in the room has; the room's number if no signal has both."""
     events = [conversation.event for conversation in actor.running.all()] + [
         queued.event for queued in actor.mailbox.waiting
     ]

@@ -240,7 +240,7 @@ class Rested:
 
 
 def write_rests(position: int, operations: Sequence[OpenOperation], last: object) -> str | None:
-    """Encode the operations at which a conversation waits, for its row; None if the journal implies them.
+    """Encode, for a conversation's row, the operations that it waits at; None if the journal implies them.
 
     The journal implies a single waiting operation with the last record's site, as in an `ask`, and a single
     running effect.

@@ -167,7 +167,7 @@ async def _follow(conversation: Conversation, stored: Stored) -> None:
 
 
 async def _stand(conversation: Conversation) -> None:
-    """Wait until the conversation's replay ends, within a time limit; its chat gets no events until then.
+    """Wait for the end of a conversation's replay, up to a time limit. Until then the chat gets no events.
 
     The replayed code repeats waits that are not operations. Such a wait may take long, or never end.
     """

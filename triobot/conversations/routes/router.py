@@ -279,8 +279,9 @@ class Router:
         left at the end, or arrive between runs, are dropped and counted if they don't start a run. So a
         signal for one run never reaches the next run.
 
-        A room's data outlive its coroutine. The coroutine may run for years. Like every conversation it
-        survives the process, and is parked when its code and its journal don't fit; then its signals wait.
+        A room's data outlive its coroutine. The coroutine may run for years. Like every conversation, a room
+        survives the process, and is parked if its code doesn't fit its journal. Signals to a parked room
+        wait.
 
         Args:
             taken: filter made with `triobot.filters.signal`. Events of chats never start a room, and the

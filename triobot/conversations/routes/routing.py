@@ -399,7 +399,7 @@ class Case:
 
 
 def known(table: Table, event: Event | None) -> Event | None:
-    """Return the event; None if it is for a route or room that this bot doesn't have.
+    """Return the event; None if this bot doesn't have the event's route or room.
 
     A call is returned with the route's current name.
     """

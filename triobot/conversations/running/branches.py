@@ -118,8 +118,8 @@ def fingerprint(operation: Operation[object]) -> str:
 
     A local file counts by name, without its folder, because a moved bot sends the same file. Earlier versions
     put a digest with the folder into the fingerprint's first part. So a local file's digest is in the second
-    part: journals of earlier versions have nothing to compare there. The second part of other requests is the
-    mark, which distinguishes the two kinds.
+    part: journals of earlier versions have nothing to compare there. For other requests, the second part is a
+    mark, which distinguishes such requests from local files.
     """
     if (
         type(operation) is SendMessage

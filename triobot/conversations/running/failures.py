@@ -131,7 +131,7 @@ def report(
 
     Args:
         place: name of the chat or room.
-        gives: state of the payment for which the conversation is the aside; None if it is no payment's aside.
+        gives: state of the payment, if the conversation is the aside for a payment; else None.
         job: whether the conversation is a job's run.
     """
     errors = list(leaves(failure))

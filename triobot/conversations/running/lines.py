@@ -113,7 +113,7 @@ def line_above(frame: FrameType | None) -> str:
 
 
 def working_line(frame: FrameType | None) -> str | None:
-    """Return ``file:line`` of author's code that runs in this frame without awaiting; None if none does."""
+    """Return ``file:line`` of author's code that runs in this frame and awaits nothing, or None."""
     frames = list(_in_task(frame))
     files = [one.f_code.co_filename for one in frames]
     own = next((place for place, file in enumerate(files) if is_authors(file)), None)
