@@ -42,7 +42,7 @@ Args = TypeVarTuple("Args")
 
 
 def check_seconds(seconds: object) -> float:
-    """Return `seconds` as a float; raise LocalProtocolError unless it is a number."""
+    """Return `seconds` as a float; raise LocalProtocolError if `seconds` is not a number."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or math.isnan(seconds):
         raise LocalProtocolError("seconds", "must be a number of seconds")
     return float(seconds)
@@ -73,7 +73,7 @@ class Scope(Generic[E_co]):
 
     Attributes:
         cancelled_caught: whether the block was ended before its time; set when the block is left.
-        event: the filter's value for the event that ended the block; None if no event did.
+        event: the filter's value for the event that ended the block; None if no event ended the block.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Scope(Generic[E_co]):
 
     @property
     def event(self) -> E_co | None:
-        """The filter's value for the event that ended the block; None if no event did."""
+        """The filter's value for the event that ended the block; None if no event ended the block."""
         return self._event
 
     def cancel(self) -> None:

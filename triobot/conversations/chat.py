@@ -424,7 +424,7 @@ class Chat(Room[E_co]):
         keyboard: Keyboard | None = None,
         on_unknown: Literal["resend", "raise"] = "resend",
     ) -> Sent:
-        """Send text, media, a contact or a location; return once the platform has accepted it.
+        """Send text, media, a contact or a location; return once the platform has accepted the message.
 
         The platform accepts a message by answering 200, with any body. If the body has no readable id, the
         result has no `Sent.id`.
@@ -458,7 +458,7 @@ class Chat(Room[E_co]):
     async def edit(
         self, sent: Sent, content: Content | None = None, *, buttons: Buttons[Any] | None = None
     ) -> None:
-        """Replace a message of this chat; without `buttons`, its buttons are removed.
+        """Replace a message of this chat. Without `buttons`, the message's buttons are removed.
 
         Args:
             content: None changes only the buttons, and ``buttons=Buttons({})`` removes them. The interface
@@ -695,8 +695,8 @@ class Chat(Room[E_co]):
             AmountMismatchError: another amount was captured; nothing may be given, and an operator is told.
             PaymentHandedOverError: the payment was made, but its aside failed and will run again, or an
                 operator handles the payment.
-            LocalProtocolError: the amount is no whole number from 1 up, or above the bot's `max_amount`; or
-                the text, or the item, is too large to be stored.
+            LocalProtocolError: the amount is no whole number from 1 up, or is above the bot's `max_amount`;
+                or the text or the item is too large to be stored.
             ConfigError: there is no aside for such an item.
             PaymentExpiredError: the time of `expires`, or the button's life of 24 hours, is over. This error
                 is also a `trio.TooSlowError`.

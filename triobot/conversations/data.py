@@ -417,7 +417,7 @@ class Kept:
 
     def put(self, key: str, value: str | None, writer: object = None) -> None:
         """Set a value, or delete it with None. Conversations see the change in their next turn."""
-        # Other writers' pending changes must come before this one in the commit queue.
+        # Other writers' pending changes must come before this change in the commit queue.
         for other in self.writers():
             if other is not writer:
                 other.flush()

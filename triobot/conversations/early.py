@@ -1,4 +1,4 @@
-"""The early door: it handles some events before they are stored, and so saves a commit for each.
+"""The early door handles some events before they are stored, and so saves a commit for each event.
 
 A bot without this module is also correct, but slower: each event is stored first, and comes through the
 inbox. With one connection, an echo then takes twice as many instructions, and a turn of `ask` a third more.
@@ -13,9 +13,9 @@ its event is stored. If an event would start a conversation in a chat that isn't
 is stored in the event's own row (`begun`). The transaction itself checks again that the chat is at rest: no
 other event of the chat waits, and no conversation is stored. Most conversations end normally before any
 further record has to be durable. Of such a conversation, only the event's row is ever stored. A conversation
-that rests, or does more than one thing, gets a row and a journal of its own (`JournalWriter`). If the process
-ends while a conversation is busy, the next process writes that row and journal first, and then revives the
-conversation like any other.
+that waits, or that has further records to store, gets a row and a journal of its own (`JournalWriter`). If
+the process ends while a conversation is busy, the next process writes that row and journal first, and then
+revives the conversation like any other.
 
 All other events are stored first. A filter that runs here gets an event without a row number, and so can't
 recognize the event later.

@@ -297,7 +297,7 @@ class Operations:
     def effect(
         self, kind: OperationKind, body: Body[T], *, holds: int = 0, inside: bool = False
     ) -> Awaitable[T]:
-        """Run `body` at least once, but never after its outcome is recorded. Await the result at once.
+        """Run `body` at least once, and never again once its outcome is recorded. Await the result at once.
 
         Args:
             body: gets the operation's id.

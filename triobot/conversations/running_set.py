@@ -1,4 +1,4 @@
-"""The conversations that run in a chat, and which of them an event is for.
+"""The conversations that run in a chat, and the choice of the conversation that an event is for.
 
 `RunningSet` has the live conversations by owner, and the asides beside them. A conversation belongs to the
 chat or, with ``per="sender"``, to one member. A member's event goes to the member's own live conversation if
@@ -445,8 +445,8 @@ class ChatRouting:
         """Return messages that came too early for a conversation that goes on after it was parked.
 
         Each question that the user has seen gets the first event that answers it. Other messages came before
-        their questions were asked, and are returned. If no event was an answer, the last message isn't
-        returned, unless the conversation is an aside.
+        their questions were asked, and are returned. If no event was an answer, the last message is returned
+        only if the conversation is an aside.
 
         Args:
             waiting: the events, in order.

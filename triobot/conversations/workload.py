@@ -429,7 +429,7 @@ class Workload:
         self.held_up_at: int | None = None
         self.nursery: trio.Nursery | None = None
         self.cut_all: Callable[[], None] = lambda: None
-        # Idle tasks, kept only while `keep_tasks` runs, which ends the tasks at its own end.
+        # Idle tasks. They are kept only while `keep_tasks` runs; at its own end, `keep_tasks` ends the tasks.
         self._resting: list[trio.lowlevel.Task] = []
         self._keeps = False
 

@@ -505,7 +505,7 @@ class Core:
 
         Raises:
             ConversationEndedError: the run is over.
-            ForeignTaskError: the task has no branch; or, unless `inside`, the branch is in an effect.
+            ForeignTaskError: the task has no branch; or the branch is in an effect, and `inside` is false.
         """
         task = current_task()
         branch = self.main if task is self.task else self.by_task.get(task)
@@ -559,7 +559,7 @@ class Core:
         return self.time
 
     def stands(self, operations: Sequence[Operation]) -> bool:
-        """Return whether a revived run rests in the operations in which its journal ended.
+        """Return whether a revived run rests in the same operations as its journal's end.
 
         If not, the run gets stuck.
         """

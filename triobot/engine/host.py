@@ -18,8 +18,8 @@ class Host:
     """The surroundings of one run. Subclasses must define `now`, `append` and `commit`.
 
     The engine requires only an order in which records become durable. No record is durable before the records
-    appended earlier. A record is durable together with the rows that it takes and the write that goes with
-    it.
+    appended earlier. A record becomes durable together with the rows that the record takes, and with the
+    record's write.
 
     An event and its consequences can become durable together. `Run.deliver` appends before it returns, so a
     host can put the event's row and the appended records into one transaction. If the transaction fails, the

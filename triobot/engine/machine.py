@@ -204,7 +204,7 @@ class Machine(Core):
             self._give(op, (value,))
 
     def rest(self, op: Operation) -> None:
-        """End the branch's turn in this operation, which may have got its outcome when `rest` returns."""
+        """End the branch's turn in this operation. The operation may have its outcome when `rest` returns."""
         assert self.dying or self.holder is op.branch, "an operation began without the turn"
         if op.nature is JOIN:
             self._joins = [*self._joins, op]
@@ -525,7 +525,7 @@ class Machine(Core):
             self.cut(self.root)
 
     def cut(self, scope: trio.CancelScope | None) -> None:
-        """Cancel a scope. The operations under it are cancelled one by one, in the order of their ids."""
+        """Cancel a scope. The operations in the scope are cancelled one by one, in the order of their ids."""
         if scope is None or scope.cancel_called:
             return
         outer, self._struck = self._struck, []
@@ -637,7 +637,7 @@ class Machine(Core):
 
 
 def _precedence(candidate: _Candidate) -> tuple[int, int, Any]:
-    """Return a sort key: stamp, then kind; for deadlines of one instant, the outermost block first."""
+    """Return a sort key: stamp, then kind; for deadlines at the same time, the outermost block first."""
     stamp, class_, what, _, row = candidate
     if what is None or row is not None:
         return stamp, class_, ()

@@ -396,7 +396,7 @@ class Run(Machine):
         return Nursery(self)
 
     def open_event(self) -> Event:
-        """Return an event that one branch sets and others wait for."""
+        """Return an event that one branch sets, and that other branches wait for."""
         return Event(self)
 
     def open_channel(self, capacity: float = 0) -> Channel[Any]:

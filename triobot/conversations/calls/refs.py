@@ -305,7 +305,7 @@ class RoomRef:
 
         The signal is durable on return, and arrives in order with the place's events. In a chat, a signal
         that nothing takes waits for a conversation that takes the signal. In a room, a signal waits while the
-        room's coroutine runs; otherwise it starts the coroutine or is dropped, see `Router.room`.
+        room's coroutine runs; otherwise the signal starts the coroutine or is dropped; see `Router.room`.
 
         Args:
             value: any recordable value but None, preferably an instance of a frozen attrs class.

@@ -113,7 +113,7 @@ for _cls in (Place, Call, Halt, Order):
 
 
 def check_key(key: str | None) -> None:
-    """Check a key before it reaches the store, whose writer would otherwise fail for all callers.
+    """Check a key before it reaches the store: a bad key would make the store fail for all callers.
 
     Raises:
         LocalProtocolError: `key` is empty, not a text, or contains U+0000.

@@ -84,7 +84,7 @@ T = TypeVar("T")
 
 
 async def offer_top_up(operations: Operations, url: str | None) -> None:
-    """Tell the user that the wallet's balance is too low; add a link if it leads to a known host."""
+    """Tell the user that the wallet's balance is too low; add the link `url` if it leads to a known host."""
     texts = operations.texts
     keyboard = None
     if url is not None and is_trusted(url, operations.services.charge_hosts):

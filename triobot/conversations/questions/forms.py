@@ -1,8 +1,8 @@
 """Native forms from attrs classes: make a form from a class's fields, and a value from a submission.
 
-A field's type decides its kind: `str` a line of text, `int` a line that must be a number, `bool` a checkbox,
-`Literal` or an `Enum` a list of options. ``Annotated[str, Field("Label", kind="textarea")]`` overrides the
-kind and the label. A field with a default may be left empty.
+A field's type decides its kind. `str` makes a line of text, `int` a line that must be a number, `bool` a
+checkbox, and `Literal` or an `Enum` a list of options. ``Annotated[str, Field("Label", kind="textarea")]``
+overrides the kind and the label. A field with a default may be left empty.
 """
 
 from __future__ import annotations

@@ -279,7 +279,7 @@ def digest_of_keys(keys: Iterable[str]) -> str:
 
 
 def note_shown(op: OpenOperation, rested: Rested) -> bool:
-    """Set which buttons a question has on the screen; return whether the question's own keys differ."""
+    """Store which buttons of a question are on the screen; return whether the question's own keys differ."""
     wait = op.takes
     if not (isinstance(wait, Wait) and wait.keys and rested.keys):
         return False

@@ -146,7 +146,7 @@ class CrashCounts(trio.abc.Instrument):
     @steps_inner
     @coroutine
     def drive(self, seq: int, inner: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Await a conversation's code in the current task, with its number in the slot during each step."""
+        """Await a conversation's code in this task; each step writes the conversation's number to a slot."""
         at_work, task = self.at_work, current_task()
         sent: Any = None
         error: BaseException | None = None

@@ -453,8 +453,8 @@ def when(condition: Callable[[Event], bool]) -> Filter[Event]:
 def kept(key: ReadKey[S], condition: Callable[[S], bool] | None = None) -> Filter[Event]:
     """Take events of chats with a true value under a key, or with a value for which `condition` returns true.
 
-    The filter runs once, when the event arrives. It reads the data that the chat's conversations have; the
-    journal records which conversation got the event. The data are loaded with the event, but only in bots
+    The filter runs once, when the event arrives. The filter reads the same data as the chat's conversations;
+    the journal records which conversation got the event. The data are loaded with the event, but only in bots
     with a route that uses `kept`. An empty slot has its key's default; without a default, the filter takes
     nothing. The filter can't read data of a person or of the bot, because filters can't wait.
 

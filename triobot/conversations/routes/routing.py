@@ -354,7 +354,7 @@ class Break:
 @final
 @frozen
 class Tell:
-    """Decision to wake the wait for its hint, because a message doesn't fit."""
+    """Decision to wake the wait, so that a hint is sent, because a message doesn't fit."""
 
     wait: Wait
 
@@ -430,7 +430,7 @@ def decide(case: Case, *, jumped: bool = False) -> Decision:
 
 
 def jump(case: Case) -> Drop | Start | End | Halt | Order | None:
-    """Decide whether an event goes ahead of the chat's waiting events, and where; None if it waits."""
+    """Decide where an event goes ahead of the chat's waiting events; None if the event waits, too."""
     if (asked := asked_of(case.event)) is not None:
         decision = _asked(asked, case)
         if isinstance(decision, Start) and not (is_beside(decision) or interrupts(decision)):

@@ -111,7 +111,7 @@ async def awaited(work: Awaitable[object]) -> None:
 
 
 def line_in(task: trio.lowlevel.Task | None) -> str:
-    """Return the author's ``file:line`` at which `task` is, or for None the current task; else ``?``."""
+    """Return the author's ``file:line`` at which `task` is, or ``?``. None stands for the current task."""
     if task is None or task is trio.lowlevel.current_task():
         return calling_line()
     return waiting_line(frames_of(task))

@@ -1,7 +1,8 @@
 """Tasks of conversations, kinds of operations, and fingerprints of operations.
 
 A task that runs a conversation's code is one of its branches. The tasks of all conversations are recorded
-here, so that functions that conversations must not call can raise an error with the author's line.
+here. A function that conversations must not call finds its caller here, and raises an error with the author's
+line.
 """
 
 from __future__ import annotations
