@@ -480,7 +480,7 @@ class Conversation:
         return None if self.writer is None else self.writer.ahead
 
     async def done(self, own: Id, kind: OperationKind) -> Sequence[Write]:
-        """Return the writes that record an operation as done, for the transaction that does its work."""
+        """Return the writes that record an operation as done, for the transaction of the operation's work."""
         if self.writer is None or self.operations.dead:
             return ()
         return await self.writer.done(own, kind.value)

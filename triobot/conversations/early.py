@@ -1,8 +1,8 @@
 """The early door handles some events before they are stored, and so saves a commit for each event.
 
 A bot without this module is also correct, but slower: each event is stored first, and comes through the
-inbox. With one connection, an echo then takes twice as many instructions, and a turn of `ask` a third more.
-Only `triobot.runtime.work` knows whether there is an early door.
+inbox. With one connection, an echo then takes twice as many instructions, and a turn of `ask` takes a third
+more. Only `triobot.runtime.work` knows whether there is an early door.
 
 An event that a waiting conversation takes is given to the conversation at once. One transaction stores the
 event, the record that takes the event, and all later records that exist by then. Sends wait for that
@@ -335,7 +335,7 @@ class EarlyDoor:
             del self.beginnings[chat_id]
 
     def find_out(self, chat_id: ChatId, then: Callable[[], None]) -> None:
-        """Call `then`, from another task, once the store has stored or refused the event that it got."""
+        """Call `then`, from another task, once the chat's pending event is stored or refused."""
 
         async def wait_out() -> None:
             # The store works in order: when this read returns, the event is stored or refused. No caller

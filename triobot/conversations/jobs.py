@@ -181,7 +181,7 @@ class JobClock:
     def _choose(
         self, name: str, job: Timetable, known: KnownJob, come: Sequence[int], now: int
     ) -> tuple[KnownJob, int | None]:
-        """Apply the job's rule for missed times. Return its new state, and the due time of a run, or None."""
+        """Apply the job's rule for missed times. Return the job's new state, and a run's due time or None."""
         match job.missed:
             case Missed.ONCE:
                 return attrs.evolve(known, missed=known.missed + len(come) - 1), come[-1]

@@ -169,7 +169,7 @@ class Operations:
         raise ConversationEndedError(f"{calling_line()}: this conversation is over")
 
     def checked_run(self) -> Run:
-        """Return the run, for a use of it that is no operation. Raises: as `enter`."""
+        """Return the run, for a use that is not an operation. Raises: as `enter`."""
         self.check_task()
         return self.run
 

@@ -61,7 +61,7 @@ class ChatRegistry:
         return actor
 
     def create(self, chat_id: ChatId, cursor: int, now: int | None = None) -> ChatActor:
-        """Add a chat that isn't in memory. If too many chats are in memory, evict one that can be evicted."""
+        """Add a chat that isn't in memory. If too many chats are in memory, evict a chat if possible."""
         actor = self.actors[chat_id] = ChatActor(self._shared, self._calls, chat_id, cursor)
         actor.born = self._shared.services.clock.now() if now is None else now
         if len(self.actors) > KEPT:

@@ -377,7 +377,7 @@ class ChatRouting:
         )
 
     def advise(self, delivery: Delivery, why: str) -> None:
-        """Send the developer a notice about an event that is dropped as `why`, if it looks like a mistake."""
+        """Notify the developer about an event that is dropped as `why`, if the drop looks like a mistake."""
         event, table, notice = delivery.event, self._shared.table, self._shared.services.notice
         if notice is None:
             return

@@ -9,7 +9,7 @@ Conversations that are not in memory are revived from the store when their deadl
 deadlines are moved only by the revival: a journal records the sum of the clock's jumps up to the journal's
 last turn (`triobot.engine.records.times_of`). So the conversations must be revived early enough. After a jump
 forward, conversations are revived too early, and set their deadlines anew. After a jump back, conversations
-would be revived too late: the store moves all their deadlines to an earlier time. The sum of all jumps is
+would be revived too late, so the store moves all their deadlines to an earlier time. The sum of all jumps is
 stored before any write that depends on the sum, because one writer stores both in order.
 """
 

@@ -198,7 +198,7 @@ class CommitQueue:
         self._some.set()
 
     def _has_noted(self, writes: Sequence[Write], writer: UnitWriter | None) -> bool:
-        """Note consumed rows without a commit, if no other writes come with them or wait before them.
+        """Store consumed rows in a note, without a commit, if no other writes come with them or before them.
 
         A function that waits in `before_writing` may be about to add the consequences of a row. A crash must
         keep the row's consumption and these consequences together.
@@ -213,7 +213,7 @@ class CommitQueue:
         return self._chats.get(chat_id, 0) > 0
 
     async def wait_written(self, chat_id: ChatId | None = None) -> None:
-        """Wait until all added units are durable; with `chat_id`, wait only if they have data of that chat.
+        """Wait until all added units are durable; with `chat_id`, only if a unit has data of that chat.
 
         This includes the units that functions in `before_writing` will add.
 
@@ -360,7 +360,7 @@ class CommitQueue:
                 unit.stored = unit.error is None
 
     def _note_ends(self, writes: Sequence[Write]) -> bool:
-        """Note consumed rows without a commit, if no other writes come with them."""
+        """Store consumed rows in a note, without a commit, if no other writes come with the rows."""
         seqs: list[int] = []
         for write in writes:
             if type(write) is not Consume:
@@ -370,7 +370,8 @@ class CommitQueue:
 
     def _refused(self, unit: _Unit, error: Refusal) -> None:
         if self._in_doubt and isinstance(error, JournalConflictError | RedeliveredError):
-            # An earlier commit of this unit was cancelled by the program's stop, but had been done.
+            # An earlier commit of this unit was cancelled by the program's stop, but the unit had been
+            # stored.
             unit.stored = True
             log.debug("a conversation is where its writer believes it to be, already: %s", error)
             return

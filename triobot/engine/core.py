@@ -632,7 +632,7 @@ class Core:
     # --- operations
 
     def outcome_of(self, value: object) -> tuple[str, Node]:
-        """Return the tag and node that record a value, or the error raised by the attempt to record it."""
+        """Return the tag and node that record a value or, if the value can't be recorded, the error."""
         try:
             return DONE, self.codec.node_of(value)
         except BaseException as error:  # the value's class may be the author's

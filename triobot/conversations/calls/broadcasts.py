@@ -141,7 +141,7 @@ class Broadcast:
         return await self._door.stop(self.key)
 
     def gone(self) -> AsyncIterator[ChatId]:
-        """Iterate over the receivers that have left or blocked the bot, as far as known during a broadcast.
+        """Iterate over the receivers known so far that have left or blocked the bot.
 
         Raises:
             ForeignTaskError: called from a conversation, outside of a step.

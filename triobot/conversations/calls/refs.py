@@ -311,7 +311,7 @@ class RoomRef:
             value: any recordable value but None, preferably an instance of a frozen attrs class.
             key: deduplication key: a second signal to this place with the same key within
                 `Settings.retention_days` (by default seven) is dropped. Through `Room.to` each call has a key
-                of its own, so a signal repeated after a restart is delivered once.
+                of its own, so a signal that is repeated after a restart is delivered once.
 
         Raises:
             UnrecordableError: the value can't be recorded.

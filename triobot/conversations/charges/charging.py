@@ -438,7 +438,7 @@ class RunningCharge:
         self._operations.behind = {**self._operations.behind, **given}
 
     async def _look(self, _: Id) -> Seen:
-        """Return the notices up to one that ends the charge. Wait if a callback is being verified."""
+        """Return the notices up to the first that ends the charge. Wait if a callback is being verified."""
         ticket, found = await self._ticket_now(), list[PaymentNotice]()
         while ticket.has_news and not _ends(found):
             notice = await ticket.wait_notice()
@@ -515,7 +515,7 @@ async def charge(
     late: Late,
     otherwise: OtherwisePolicy | None,
 ) -> object:
-    """Send a payment button and wait until it is paid, or return the key of another pressed button."""
+    """Send a payment button and wait for the payment, or return the key of another pressed button."""
     if expires is not None:
         check_integer("expires", expires, least=1, most=BUTTON_LIFE)
     actor = expires or BUTTON_LIFE

@@ -263,7 +263,7 @@ def write_rests(position: int, operations: Sequence[OpenOperation], last: object
 
 
 def moved_rests(position: int, stored: Stored) -> str | None:
-    """Encode the stored waiting operations again, for a new position: no newer record has changed them."""
+    """Encode the stored waiting operations for a new position. No newer record has changed the operations."""
     told = [attrs.astuple(one) for one in read_rests(stored.row, stored.records).values()]
     return json.dumps((position, told)) if told else None
 

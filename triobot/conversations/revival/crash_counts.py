@@ -1,8 +1,8 @@
 """Crash tracking: count process crashes while a conversation's code ran; park it at the third crash.
 
-Code that kills the process (a crash in C, memory exhaustion, a loop without an ``await``) kills it again
-after each revival. So at each step of a conversation's tasks, the conversation's number is written to memory
-that outlives the process, without a commit. The number is also written while a thread works for the
+Code that kills the process (a crash in C, memory exhaustion, a loop without an ``await``) kills the process
+again after each revival. So at each step of a conversation's tasks, the conversation's number is written to
+memory that outlives the process, without a commit. The number is also written while a thread works for the
 conversation. After a crash, the next start reads the suspects from this memory. A conversation that only
 waits is not a suspect, such as during a step of several hours or during a payment's verification.
 
@@ -80,7 +80,7 @@ _IDLE: Final = 1_000
 
 @cache
 def current_build() -> str:
-    """Return a name that changes with every loaded file of code, of the bot and of its libraries."""
+    """Return a name that depends on all loaded code files of the bot and of its libraries."""
     digest = hashlib.blake2b(sys.version.encode(), digest_size=6)
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     for file in sorted(file for file in files if isinstance(file, str)):

@@ -397,7 +397,7 @@ def unreadable(shared: Shared, row: InboxRow) -> None:
     work = shared.work
     call = stored_call(row) if row.content_type == CALL else None
     if isinstance(call, Call) and isinstance(call.value, Tick):
-        # The bot has no such job any more; a job declared again starts anew.
+        # The bot has no such job any more; a job that is declared again starts anew.
         work.count("tick_of_gone_job")
         work.commits.consumed([row.seq])
         return

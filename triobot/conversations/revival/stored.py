@@ -348,7 +348,7 @@ def fitting(stored: Stored, table: Table) -> tuple[Route, Opening]:
 
 
 def read_journal(journal: Journal) -> list[Record]:
-    """Return a journal's records, followed by results that were stored beside them.
+    """Return a journal's records, followed by results that were stored beside the records.
 
     Raises:
         UnreadableRecordError: another version of the program wrote the records.

@@ -148,7 +148,7 @@ class Table:
 
     @classmethod
     def of(cls, routes: Sequence[Route], ignored: Sequence[Ignored], hooks: Sequence[Hook] = ()) -> Self:
-        """Sort the routes into a table, with the hooks `hooks` around each of them.
+        """Sort the routes into a table, with the hooks `hooks` around each route.
 
         Raises:
             ConfigError: declarations contradict one another, or there is no route.
@@ -212,7 +212,7 @@ class Table:
     def named(self, name: str) -> Route | None:
         """Return the route with this current or former name.
 
-        A route with a ``name=`` is also found by its function's name, so conversations stored before the
+        A route with a ``name=`` is also found by its function's name, so that conversations stored before the
         renaming continue.
         """
         routes = self.routes

@@ -276,8 +276,8 @@ class Router:
         refer to a room. In each room, the function starts with the first signal that the filter takes;
         `Room.event` is the signal. Only one run is active at a time. After its end, the next such signal
         starts the function anew. Signals that arrive during a run wait for `Room.receive`. Signals that are
-        left at the end, or arrive between runs, are dropped and counted if they don't start a run. So a
-        signal for one run never reaches the next run.
+        left at a run's end, or that arrive between runs, start a run or are dropped and counted. So a signal
+        for one run never reaches the next run.
 
         A room's data outlive its coroutine. The coroutine may run for years. Like every conversation, a room
         survives the process, and is parked if its code doesn't fit its journal. Signals to a parked room

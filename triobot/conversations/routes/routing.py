@@ -5,13 +5,13 @@ also offered the queued events. "Live" means the live conversation of the event'
 else the chat's live conversation. A sender's conversation gets no events of other senders.
 
 A signal is never unexpected. Where another event would be dropped or answered with a hint, a signal waits in
-the mailbox for a later wait, with or without a live conversation. Asides get signals from the mailbox, too.
+the mailbox for a later wait, even if there is no live conversation. Asides get signals from the mailbox, too.
 
 Two kinds of events skip the table. A payment's callback goes to the ledger. A call names a position in the
 chat, such as the live conversation's: the called route starts as soon as the position is free.
 
-A leave in a private chat ends all conversations of the chat before it goes through the table. A member's
-leave ends that member's conversation.
+A leave in a private chat ends all conversations of the chat before the leave goes through the table. A
+member's leave ends that member's conversation.
 
 A wait has the filter of a waiting conversation, and its policy for other events. It opens before its question
 is sent. Events given to the wait are in the run's mailbox until the task waits; then a record takes one
@@ -105,7 +105,7 @@ class Taken:
 @final
 @frozen
 class Unfit:
-    """Answer for a message that doesn't fit a wait; the conversation sends the hint, in its own order."""
+    """Answer for a message that doesn't fit a wait: the conversation sends the hint, in order."""
 
     delivery: Delivery
 
@@ -430,7 +430,7 @@ def decide(case: Case, *, jumped: bool = False) -> Decision:
 
 
 def jump(case: Case) -> Drop | Start | End | Halt | Order | None:
-    """Decide where an event goes ahead of the chat's waiting events; None if the event waits, too."""
+    """Return the decision for an event that goes ahead of the chat's waiting events; None if it waits."""
     if (asked := asked_of(case.event)) is not None:
         decision = _asked(asked, case)
         if isinstance(decision, Start) and not (is_beside(decision) or interrupts(decision)):

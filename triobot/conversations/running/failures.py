@@ -86,7 +86,7 @@ class Ending(Enum):
 
 
 def parting(error: NondeterminismError, failure: Exception | None, line: str) -> str:
-    """Describe the difference between code and journal, with its line and an error of the code, if any."""
+    """Describe the difference between code and journal, with the line and the code's error, if any."""
     words = str(error)
     if failure is not None and line == "?":
         first = next(iter(leaves(failure)))
