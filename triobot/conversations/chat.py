@@ -434,7 +434,7 @@ class Chat(Room[E_co]):
         unless `on_unknown` is ``"raise"``.
 
         Args:
-            content: what to send; received content may be sent as it is; local files are uploaded first.
+            content: what to send. Received content may be sent as it is. Local files are uploaded first.
             buttons: an inline keyboard, which stays as long as the message.
             keyboard: a reply keyboard under the text field.
             on_unknown: what to do if it is unknown whether the message arrived.

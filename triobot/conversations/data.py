@@ -95,7 +95,7 @@ def declared_keys() -> Sequence[Key[Any]]:
 
 
 class ReadKey(Protocol[T_co]):
-    """A `Key` for reading. It may have a subtype of the type that is read, such as ``dict`` for ``Mapping``.
+    """A `Key` for reading. The key's type may be a subtype of the type to read: ``dict`` for ``Mapping``.
 
     For writing, a `Key` must have exactly the value's type.
     """

@@ -74,7 +74,7 @@ class Begins:
         words: the first record's text in the event's row.
         owner: the conversation's owner.
         reads: whether the transaction is to read the chat's data.
-        values: the chat's data; None if it is to be read from the store later.
+        values: the chat's data; None if the data must be read from the store later.
     """
 
     start: Start

@@ -367,7 +367,7 @@ class JournalWriter(Host):
 
     @property
     def carries(self) -> tuple[int, int, int]:
-        """The successor's run number, the position of its next record, and the unit with its first record."""
+        """The successor's run number, its next record's position, and the unit of its first record."""
         return self._unit.run_number + 1, self._unit.position + 1, self._written
 
     def _continued(self) -> Write:
@@ -418,7 +418,7 @@ class JournalWriter(Host):
         return self._written
 
     def end_with(self) -> Sequence[Write]:
-        """Return the writes that end the conversation, for another transaction; then write nothing more."""
+        """Return the end's writes, to be stored by another transaction. The writer then stops."""
         if self.over:
             return []
         if self.ahead is not None:

@@ -30,7 +30,7 @@ class ConversationTasks:
     Attributes:
         running: the conversations with a task, whether busy or waiting.
         fewer: the tasks that wait here are woken whenever a conversation leaves `running`.
-        jobs: checks the jobs when a run of one ends; None if there are no jobs.
+        jobs: checks the jobs when a job's run ends; None if there are no jobs.
     """
 
     def __init__(self, shared: Shared) -> None:

@@ -93,7 +93,7 @@ class Rerun(Host):
     """Dry run of a conversation over its journal, and the host of that run.
 
     Attributes:
-        divergence: why the replay stopped before the journal's end; None if it did not.
+        divergence: why the replay stopped before the journal's end; None if the replay reached the end.
         hangs: Whether `divergence` is a timeout: the code neither waited nor ended in time.
         changed: operations whose arguments differ from the recorded arguments; the replay accepted these
             operations.

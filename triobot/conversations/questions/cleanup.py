@@ -229,7 +229,8 @@ class Cleanup:
         """Drop the text owed to a message, because the conversation's next operation changes the message.
 
         Args:
-            recorded: whether that operation is replayed; such an operation ended before the text was owed.
+            recorded: whether the next operation is replayed. A replayed operation ended before the text was
+                owed.
         """
         owed = self._owed.get(chat_id, {}).get(message_id)
         if owed is not None and not recorded():

@@ -331,7 +331,7 @@ def check_arguments(handler: Callable[..., object], args: Sequence[object] | Non
     """Check that a function can be called with a chat and `args`.
 
     Args:
-        args: arguments besides the chat; None if they are not known yet.
+        args: arguments besides the chat; None if the arguments are not known yet.
 
     Raises:
         ConfigError: the function doesn't accept the arguments.

@@ -105,7 +105,7 @@ class Taken:
 @final
 @frozen
 class Unfit:
-    """Answer for a message that doesn't fit a wait: the conversation sends the hint, in order."""
+    """Answer for a message that doesn't fit a wait: the conversation sends the hint after earlier sends."""
 
     delivery: Delivery
 

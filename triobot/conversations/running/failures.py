@@ -224,6 +224,6 @@ def report_filter(
     failed = f"{kind_of(error)} at {line}{_hint(error)}"
     shown = error if services.tracebacks else None
     log.error("filter %s failed on an event of %s: %s", name, told(chat_id), failed, exc_info=shown)
-    # One alarm for each line: a conversation may make filters with changing names.
+    # One alarm for each line of code, because a conversation may make filters with changing names.
     services.raise_alarm(Alarm("filter_failed", line, f"a filter failed with {failed}; it took nothing"))
     services.on_failure(error, name, chat_id, "")
