@@ -98,7 +98,7 @@ class Mailbox:
     # --- events for a repeated turn
 
     def unseen(self, whose: object, since: int, turn: int) -> Sequence[Delivery]:
-        """Return the events in `shown` that the repeated turn of a conversation may find.
+        """Return the events in `shown` that a conversation's repeated turn may take.
 
         These events came before the turn or in the same millisecond, and aren't handled yet.
 

@@ -559,7 +559,7 @@ class Core:
         return self.time
 
     def stands(self, operations: Sequence[Operation]) -> bool:
-        """Return whether a revived run rests in the same operations as its journal's end.
+        """Return whether a revived run rests in the operations that were open at its journal's end.
 
         If not, the run gets stuck.
         """

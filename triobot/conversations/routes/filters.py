@@ -291,7 +291,7 @@ class Command:
     sender: Sender | None = None
 
 
-# The second name is in records from before the class got a name that never changes.
+# The second name is in old records, from before the class got a name that never changes.
 register(Command, name="triobot.Command", aliases=["triobot.conversations.filters.Command"])
 
 

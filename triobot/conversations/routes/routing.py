@@ -183,7 +183,7 @@ class Wait:
         return self.rests and not self.ready and not is_cut(self.around)
 
     def give(self, answer: Answer) -> None:
-        """Give the wait an event, which its run gets next; see `Conversation.give`."""
+        """Give an event to the wait. The wait's run gets the event next; see `Conversation.give`."""
         self.ready[answer.delivery.seq] = answer
 
     def let_go(self, seq: int) -> Answer | None:
@@ -247,7 +247,7 @@ class Watch:
         return self.taken is None and not self.cut()
 
     def give(self, answer: Answer) -> None:
-        """End the block with an event, which its run gets next; see `Conversation.give`."""
+        """End the block with an event. The block's run gets the event next; see `Conversation.give`."""
         self.taken = answer
 
     def __call__(self, delivery: Delivery) -> object:
