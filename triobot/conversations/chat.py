@@ -374,7 +374,7 @@ class Room(Generic[E_co]):
         return open_nursery(self._conversation)
 
     def open_event(self) -> ChatEvent:
-        """Return an event that children can wait for. Unlike Trio's own events, the event works on replay."""
+        """Return an event for children; unlike Trio's own events, the event works on replay."""
         return ChatEvent(self._operations.checked_run())
 
     @overload
@@ -458,7 +458,7 @@ class Chat(Room[E_co]):
     async def edit(
         self, sent: Sent, content: Content | None = None, *, buttons: Buttons[Any] | None = None
     ) -> None:
-        """Replace a message of this chat. Without `buttons`, the message's buttons are removed.
+        """Replace a message of this chat; without `buttons`, the message's buttons are removed.
 
         Args:
             content: None changes only the buttons, and ``buttons=Buttons({})`` removes them. The interface

@@ -104,7 +104,7 @@ def paid_of(captured: Captured) -> Paid[Any]:
 
 
 def paid(kind: type[T]) -> Filter[Paid[T]]:
-    """Return a filter for payments of items of class `kind`. Give goods only in an aside with this filter.
+    """Return a filter for payments of items of class `kind`; give goods only in an aside with this filter.
 
     The aside gets each payment as soon as the payment is verified, whether a conversation waits for it or
     not. An aside that doesn't come to its normal end gets the payment again, with the same key.
