@@ -64,8 +64,8 @@ class OperatorApi:
         lag: returns how many seconds the oldest event has been waiting for its chat.
         chats: yields the state of chats in memory; its argument is the largest number of chats. None without
             a running bot.
-        begun: makes the journal of a conversation that is stored only as its event's row; None: there are no
-            such conversations.
+        begun: makes the journal of a conversation that is stored only as its event's row. None if there are
+            no such conversations.
         end: ends everything in a chat, and returns after the end.
         order: orders the end of a parked conversation, with a message to the users, or another try. The order
             is durable when `order` returns. Returns False if the end was ordered before.
@@ -387,7 +387,7 @@ async def _show(journal: Journal, tell: Tell) -> None:
 
 
 def journal_lines(journal: Journal) -> Iterator[Answer]:
-    """Yield a journal as lines: the conversation's row, the records, the effects."""
+    """Yield the lines of a journal: the conversation's row, the records, and the effects."""
     yield row_fields(journal.row)
     for n, record in enumerate(journal.records, start=journal.first):
         yield {"n": n, "record": record}
@@ -444,11 +444,12 @@ class Filing:
         """Return a page of conversations with ids above `after`, and the next page's `after`; None at the
         end.
         """
-        # Read the event rows first: a conversation written to the store in between is then found there.
+        # Read the event rows first: a conversation that is written to the store between the two queries is
+        # found by the second query.
         rows = await self._store.backlog(after=after, limit=_ROWS)
         stored = await self._store.all_conversations(after=after, limit=_ROWS)
-        # If a page is full, further rows of its kind may precede the other page's last rows: return only ids
-        # up to the full page's end.
+        # If a page is full, the store may have further rows of this kind with ids below the last ids of the
+        # other page. So return only ids up to the end of the full page.
         ends = [rows[-1].seq] if len(rows) == _ROWS else []
         ends += [stored[-1].id] if len(stored) == _ROWS else []
         end = min(ends, default=None)

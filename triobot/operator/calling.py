@@ -24,7 +24,8 @@ _NO_ANSWER: Final = (
     "command; ask again"
 )
 _SILENCE: Final = 5.0
-"""Time limit for a bot's sign of life: the time for which a bot with a store in PostgreSQL may be silent."""
+"""Seconds within which a running bot must answer ``GET /``. A working bot with a store in PostgreSQL may be
+silent for this long."""
 # A Unix socket has no host name.
 _ANY_HOST: Final = "http://bot"
 
@@ -87,7 +88,8 @@ def _way_to(path: Path) -> Generator[httpx.AsyncClient | None]:
 
 
 async def _hear_that_it_lives(path: Path, client: httpx.AsyncClient) -> None:
-    """Check that the bot answers ``GET /``; the answer needs no store. The request itself may take any time.
+    """Check that the bot answers ``GET /``; the answer needs no store. The operator's request, which is sent
+    next, has no time limit.
 
     Raises:
         SilentBotError: there is no answer within the time limit.
@@ -112,8 +114,8 @@ async def _hear(response: httpx.Response, tell: Callable[[Answer], Awaitable[Non
 
 @final
 class _Lines:
-    """Parses an answer's lines as they arrive; a line's number `data` counts the raw bytes that follow the
-    line.
+    """Parses an answer's lines as they arrive. A line's number `data` is the number of raw bytes that follow
+    the line.
     """
 
     def __init__(self, tell: Callable[[Answer], Awaitable[None]]) -> None:
@@ -157,7 +159,7 @@ def _nobody(path: Path, why: BaseException | None) -> bool:
         case FileNotFoundError() | ConnectionRefusedError() | NotADirectoryError():
             return False
         case OSError(errno=errno.ENAMETOOLONG):
-            return False  # the bot could not make a socket of that name either
+            return False  # the bot could not make a socket with this name either
         case PermissionError():
             raise ConfigError(
                 f"this user may not ask the bot at {path}; run the command as the bot's user, or as root"

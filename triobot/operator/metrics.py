@@ -45,7 +45,9 @@ class Metric:
 
 
 def _one(name: str) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a reader of the status's number `name`; no sample if the number is None or absent."""
+    """Return a function that reads the status's number `name`. If this number is None or absent, there is no
+    sample.
+    """
 
     def read(told: Answer) -> Iterable[Sample]:
         value = told.get(name)
@@ -55,14 +57,14 @@ def _one(name: str) -> Callable[[Answer], Iterable[Sample]]:
 
 
 def _of(group: str, name: str) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a reader of the number `name` in the status's part `group`."""
+    """Return a function that reads the number `name` in the status's part `group`."""
     inner = _one(name)
     return lambda told: inner(_part(told, group))
 
 
 def _by(label: str, group: str, names: Sequence[str] = ()) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a reader with a sample for each entry of the status's part `group`; the label is the entry's
-    name.
+    """Return a function that makes a sample of each entry in the status's part `group`. The value of `label`
+    is the entry's name.
 
     Args:
         names: entries that get a sample even if absent, with the value 0.
@@ -76,8 +78,8 @@ def _by(label: str, group: str, names: Sequence[str] = ()) -> Callable[[Answer],
 
 
 def _words(label: str, group: str, words: Mapping[str, str]) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a reader of selected numbers of the part `group`; `words` maps label values to the numbers'
-    names.
+    """Return a function that reads some numbers of the status's part `group`. `words` maps the value of
+    `label` to the name of the number.
     """
 
     def read(told: Answer) -> Iterable[Sample]:
@@ -90,7 +92,9 @@ def _words(label: str, group: str, words: Mapping[str, str]) -> Callable[[Answer
 
 
 def _since(group: str, name: str) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a reader of the seconds since the time `name`; 0 if the time is None."""
+    """Return a function that reads the time `name` in the status's part `group`. The sample is the number of
+    seconds since this time, or 0 if the time is None.
+    """
 
     def read(told: Answer) -> Iterable[Sample]:
         part = told if not group else _part(told, group)

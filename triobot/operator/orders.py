@@ -1,8 +1,8 @@
 """The operator API through a store in a database: the same requests and answers, without a connection to the
 bot.
 
-Other machines than the bot's can reach the database, and through the database the bot. The store transports
-methods, targets, statuses and lines, as HTTP does; this module encodes and decodes them at both ends.
+A command on another machine can reach the bot through the database. The store transports methods, targets,
+statuses and lines, as HTTP does; this module encodes and decodes them at both ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _log: Final = logging.getLogger("triobot.operator")
 
 
 async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes], Awaitable[None]]) -> int:
-    """Answer a request in pieces, and return the HTTP status; an error is the last line.
+    """Answer a request in pieces, and return the HTTP status. If the request fails, the error is the last
+    line.
 
     Args:
         put: stores a piece of the answer.

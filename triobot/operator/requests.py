@@ -82,7 +82,7 @@ class ReadJournals:
 
     Attributes:
         after: only ids above this id.
-        whole: whether to include the records; otherwise only ids and routes.
+        whole: whether to include the records. Without the records, the answer has only ids and routes.
     """
 
     after: int = attrs.field(default=0, validator=_from(0))
@@ -137,7 +137,7 @@ class SettleParked:
         because: only conversations with this text in the reason.
         end: whether to end the conversations; otherwise try the conversations once more.
         say: message to the users after the end; empty for none.
-        dry: whether to count the conversations only.
+        dry: whether to only count the conversations.
     """
 
     conversation: ConversationId | None = attrs.field(default=None, validator=is_optional(_from(1)))
@@ -245,8 +245,8 @@ class ListAlarms:
 @final
 @guarded
 class EndAlarms:
-    """Acknowledge alarms: a person has seen the alarms, and none of the alarms is sent again. Answers with
-    the alarms still open.
+    """Acknowledge alarms: a person has seen these alarms, and they are not sent again. The answer is the list
+    of the alarms that are still open.
 
     Attributes:
         kind: only alarms of this kind.

@@ -66,7 +66,7 @@ _FAILED: Final = "the bot failed to answer; its log names the mistake"
 _PLACE: Final = re.compile(r"\{([a-z_]+)\}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _FLAGS: Final = {"true": True, "false": False}
-# Values that can't be a path's segment, or change the path's meaning.
+# Values that can't be a segment of a path, or that would change the path's meaning.
 _NO_PLACE: Final = (None, "", ".", "..")
 _IN_QUERY: Final = ("GET", "DELETE")
 _SORTS: Final[Mapping[Sort, str]] = {

@@ -6,8 +6,8 @@ and root are answered. At most eight connections are open at once. A connection 
 without a request, or if it doesn't accept an answer for thirty seconds. When a ninth connection comes, the
 connection that has been silent longest is closed.
 
-The HTTP server is imported at the first connection. So a bot under another server imports no HTTP server of
-triobot's unless an operator connects.
+The HTTP server is imported at the first connection. So a bot under another server imports triobot's HTTP
+server only when an operator connects.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ log: Final = logging.getLogger("triobot.operator")
 AT_ONCE: Final = 8
 _SCRAPERS: Final = 16
 _WAITING: Final = 128
-"""Connections that the system queues until one of those open ends."""
+"""Number of connections that the system queues until an open connection ends."""
 _LIMITS: Final = ServingLimits(connections=AT_ONCE, idle_seconds=10.0, body_seconds=10.0)
 _ONE: Final = ((b"content-type", b"application/json"),)
 _LINES: Final = ((b"content-type", b"application/x-ndjson"),)
@@ -60,9 +60,9 @@ async def serve_api(
 ) -> None:
     """Serve until cancelled. If the socket can't be made, warn and return: a bot can run without the socket.
 
-    Without `triobot.http`, warn and return, too. Call this only under the store's lock. Then a socket of this
-    user at `path` was left by a dead process, and is replaced. Any other file at `path` is kept, also at the
-    end.
+    Without `triobot.http`, warn and return, too. Call this only under the store's lock. Under the lock, a
+    socket of this user at `path` can only be left over from a dead process, and is replaced. Any other file
+    at `path` is kept, also when the API is no longer served.
     """
     if not own_http.is_here():
         log.warning("there is no triobot.http, so nobody serves the operator's socket %s", path)
@@ -145,7 +145,7 @@ def bind_beside(path: Path) -> trio.socket.SocketType:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with short_name(path) as name:
-            # Set the mode by umask: where others may write to the folder, the path could be replaced before a
+            # Set the mode by umask: other users who may write to the folder could replace the file before a
             # chmod.
             before = os.umask(0o177)
             try:
@@ -232,7 +232,7 @@ async def serve_metrics(
 
 
 async def _answer_metrics(apis: Sequence[OperatorApi], talk: Talk) -> None:
-    """Answer a scraper with these bots' metrics; bots of the same name get a number."""
+    """Answer a scraper with the metrics of all bots. A number is added to a name that several bots have."""
     if talk.request.method not in ("GET", "HEAD"):
         await talk.answer(405, (*_TEXT, (b"allow", b"GET, HEAD")), b"there is GET /metrics\n", close=True)
         return
@@ -293,7 +293,9 @@ async def _answer(api: OperatorApi, talk: Talk) -> None:
 
 
 def parted(told: Answer) -> tuple[Answer, bytes]:
-    """Split a line of an answer into JSON values and raw bytes; ``data`` becomes the number of the bytes."""
+    """Split a line of an answer into JSON values and raw bytes. In the JSON values, ``data`` is the number of
+    the bytes.
+    """
     data = told.get("data")
     if not isinstance(data, bytes):
         return told, b""

@@ -95,8 +95,8 @@ def outlined(text: str) -> Answer:
 
 
 def room_in(text: str) -> list[Node] | None:
-    """Return name and key of the room whose signal began the conversation with this
-    first record; else None.
+    """Return the name and key of the room that got the first event of a conversation, given the
+    conversation's first record. Return None if the first event wasn't a room's signal.
     """
     match parsed(text):
         case ["S", _, _, [{"class": [str(of), {"room": {"tuple": [str(name), str(key)]}}]}, *_], *_]:
@@ -116,7 +116,7 @@ def read_record(text: str) -> tuple[str, dict[str, Node]] | None:
 
 
 def _is_time(part: Node) -> bool:
-    """Whether `part` is a record's time: a number, or three numbers if the clock was set."""
+    """Whether `part` is a record's time: a number, or three numbers if the clock has been set."""
     return isinstance(part, int) or (isinstance(part, list) and [type(one) for one in part] == [int] * 3)
 
 

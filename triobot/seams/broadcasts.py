@@ -1,8 +1,8 @@
 """Broadcasts as rows: one row for each broadcast, and one for each receiver.
 
-A receiver at a position above the job's `meant` has not been tried. For a receiver at or before `meant`
-without an outcome, a request may have left; after a crash, this is unknown. A receiver with an outcome is
-counted, and its row is deleted, except the row of a `gone` receiver.
+A receiver at a position above the job's `meant` has not been tried. A receiver at or below `meant` that has
+no outcome may have been tried; after a crash, this is unknown. When a receiver gets an outcome, the receiver
+is counted and its row is deleted. Only the rows of `gone` receivers stay.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ def check_key(key: object) -> str:
 class Outcome(Enum):
     """Outcome of one receiver.
 
-    AGAIN is no final outcome: it is certain that nothing was delivered, and the receiver goes to the end of
-    the queue.
+    AGAIN isn't final: nothing was delivered, and the receiver is tried again after the other receivers.
     """
 
     SENT = "sent"
@@ -64,8 +63,8 @@ class BroadcastStatus:
         gone: receivers who have left or blocked the bot.
         failed: receivers for whom the platform refused the message for another reason.
         unknown: receivers for whom a request was in flight when the process died or the answer was lost, or
-            whose outcome was lost by restoring a backup. These receivers are not tried again, so that no user
-            gets the message twice, unless the broadcast was started with ``on_unknown="resend"``.
+            whose outcome was lost by restoring a backup. These receivers are tried again only if the
+            broadcast was started with ``on_unknown="resend"``, because a user might get the message twice.
     """
 
     state: BroadcastState
@@ -95,7 +94,7 @@ class BroadcastJob:
         key: the author's name for the broadcast, unique in the store.
         at: start time in wall milliseconds.
         content: the recorded message; empty once the broadcast is over.
-        meant: no receiver at a higher position has been tried.
+        meant: highest position of a receiver that may have been tried.
         status: progress of the broadcast.
     """
 
@@ -120,8 +119,8 @@ class Receiver:
 class OpenBroadcast:
     """Begin a new broadcast in the state ``capturing``, without receivers.
 
-    A broadcast with this key that is still ``capturing`` is deleted first. No effect if a broadcast with this
-    key is past this state.
+    A broadcast with this key that is still ``capturing`` is deleted first. Nothing changes if a broadcast
+    with this key is in a later state.
     """
 
     key: str
@@ -156,7 +155,8 @@ class AdvanceBroadcast:
 class TurnBroadcast:
     """Move a broadcast to another state, unless it is over.
 
-    ``stopping`` deletes the receivers that were not tried; ``stopped`` and ``done`` delete the content.
+    The state ``stopping`` also deletes the receivers that were not tried. The states ``stopped`` and ``done``
+    also delete the content.
     """
 
     key: str

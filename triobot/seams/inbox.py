@@ -24,13 +24,13 @@ class Arrival:
         at: arrival time in wall milliseconds.
         content_type, body: the request as it arrived.
         key: identity of the event: a callback's id, or a digest of the event. Two deliveries with an equal
-            key may be the same event; None: every delivery is new. A key begins with a word and the chat, as
-            in ``press:7:...``, so that the chat's keys can be found and deleted.
-        once: whether the key is unique in itself. The store then drops every second arrival, acknowledged or
-            not, for seven days, or for `Retention.keys` if the author's code gave the key. Without `once`, an
-            arrival is dropped only within a minute of a delivery with an equal key that wasn't acknowledged.
-        came: steady-clock time at which the request was read. Needed only where accepting an event has a time
-            limit.
+            key may be the same event. With None, each delivery is a new event. A key begins with a word and
+            the chat, as in ``press:7:...``, so that the chat's keys can be found and deleted.
+        once: whether no other event can have this key. If True, the store drops each further arrival with the
+            key for seven days, or for `Retention.keys` if the author's code made the key. If False, the store
+            drops an arrival only within a minute of an unacknowledged delivery with an equal key.
+        came: steady-clock time at which the request was read. Needed only by a store that must accept the
+            event within a time limit.
     """
 
     chat_id: ChatId

@@ -42,9 +42,9 @@ class Opening:
         at: when this run opened the store, in wall milliseconds.
         unclean: how many runs in a row, just before this one, ended without closing the store.
         previous_at: when the previous run opened the store, or None.
-        epoch: how often the store was restored from a backup. Operations of an earlier epoch may have been
-            done already, or not.
-        epoch_at: when the last backup was restored, in wall milliseconds; 0 if no backup was.
+        epoch: how often the store was restored from a backup. It is unknown whether an operation of an
+            earlier epoch was done.
+        epoch_at: when the last backup was restored, in wall milliseconds; 0 if no backup was ever restored.
         restored: whether this is the first run since the last restore.
         at_work: content of `Store.at_work`, by slot, when the previous run was killed. Empty after a clean
             stop, and after a restart of the machine.
@@ -196,8 +196,8 @@ class Journal:
 
 # --- writing
 #
-# Unless its class documents otherwise, a write to a conversation that has ended, or that was deleted with its
-# chat, raises JournalConflictError, and nothing of its commit is stored.
+# A write to a conversation that has ended, or that was deleted with its chat, raises JournalConflictError,
+# and nothing of the commit is stored. Each exception is documented at its class.
 
 
 @final
@@ -228,8 +228,8 @@ class AppendRecords:
     """Append records to a journal.
 
     Attributes:
-        position: position of the first record. JournalConflictError unless this position is the journal's
-            end. If not, another writer has appended records, or an earlier write was lost.
+        position: position of the first record. If this isn't the journal's end, JournalConflictError is
+            raised: another writer has appended records, or an earlier write was lost.
         records: one line of text each.
     """
 
@@ -244,7 +244,7 @@ class AppendRecords:
 class PutStanding:
     """Store whether a conversation has work left, and when to wake it.
 
-    A conversation without work left (not `unfinished`) is at rest, which resets its crash count.
+    A conversation without work left (`unfinished` is False) is at rest, and its crash count is set to 0.
     """
 
     lease: Lease
@@ -321,10 +321,11 @@ class DropEffects:
 class ContinueConversation:
     """Begin a conversation's next run: unfinished, with a new journal and without a wake time.
 
-    Positions continue, so a record of the old run can't be mistaken for one of the new run.
+    Positions continue, so a record of the old run can't be mistaken for a record of the new run.
 
     Attributes:
-        position: position of the first record; JournalConflictError unless it is the journal's end.
+        position: position of the first record. If this isn't the journal's end, JournalConflictError is
+            raised.
         records: the new journal; at least one record.
     """
 
@@ -341,7 +342,8 @@ class ContinueConversation:
 @final
 @frozen
 class ParkConversation:
-    """Park a conversation: neither a deadline nor a start revives it until it is freed. The journal stays.
+    """Park a conversation: until the conversation is freed, neither a deadline nor a start revives it. The
+    journal stays.
 
     Attributes:
         because: the reason; None frees the conversation and resets its crash count.

@@ -177,11 +177,11 @@ class MovePayment:
     same transaction reads the row and stores its next revision, so the row is never stale.
 
     Attributes:
-        move: returns the writes to store, given the current row; None if there is no row. Called inside the
-            transaction, maybe in another thread, maybe several times; the last call counts. Must be pure and
-            fast. A StaleRowError from it refuses the whole commit.
-        committed: called once the commit is durable, before `Store.commit` returns, even if its caller waits
-            no more. Must be fast and must not raise.
+        move: returns the writes to store. Its argument is the current row, or None if there is no row. Called
+            inside the transaction, maybe in another thread, maybe several times; the last call counts. Must
+            be pure and fast. A StaleRowError from it refuses the whole commit.
+        committed: called after the commit is durable and before `Store.commit` returns, even if the caller
+            has stopped waiting. Must be fast and must not raise.
     """
 
     id: RefId
@@ -249,7 +249,7 @@ class Captured:
 
     Attributes:
         key: idempotency key of the goods; never changes.
-        redelivered: whether an aside had the payment before, and failed.
+        redelivered: whether an earlier aside got the payment and failed.
         uncertain: whether the money was captured before a backup was restored. An operator releases such a
             payment; the goods may have been given before.
         reference: the platform's name of the payment.
@@ -281,7 +281,7 @@ PaymentGoods: TypeAlias = Literal["given", "handed_over"]
 
 
 Deliver: TypeAlias = "Callable[[Captured, MovePayment], Awaitable[bool]]"
-"""Starts the aside for the bought item; returns False if there is none.
+"""Starts the aside for the bought item; returns False if the item has no aside.
 
 The same transaction stores the aside's start and the payment's delivery. If another writer has changed the
 payment first, the commit is refused.

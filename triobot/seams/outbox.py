@@ -39,8 +39,8 @@ class Begun(Protocol[R_co]):
     """A request that is serialised; the task that awaits `result` sends it.
 
     Attributes:
-        within: seconds until the platform's client times out. The task that began the request calls `expire`
-            then.
+        within: seconds until the platform's client times out. After this time, the task that began the
+            request calls `expire`.
     """
 
     @property
@@ -78,8 +78,8 @@ class BeginsRequests(Protocol):
         """Serialise a request; nothing is sent before `Begun.result`.
 
         Args:
-            fresh: open a new connection. An idle connection may have died, and then it would not be known
-                whether the request arrived.
+            fresh: whether to open a new connection. If a request fails on an idle connection that may have
+                died before, it is unknown whether the request arrived.
 
         Returns:
             The request; None if only `Platform.perform` can send this operation.
@@ -130,8 +130,9 @@ class Outbox(Protocol):
 
         Args:
             doubted: called, not awaited, when the operation is sent again although it may have arrived.
-            recorded: an event that the caller must set once the outcome is durable. Until then, no other
-                operation with a `recorded` leaves the lane, so that a kill leaves only one of them in doubt.
+            recorded: an event that the caller must set as soon as the outcome is durable. Until then, the
+                lane sends no other operation that has a `recorded` event. So a kill leaves at most one such
+                operation in doubt.
 
         Raises: as `Platform.perform`, after retries of the failures that a retry may fix.
 
@@ -145,7 +146,9 @@ class Outbox(Protocol):
         ...
 
     def press_taken(self, press: Press[object]) -> None:
-        """Register a press that a wait took: answer it a second later, unless the author answers first."""
+        """Register a press that a wait has taken. The press is answered a second later, unless the author
+        answers first.
+        """
         ...
 
     def press_due(self, press: Press[object]) -> None:

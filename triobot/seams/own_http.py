@@ -1,7 +1,7 @@
 """Detection of triobot's own HTTP, `triobot.http`, which is faster than httpx and can be deleted.
 
 Without `triobot.http`, httpx's own transports carry requests, and hypercorn listens for the webhook. The
-other listeners, for operators and for other processes, don't run then.
+listeners for operators and for other processes don't run without `triobot.http`.
 """
 
 from __future__ import annotations

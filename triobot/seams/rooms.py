@@ -17,7 +17,7 @@ MOST_CHATS: Final = 10**18
 _PERSONS: Final = -5 * 10**18
 """A person's place has this number plus the platform's number of the person."""
 _ROOMS: Final = 8 * 10**18
-"""How many numbers there are for named rooms, above the number of the bot's own room."""
+"""How many numbers there are for named rooms. These numbers are above the number of the bot's own room."""
 LARGEST_PLACE: Final = 2**63 - 1
 """The largest absolute value of a place's number, because a store keeps numbers in 64 bits."""
 

@@ -7,8 +7,9 @@ names it (`expect`), or by `recorded`. The decorator `recorded` also keeps the v
 class readable. A new process finds unregistered classes at the top level of the modules that it has loaded. A
 class inside a function is not found.
 
-Stored data is never dropped silently. A stored field that its class no longer has makes the value unreadable,
-unless the class declares the field's new name (`formerly`), or that the field is gone (`recorded`).
+Stored data is never dropped silently. If a stored value has a field that its class has lost, the value is
+unreadable. To prevent this, the class declares the field's new name (`formerly`), or declares that the field
+is gone (`recorded`).
 
 The text is ASCII and JSON: ``[version, node]``. Values of JSON's own types are written as they are, and a
 list as an array. Every other value is written as an object with one entry: the tag of the type, and the
@@ -70,8 +71,8 @@ def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ())
 
     Args:
         cls: a frozen attrs class or dataclass, or an Enum.
-        name: a name that stays when the class is moved or renamed; by default the module and the class's
-            name.
+        name: name in stored values, which stays the same when the class is moved or renamed. The default is
+            the module and the class's name.
         aliases: names in older records.
 
     Raises:
@@ -98,11 +99,12 @@ def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ())
 def recorded(
     *, name: str | None = None, formerly: Sequence[str] = (), gone: Sequence[str] = ()
 ) -> Callable[[C], C]:
-    """Declare how a class is recorded: a decorator above the one that makes it an attrs class or a dataclass.
+    """Declare how a class is recorded. Put this decorator above the decorator that makes an attrs class or a
+    dataclass.
 
     Args:
-        name: a name for stored values that stays when the class is moved or renamed; by default the module
-            and the class's name.
+        name: name in stored values, which stays the same when the class is moved or renamed. The default is
+            the module and the class's name.
         formerly: earlier names of the class, found in older values.
         gone: earlier fields of the class; their stored values are ignored.
 
@@ -398,7 +400,7 @@ def _container_text(value: object, kind: type, depth: int) -> str:
         entries = cast("dict[object, object]", value)
         keys, values = _each(_text, entries, depth), _each(_text, entries.values(), depth)
         return f'{{"dict":[[{",".join(keys)}],[{",".join(values)}]]}}'
-    # Sort, because the iteration order of a set differs between processes, and the text of a value must not.
+    # Sort: the iteration order of a set differs between processes, but the text of a value must be the same.
     members = sorted(_each(_text, cast("Iterable[object]", value), depth))
     return f'{{"{kind.__name__}":[{",".join(members)}]}}'
 
@@ -520,13 +522,13 @@ def reading(what: str) -> Generator[None]:
 def decode_value(text: str) -> object:
     """Decode the text of `encode_value`; each call makes a fresh value.
 
-    A field that the class has gained since gets its default, a renamed field is found by `formerly`, and a
+    A field that was added to the class later gets its default. A renamed field is found by `formerly`. A
     field that is declared gone is ignored.
 
     Raises:
-        UnreadableRecordError: the text names a class that this program doesn't know or that rejects the
-            stored fields, or a field that the class has lost; or the text is of another format version, or
-            damaged.
+        UnreadableRecordError: the text is damaged, or has another format version. Or the text names a class
+            that this program doesn't have, a class that rejects the stored fields, or a field that the class
+            has lost.
     """
     with reading("the recorded value"):
         version, node = json.loads(text)

@@ -25,9 +25,10 @@ WORK_SLOTS: Final = 64
 
 
 Held: TypeAlias = Callable[[], float]
-"""Returns for how many seconds more the store certainly belongs to this process; 0 if that isn't certain.
+"""Returns the number of seconds for which the store will certainly still belong to this process; 0 if the
+store may already belong to another process.
 
-After these seconds, another process may own the store, unless the database has answered since this call.
+After these seconds, another process may own the store, unless the database has answered in the meantime.
 Never blocks; callable in any thread.
 """
 
@@ -214,7 +215,7 @@ class Shipped:
         at: position of the first byte in the image or the log.
         ends: whether the piece is the last of the image or of this log.
         size: size of the whole image.
-        as_of: wall time up to which all commits have been sent; None: there is more to send.
+        as_of: wall time up to which all commits have been sent; None while there is more to send.
     """
 
     of: Literal["image", "log"]
