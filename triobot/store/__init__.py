@@ -1,9 +1,9 @@
 """Stores: state that outlives the process, behind one interface, `triobot.store.Store`.
 
 `open_store` picks the engine by the address: SQLite in a file; SQLite in memory, which isn't durable; or
-PostgreSQL. The last two are imported only if an address names them, and `replica`, `restoring` and
-`offline_copy` by commands alone. The rules for redelivery, quota and unreadable requests are in `rules`, a
-pure module.
+PostgreSQL. The last two engines are imported only if an address names them. Only commands import `replica`,
+`restoring` and `offline_copy`. The rules for redelivery, quota and unreadable requests are in `rules`, a pure
+module.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ async def open_store(
     Args:
         url: ``sqlite:PATH``, absolute or relative to the working directory; ``memory:``; or ``postgresql:``
             and the part that `triobot.store.postgres.address.read_address` takes.
-        stamp: platform and bot; a new store is bound to them. None for a tool that only reads, which needs no
-            check: anybody who may read the file may see its content.
+        stamp: platform and bot; a new store is bound to them. None means that the store may belong to any
+            bot. A tool that only reads needs no check: anybody who may read the file may see its content.
         clock: the time of day.
         retention: how long the store keeps data that is no longer needed.
         visit: whether a tool opens the store, and not the bot.
@@ -126,7 +126,7 @@ async def open_store(
     Cancellation: as `open_sqlite`.
     """
     engine, colon, place = url.partition(":")
-    # The address may contain a password, so errors repeat nothing of it but the engine's name.
+    # The address may contain a password, so errors repeat only the engine's name.
     if engine == "memory" and colon and not place:
         from .memory import open_memory
 

@@ -2,8 +2,8 @@
 
 Group commit puts the writes of unrelated callers into one transaction. A value that the engine can't store
 (half a surrogate pair, an integer beyond 64 bits, U+0000, which PostgreSQL refuses) would make the writes of
-the other callers fail. So such a value is refused before, with an error for its caller alone: the error names
-the field, and doesn't repeat the content.
+the other callers fail. So such a value is refused before it joins a batch, and only its caller gets an error.
+The error names the field, and doesn't repeat the content.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Backups: copies of a store, made while the bot goes on; and checks whether a file is what it seems to be.
+"""Backups: copies of a store, made while the bot goes on. Also checks of a store's files before they are
+opened.
 
-A backup is one file, marked as a backup: a bot refuses to run on it. `restoring` makes a store of it again.
+A backup is one file, marked as a backup: a bot refuses to run on a backup. `restoring` makes a store of a
+backup.
 
 Everything here runs in a worker thread.
 """
@@ -29,7 +31,8 @@ from .schema import (
 from .sqlite_errors import ENGINE_ERRORS
 
 STEP: Final = 64
-"""Database pages per step of a copy: a quarter of a megabyte. Others use the connection between two steps."""
+"""Database pages per step of a copy: a quarter of a megabyte. Other code uses the connection between two
+steps."""
 
 _JOURNAL: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 _AS_BACKUP: Final = (
@@ -99,8 +102,8 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
     Args:
         to_run: whether a bot is to run on the store. If not, the file may also be a backup, or older than its
             lock file.
-        to_check: whether the store must be complete. If this and `to_run` are both False, the store may have
-            lost its log.
+        to_check: whether the store must be complete. If `to_check` and `to_run` are both False, the store may
+            have lost its log.
 
     Raises:
         ConfigError: the file was emptied, is a backup, or is older or newer than the files beside it. The
@@ -137,7 +140,7 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
         if mark and held is False:
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=log.name))
         run, last, clean = get_meta(connection, "run"), lock.notes.run_left(), get_meta(connection, "clean")
-        # No run is noted on a machine whose boot has no identity.
+        # On a machine without an identity of its boot, the lock file names no run.
         if to_run and clean and not held and run and last and int(run) != last and machine_boot():
             raise ConfigError(_OLDER.format(path=path))
         to_check = to_check and get_meta(connection, BACKUP) is None

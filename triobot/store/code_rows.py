@@ -1,4 +1,5 @@
-"""The rows about the author's code: the sources that ran, since when, and the sites that records refer to.
+"""The rows about the author's code: the sources that ran, the times when they began to run, and the sites
+that records refer to.
 
 A site's number is a hash of its content, so all processes use the same numbers, and an existing row never
 changes.
@@ -98,7 +99,7 @@ class CodeTables:
         stale = [(digest,) for (digest,) in known if digest not in kept]
         self._sql.executemany("DELETE FROM sources WHERE digest = ?", stale)
         while self._sql.execute(_STALE_SITES).rowcount > 0:
-            pass  # deleting a site makes the sites behind it stale
+            pass  # a deleted site makes the sites that refer to it stale
 
     def accept(self, write: AcceptChange, seq: int) -> None:
         """Store that two calls are the same operation."""

@@ -79,9 +79,9 @@ _LOG_STAYS_AT: Final = 16 * 1024 * 1024
 _LOG_BEGINS_AT: Final = 11 * 1024 * 1024
 _ROOM_BESIDE: Final = 8
 
-# Linux caches each write as one piece, and every later write into the piece goes through all of it. In a
-# file filled by writes of 1 MiB of zeros, the fourteen writes of a commit took 48 us; in a file filled by
-# writes of this size, 22 us.
+# Linux caches the data of one write as one piece. A later write into this piece takes longer if the piece is
+# larger. In a file filled by writes of 1 MiB of zeros, the fourteen writes of a commit took 48 us; in a file
+# filled by writes of this size, 22 us.
 _ZEROS: Final = bytes(64 * 1024)
 
 # Replaces invalid UTF-8 by a character that no JSON and no name contains. So a damaged text causes an error
@@ -243,7 +243,9 @@ class FileStream:
 
     @property
     def attached(self) -> tuple[int, int | None] | None:
-        """When a streamer was attached, and until when it has all commits; None without a streamer."""
+        """The time when a streamer was attached, and the time up to which this streamer has all commits. None
+        without a streamer.
+        """
         shipping = self._file.shipping
         return (shipping.since, shipping.as_of) if shipping.attached else None
 

@@ -114,7 +114,7 @@ LIVE: Final = "EXISTS (SELECT 1 FROM conversations WHERE chat_id = {chat} AND en
 class OneByOneError(Exception):
     """Several rows can't be written together.
 
-    Nothing of the attempt may stay; the caller writes them one by one.
+    Nothing of the attempt may stay; the caller then writes the rows one by one.
     """
 
 
@@ -347,7 +347,9 @@ class JournalTables:
         return records
 
     def drop_ended(self, before: int, *, most: int, crashed: bool = True) -> None:
-        """Delete up to `most` conversations that ended before `before`; with an error, only if `crashed`."""
+        """Delete up to `most` conversations that ended before `before`. Unless `crashed` is True, keep the
+        conversations that ended with an error.
+        """
         self._delete([id_ for (id_,) in self._sql.execute(_OVER, (before, int(crashed), most)).fetchall()])
 
     def keep_newest(self, many: int, *, most: int) -> None:
@@ -403,7 +405,9 @@ class JournalTables:
         )
 
     def unfinished(self, after: int, limit: int) -> list[ConversationRow]:
-        """Return at most `limit` unfinished conversations with an id above `after`, except parked ones."""
+        """Return at most `limit` unfinished conversations with an id above `after`. Parked conversations are
+        left out.
+        """
         return self._rows(_UNFINISHED, (after, limit))
 
     def due(self, now: int, after: tuple[int, int], limit: int) -> list[ConversationRow]:

@@ -1,8 +1,9 @@
 """SQLite's write-ahead log as bytes: which part of it is committed. Pure, except for reads of an open file.
 
-A log is a head and then *entries*: each is a header with a page number, and the page. All entries of one log
-have the two salts of its head; entries with other salts are left over from an earlier log. An entry's
-checksum covers all entries before it. The last entry of a transaction contains the size of the database.
+A log is a head, followed by *entries*. Each entry is a header with a page number, followed by the page. All
+entries of one log have the two salts of its head; entries with other salts are left over from an earlier log.
+An entry's checksum covers all entries before it. The last entry of a transaction contains the size of the
+database.
 
 While no transaction is open, all entries with the right salts are committed, except the entries of a
 transaction that was rolled back. Such entries end without a commit, or with a checksum that doesn't match.
@@ -20,7 +21,7 @@ from ..base.open_files import CAREFUL, read_at
 
 HEAD: Final = 32
 _HEADER: Final = 24
-_MAGIC: Final = 0x377F0682  # first word of a log with little-endian checksums; of big-endian ones: one more
+_MAGIC: Final = 0x377F0682  # a log's first word, if checksums are little-endian; else one more
 _AT_ONCE: Final = 64
 """Number of entries per read: a quarter of a megabyte."""
 

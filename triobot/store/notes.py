@@ -1,9 +1,9 @@
 """Notes: facts that a process writes without an fsync, several times an event, for the process after a kill.
 
 There are three kinds: deliveries that were answered, inbox rows that were consumed, and the work slots
-(`triobot.seams.writes.WorkSlots`): whose code is running. The database gets the first two kinds a moment
-later. A store in a file keeps all notes in its lock file. A store in memory or on a server writes the first
-two to its tables at once. A store on a server keeps the work slots in a file of its machine
+(`triobot.seams.writes.WorkSlots`), which show whose code is running. The database gets the first two kinds a
+moment later. A store in a file keeps all notes in its lock file. A store in memory or on a server writes the
+first two kinds to its tables at once. A store on a server keeps the work slots in a file of its machine
 (`postgres.work_file`). A store in memory keeps the work slots in memory, for tests that simulate a kill.
 """
 
@@ -73,7 +73,7 @@ class Notes:
         return [line.decode("utf-8", "replace") for line in lines if line]
 
     def at_work_left(self) -> tuple[int, ...]:
-        """Return the numbers in the work slots; empty if all slots are."""
+        """Return the numbers in the work slots; empty if all slots are empty."""
         numbers = self._read_numbers()[:WORK_SLOTS]
         return numbers if any(numbers) else ()
 
@@ -91,7 +91,7 @@ class Notes:
         return tuple([number for (number,) in _NUMBER.iter_unpack(told[:whole])])
 
     def run_left(self) -> int:
-        """Return the number of the run that wrote the last notes; 0: no bot has run with this file."""
+        """Return the number of the run that wrote the last notes; 0 if no bot has run with this file."""
         return next(iter(self._read_numbers()[_RUN : _RUN + 1]), 0)
 
     def log_left(self) -> tuple[str, int]:
@@ -155,7 +155,7 @@ class Notes:
         return True
 
     def drop(self, keys: Collection[str], seqs: Collection[int]) -> None:
-        """Delete notes of facts that the database has: a later delivery may have an equal key."""
+        """Delete notes of facts that the database has now: a later delivery may have an equal key."""
         if self._pages is None or self._numbers is None:
             return
         for key in keys:
@@ -205,7 +205,7 @@ class WorkNotes:
         return []
 
     def at_work_left(self) -> tuple[int, ...]:
-        """Return the numbers in the work slots, set by any process; empty if all slots are."""
+        """Return the numbers in the work slots, set by any process; empty if all slots are empty."""
         if self._file is not None:
             return self._file.at_work_left()
         return tuple(self._in_memory) if any(self._in_memory) else ()

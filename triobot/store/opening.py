@@ -16,7 +16,7 @@ LEAP: Final = 10**9
 
 
 def begin_epoch(sql: Sql, now: int, *, above: int = 0) -> None:
-    """Begin the next epoch in a copy of a store: the copy lacks what was stored since it was made.
+    """Begin the next epoch in a copy of a store: the copy lacks all data that was stored after the copying.
 
     Args:
         above: epoch of the store that the copy replaces; the new epoch is greater.

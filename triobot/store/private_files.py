@@ -35,7 +35,7 @@ def checked_path(path: Path) -> Path:
 
 
 def refuse_planted(path: Path) -> None:
-    """Refuse a link that another user may have put into a folder where everybody may write, such as /tmp.
+    """Refuse a link in a folder where everybody may write, such as /tmp: another user may have made the link.
 
     Raises:
         ConfigError: names the link.

@@ -6,10 +6,11 @@
     stream.lock     locked while a streamer runs
     next.db         the next image while it is copied; the copy replaces store.db afterwards
 
-Wherever a streamer is interrupted, image and log are a store that SQLite can recover. SQLite takes each
-complete transaction of the log with matching checksums, and nothing after the first incomplete transaction. A
-finished log is *folded* into the image by a checkpoint. While the log is there, an interrupted checkpoint is
-repeated. A log is removed only after its checkpoint, and an image is replaced only after its log was removed.
+After an interruption of the streamer at any point, image and log are a store that SQLite can recover. SQLite
+takes each complete transaction of the log with matching checksums, and nothing after the first incomplete
+transaction. A finished log is *folded* into the image by a checkpoint. While the log is there, an interrupted
+checkpoint is repeated. A log is removed only after its checkpoint, and an image is replaced only after its
+log was removed.
 
 Everything here runs in a worker thread. Errors of the folder are raised as StoreError.
 """
@@ -56,8 +57,8 @@ class Manifest:
         store: name of the store; its copies and restored backups have the same name.
         bot: name of the bot in logs.
         epoch, boot: the store's numbers of restores and openings.
-        began_at: when the image was complete.
-        as_of: the replica has everything committed by this time; 0 after damage was found.
+        began_at: time when the image was complete.
+        as_of: time up to which the replica has all commits; 0 after damage was found.
         log: length of the durable part of the log in the folder; 0 once the image contains the log.
         salts: the salts of this log.
     """
@@ -95,7 +96,7 @@ class Replica:
         return self.folder.stat().st_dev == file.parent.stat().st_dev
 
     def begin(self, of: Manifest) -> None:
-        """Begin a new image; the existing one stays until the new one is complete.
+        """Begin a new image; the existing image stays until the new image is complete.
 
         Raises:
             ConfigError: the folder has a replica of another store or a newer replica, or the folder is gone.
@@ -151,8 +152,8 @@ class Replica:
         os.close(self._next)
         self._next = None
         image = self.folder / _IMAGE
-        # The old image stays valid until the new one gets its name. By then the old log must be gone: SQLite
-        # would write that log over the new image.
+        # The old image stays valid until the new image is renamed. Before the renaming, the old log must be
+        # removed: SQLite would write the old log over the new image.
         there = read_manifest(self.folder)
 
         def note(found: int) -> None:
@@ -181,7 +182,7 @@ class Replica:
         self._dirty = True
 
     def _end_log(self) -> None:
-        """Fold a finished log; if the folder has lost data, set `as_of` of the manifest to 0."""
+        """Fold a finished log. If the folder has lost data of this log, set the manifest's `as_of` to 0."""
         if self._log is not None:
             sync(self._log)
             os.close(self._log)
@@ -228,7 +229,9 @@ class Replica:
         draft.replace(self.folder / _MANIFEST)
 
     def _see_own_folder(self) -> None:
-        """Require that the folder is still the locked one: an unmounted disk may uncover another folder."""
+        """Require that the folder is still the locked folder: after a disk was unmounted, the path may lead
+        to another folder.
+        """
         try:
             is_own = os.path.samestat(os.lstat(self.folder / _LOCK), os.fstat(self._lock))
         except (FileNotFoundError, NotADirectoryError):
@@ -255,7 +258,7 @@ class Replica:
 
 
 def fold(image: Path, note: Callable[[int], None] = lambda found: None) -> int:
-    """Move the log, if any, into its image and remove the log; return how many bytes of the log were good.
+    """Move the log, if any, into its image, and remove the log. Return the number of good bytes in the log.
 
     Args:
         note: called with the number of good bytes once the image contains the log, before the log is removed.
@@ -272,7 +275,8 @@ def fold(image: Path, note: Callable[[int], None] = lambda found: None) -> int:
         head, size = read_head(file.read(HEAD)), os.fstat(file.fileno()).st_size
     try:
         with closing(sqlite3.connect(image, isolation_level=None)) as connection:
-            # In this mode SQLite needs no shared memory, which folders on other machines can't provide.
+            # In this mode, SQLite needs no shared memory: a folder on another machine can't provide shared
+            # memory.
             connection.execute("PRAGMA locking_mode = exclusive").fetchone()
             connection.execute("PRAGMA fullfsync = 1")
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -282,7 +286,7 @@ def fold(image: Path, note: Callable[[int], None] = lambda found: None) -> int:
             note(found)
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except sqlite3.Error:
-        if not log.exists():  # closing the connection repeats the checkpoint, and this time it worked
+        if not log.exists():  # closing the connection repeated the checkpoint, and this one worked
             note(size)
         raise
     log.unlink(missing_ok=True)
@@ -374,7 +378,7 @@ def _check_same(folder: Path, of: Manifest) -> None:
 
 
 def copy_replica(folder: Path, into: Path) -> tuple[Path, Manifest, str | None]:
-    """Copy a replica into another folder, as a backup of the store; don't change the replica.
+    """Copy a replica into another folder, as a backup of the store. The replica isn't changed.
 
     Returns: the copy, its manifest, and a text for people about missing commits, or None.
 

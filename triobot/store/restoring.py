@@ -88,7 +88,7 @@ def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Pat
     Nothing changes unless the backup is complete, and belongs to this bot and platform.
 
     Args:
-        stamp: the bot's stamp; with None, a backup of any bot is accepted.
+        stamp: the bot's stamp. With None, a backup of any bot is accepted.
 
     Raises:
         ConfigError: there is no file, the file is not a backup, or the backup is another bot's.
@@ -145,7 +145,9 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
 
 
 def _what_was_there(path: Path, lock: FileLock) -> tuple[int, int]:
-    """Return the epoch and the last inbox number of the store that will be replaced; zeros if unreadable."""
+    """Return the epoch and the last inbox number of the store that will be replaced; zeros if the store is
+    unreadable.
+    """
     if not path.exists():
         return 0, 0
     try:
@@ -193,8 +195,8 @@ def _locked(path: Path, *, to_check: bool = False) -> Generator[sqlite3.Connecti
     if not path.is_file():
         raise ConfigError(f"there is no store at {path}")
     if not lock_path(path).exists():
-        # Without a lock file, no process has the store open. If this process had the store open, reading the
-        # file would drop SQLite's locks.
+        # Without a lock file, no process has the store open, so the file may be read: if this process had the
+        # store open, reading the file would drop SQLite's locks.
         check_kind(path)
     lock = take_lock(path)
     try:
@@ -231,5 +233,5 @@ def _integrity(connection: sqlite3.Connection) -> list[str]:
 
 
 def _has(connection: sqlite3.Connection, table: str) -> bool:
-    """Return whether there is such a table; a store of an early version lacks some."""
+    """Return whether there is such a table; a store of an early version lacks some tables."""
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is not None

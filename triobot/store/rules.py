@@ -1,7 +1,7 @@
 """Decisions of a store: which events are redeliveries, and how long data is kept. Pure.
 
 The rule for redeliveries is at `triobot.seams.inbox.Arrival`. The platform repeats a request until it gets a
-200, and its events carry no id. A callback's id is unique in itself, so a second callback with this id is
+200, and its events carry no id. No two callbacks have the same id, so a second callback with this id is
 dropped for a week. A key from the author's code is remembered for `Retention.keys`.
 
 Other events may really occur twice, such as the texts "yes" and "yes". So an equal event counts as a
@@ -30,7 +30,7 @@ from ..seams.writes import KeepRaw, StoreStatistics, Write
 from ..wire.ids import ChatId
 
 ONCE_FOR: Final = 7 * 24 * 60 * 60 * 1000
-"""How long a unique key from the platform, such as a callback's, is remembered; in milliseconds."""
+"""How long a unique key from the platform, such as a callback's id, is remembered; in milliseconds."""
 
 OF_CODE: Final = ("call:", "signal:")
 """Prefixes of the keys that code gives to its calls and signals."""
@@ -39,8 +39,8 @@ REPEATED_WITHIN: Final = 60 * 1000
 """How long after an unacknowledged delivery an equal event counts as its redelivery; in milliseconds."""
 
 UNSURE_BEFORE_A_CRASH: Final = 1000
-"""Acknowledgements this close to a crash of the machine are revoked, because its kernel may not have sent the
-written bytes; in milliseconds."""
+"""Number of milliseconds before a crash of the machine in which acknowledgements are revoked, because the
+machine's kernel may not have sent the written bytes."""
 
 NAMING: Final = "substr(key, instr(key, ':')) GLOB ':' || ?1 || ':*' OR key GLOB '*:' || ?1 || '/[0-9]*/*'"
 """`names_chat` in SQL. A key is a word, the event's chat, and a part that distinguishes events of the chat.
@@ -73,13 +73,14 @@ def is_redelivery(arrival: Arrival, previous: AcceptedDelivery | None, known_for
         return False
     if arrival.once:
         return arrival.at - previous.at < (known_for if arrival.key.startswith(OF_CODE) else ONCE_FOR)
-    # Differences in both directions count, so that no events are dropped for hours after the clock was set
-    # back.
+    # `arrival` may also be earlier than `previous`: without `abs`, events would be dropped for hours after
+    # the clock was set back.
     return not previous.acknowledged and abs(arrival.at - previous.at) <= REPEATED_WITHIN
 
 
 def names_chat(key: str, chat_id: ChatId) -> bool:
-    """Return whether a key belongs to an event of this chat, or to an event that its conversations sent.
+    """Return whether a key belongs to an event of this chat, or to an event that conversations of this chat
+    sent.
 
     See `NAMING`.
     """
@@ -136,7 +137,8 @@ def tell_moved(writes: Sequence[Write]) -> None:
 @final
 @guarded
 class Retention:
-    """How long a store keeps leftover rows, in milliseconds; 0 means until the next sweep, a minute at most.
+    """How long a store keeps leftover rows, in milliseconds. With 0, rows are kept until the next sweep, for
+    a minute at most.
 
     Usually, events are deleted when they are consumed, and journals when their conversation ends. The times
     are for rows that stay longer.
@@ -145,8 +147,8 @@ class Retention:
         crashed: conversations that ended with an error, and their journals.
         ended: conversations that ended well and that the bot keeps on request.
         most_ended: maximum number of conversations that ended well; None for no limit.
-        raw: requests that could not be parsed; their number is limited as well.
-        keys: keys of calls and signals from code; a second call with a remembered key has no effect.
+        raw: requests that could not be parsed. The number of these requests is also limited.
+        keys: keys that code gives to its calls and signals. A second call with a kept key has no effect.
     """
 
     crashed: int = 7 * DAY
@@ -183,8 +185,8 @@ class Tally:
         }
         self._chats: dict[ChatId, int] = {}
         self._begun: dict[ChatId, tuple[int, ...]] = {}
-        # Per change: what was counted, number, bytes, and the row's seq if the row has `begun`. For a deleted
-        # row, the three numbers are negative.
+        # Each change has four parts: the total or chat, the number of rows, their bytes, and the row's seq if
+        # the row has `begun`. For a deleted row, the three numbers are negative.
         self.unsettled: list[tuple[Total | ChatId, int, int, int]] = []
         self.statistics = StoreStatistics(0, 0, 0, 0, 0)
 
@@ -267,5 +269,5 @@ class Tally:
         if left:
             self._chats[chat_id] = left
         else:
-            # Chats without events need no entry: there may be millions.
+            # Keep no entry for a chat without events: there may be millions of such chats.
             self._chats.pop(chat_id, None)

@@ -2,7 +2,7 @@
 
 A released migration is never edited; a change gets the next number. Each migration runs in one transaction,
 so a store always has the schema of one version. A store names the oldest schema whose code can still use it
-(`min_reader`). So a downgrade by one release works, as long as a migration only added something, and no data
+(`min_reader`). So a downgrade by one release works if the migrations only added something, and no data
 changed its form (`FORMATS`).
 
 A file also records that it is a store, which bot it belongs to, and whether it is a copy of another store.
@@ -45,13 +45,14 @@ LOG: Final = "log"
 As long as the word in the file has no ``+``, no commit of the current log has been moved into the file.
 """
 BACKUP: Final = "backup_at"
-"""Fact that marks a file as a backup: when the backup was made."""
+"""Fact that marks a file as a backup; its value is the time of the backup."""
 MOVED: Final = "moved_to"
-"""Fact that a store was copied, and that the bot uses the copy now: the copy's address."""
+"""Fact that a store was copied, and that the bot uses the copy now; its value is the copy's address."""
 COPY_OF: Final = "copy_of"
-"""Fact that a store is an incomplete copy: the copy's name; empty while no row has been copied."""
+"""Fact that a store is an incomplete copy; its value is the copy's name, or empty while no row has been
+copied."""
 COPIED: Final = "copied_as"
-"""Fact of both stores of a completed copy: the copy's name."""
+"""Fact of both stores after a complete copying; its value is the copy's name."""
 
 Copying: TypeAlias = Literal["from", "to"]
 """Role of a store that `triobot store copy` opens."""
@@ -226,7 +227,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 updated_at INTEGER NOT NULL,
                 ended_at INTEGER
             )""",
-            # Partial indexes, so that each of a million resting conversations is only in the first index.
+            # The indexes are partial: the first index has all conversations that have not ended. The other
+            # indexes leave out resting conversations, of which there may be a million.
             "CREATE INDEX conversations_chat ON conversations (chat_id) WHERE ended_at IS NULL",
             """CREATE INDEX conversations_unfinished ON conversations (id)
                 WHERE unfinished = 1 AND parked IS NULL AND ended_at IS NULL""",
@@ -258,7 +260,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(number=4, release="0.1.0", min_reader=3, statements=CREATE_BROADCASTS),
     # Code without the ledger would let paid money expire, so it must not open this store.
     Migration(number=5, release="0.1.0", min_reader=5, statements=MONEY),
-    # Code that doesn't know `begun` would route an event with `begun` again, as a waiting event.
+    # If an event has already begun a conversation, code without `begun` routes the event again, as a waiting
+    # event.
     Migration(
         number=6, release="0.1.0", min_reader=5, statements=("ALTER TABLE inbox ADD COLUMN begun TEXT",)
     ),
@@ -283,8 +286,9 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     # The most frequent records have a short form. Older code can't read them, and would park all
     # conversations.
     Migration(number=11, release="0.1.0", min_reader=11, statements=()),
-    # One index less and a smaller index save two pages in the transaction of each event: the tally knows the
-    # rows with `begun`, and old deliveries are searched by key. Older code finds the same rows, more slowly.
+    # One index is dropped, and another index is smaller. This saves two pages in the transaction of each
+    # event. The rows with `begun` are now counted in the tally, and old deliveries are searched by key. Older
+    # code finds the same rows, more slowly.
     Migration(
         number=12,
         release="0.1.0",
@@ -412,7 +416,9 @@ def drop_meta(connection: Sql, name: str) -> None:
 
 
 def note_that_log_began(connection: sqlite3.Connection) -> None:
-    """Add ``+`` to the LOG fact before any other write; the last close moves the fact into the file."""
+    """Add ``+`` to the LOG fact before any other write. The checkpoint at the last close moves the fact into
+    the file.
+    """
     if (mark := get_meta(connection, LOG)) is not None:
         put_meta(connection, LOG, f"{mark}+")
 
@@ -431,7 +437,8 @@ def check_identity(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def check_original(connection: sqlite3.Connection, path: Path) -> None:
-    """Require that a database is no backup: a bot on a backup would do again what it did after the backup.
+    """Require that a database is no backup: a bot that runs on a backup would repeat everything that it has
+    done since the backup was made.
 
     Raises:
         ConfigError: the database is a backup; the text explains the remedy.

@@ -18,8 +18,8 @@ from ..base.clock import Steady, TimeOfDay, steady_time
 MOST: Final = 2_000
 """Largest tolerated difference between a machine's clock and the server's, in milliseconds."""
 RIGHT_AGAIN: Final = 1_000
-"""Difference below which a wrong clock counts as right again, in milliseconds. Less than `MOST`, so that a
-clock that differs by about `MOST` is reported only once."""
+"""If the difference of a wrong clock sinks below this number of milliseconds, the clock counts as right
+again. The number is less than `MOST`, so that a clock that differs by about `MOST` is reported only once."""
 
 
 @final
@@ -30,8 +30,8 @@ class ServerClock:
         own: this machine's clock.
 
     Attributes:
-        differs: by how many milliseconds the machine's own clock is ahead of the server's; negative: behind;
-            0: right, as far as is known.
+        differs: number of milliseconds by which the machine's own clock is ahead of the server's clock;
+            negative if it is behind. 0 if the clock is right, as far as is known.
     """
 
     def __init__(self, own: TimeOfDay) -> None:
@@ -52,7 +52,8 @@ class ServerClock:
     def heard(self, asked: int, server: int, heard: int) -> None:
         """Add a reading of the server's clock, made between the steady times `asked` and `heard`.
 
-        The offset changes only if the reading rules it out: a slow answer gives wide bounds.
+        The known offset changes only if it contradicts this reading: after a slow answer, many offsets are
+        possible.
         """
         least, most = server - heard, server - asked
         known = least + (most - least) // 2 if self._between is None else self._between

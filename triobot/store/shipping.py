@@ -2,8 +2,8 @@
 
 Between two checkpoints, the file doesn't change, and only the log grows. So the image is copied by plain
 reads, while checkpoints are postponed. Before a checkpoint ends a log, the unsent part of the log is read
-into memory. No commit waits for a streamer. If the log grows too long while the image is copied, or too many
-unsent bytes would be in memory, the streamer must begin again.
+into memory. No commit waits for a streamer. The streamer must begin again if the log grows too long while the
+image is copied, or if too many unsent bytes would be in memory.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Shipment:
         return Shipped("image", at, data, ends=ends, size=self.size)
 
     def take(self, now: int) -> Shipped:
-        """Return the next piece of the log; its `as_of` is `now` if no further commit follows.
+        """Return the next piece of the log. The piece's `as_of` is `now` if no further commit follows.
 
         Raises:
             ConflictError: a part of the log is gone.
@@ -151,8 +151,8 @@ class Shipping:
 
     Attributes:
         since: when the streamer was attached.
-        as_of: the streamer has everything committed by this time; None until the log has been sent completely
-            for the first time.
+        as_of: time up to which the streamer has all commits; None until the log has been sent completely for
+            the first time.
     """
 
     def __init__(self, database: Path) -> None:
@@ -178,7 +178,7 @@ class Shipping:
         """Begin an image of the file, whose log must be empty; called under the file's `turn`.
 
         Raises:
-            ConflictError: the log is not empty: it could not be moved into the file.
+            ConflictError: the log could not be moved into the file, and so isn't empty.
             OSError: the file can't be read.
         """
         if self._log.exists() and self._log.stat().st_size:

@@ -1,8 +1,8 @@
 """The subset of SQLite's connection that the tables use; other engines imitate it.
 
 The statements run on both SQLite and PostgreSQL: they use ``ON CONFLICT`` and not ``OR REPLACE``, and no
-two-argument ``max``. They compare a number that is used as a boolean with 1, and qualify a column that ``DO
-UPDATE`` reads with its table. `triobot.store.postgres.dialect` translates the rest.
+two-argument ``max``. A number that stands for a boolean is compared with 1. A column that ``DO UPDATE`` reads
+is qualified with its table. `triobot.store.postgres.dialect` translates the rest.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ async def open_sqlite(
     """Open the store in this file while the block runs; make it if there is none.
 
     When a method has returned, its writes are on the disk, fsynced. Only the owner of the file can read the
-    file, its log and its lock. However the block is left, all jobs that the store has accepted are finished
-    first.
+    file, its log and its lock. All jobs that the store has accepted are finished before the block ends, even
+    after an error or a cancellation.
 
     If the disk fails in the middle of a commit, the stored data is unknown. The block is then cancelled,
     and StoreCorruptError is raised from the block. To go on, open the store again in a new process.
@@ -81,7 +81,7 @@ async def rebind_sqlite(path: str | PathLike[str], *, stamp: Stamp, clock: WallC
 
     Nothing else in the store changes. No other process may have the store open, as with `open_sqlite`.
 
-    Raises: as `open_sqlite`, but nothing if the stamp differs.
+    Raises: as `open_sqlite`, except that the stamp may differ.
     """
     opening = partial(open_file, Path(path), stamp, migrations=MIGRATIONS, any_filesystem=True)
     file = await trio.to_thread.run_sync(partial(opening, now=clock.now(), visit=True, rebind=True))

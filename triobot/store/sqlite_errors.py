@@ -8,8 +8,8 @@
     a row with invalid values, when read            all, for good        StoreCorruptError
     a value that can't be stored                    its caller alone     LocalProtocolError
 
-SQLite's own error texts never contain a stored value. Python's texts about invalid UTF-8 do, and are not
-repeated.
+SQLite's own error texts never contain a stored value. Python's texts about invalid UTF-8 contain stored
+values, and are not repeated.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def code_of(error: BaseException) -> int:
 
 
 def damage_of(error: Exception, *, reading: bool = False) -> str | None:
-    """Describe the damage behind an error, without stored content; None: the error is of another kind.
+    """Describe the damage that caused an error, without stored content. Return None if the error has another
+    cause.
 
     Args:
         reading: whether only stored data, and no caller's value, can have caused the error.

@@ -57,7 +57,7 @@ _CHATS: Final = 16_384
 _SWEPT: Final = 5_000
 SWEEP_AFTER: Final = 256
 """Number of new deliveries after which a sweep of deliveries is due."""
-_LOOKED_AT: Final = 4  # rows checked per new delivery; so at most a quarter of the deliveries is out of date
+_LOOKED_AT: Final = 4  # rows checked per new delivery: at most a quarter of the rows is out of date
 _SWEPT_TO: Final = "swept_to"  # the fact that stores the last key of the previous sweep
 _OF_CODE: Final = "(" + " OR ".join([f"key LIKE '{word}%'" for word in OF_CODE]) + ")"
 _OLD: Final = (
@@ -137,7 +137,7 @@ class Tables:
     def _begin(
         self, arrival: Arrival, beginning: Beginning | None, *, alone: bool
     ) -> tuple[bool, bool, str | None]:
-        """Note the sender; return `InboxRow.group`, `InboxRow.parked` and `InboxRow.begun` of the event."""
+        """Store the sender, and return `InboxRow.group`, `InboxRow.parked` and `InboxRow.begun` of the event."""
         group, parked = self._is_group(arrival), self.journals.has(arrival.chat_id)
         if beginning is None or group or parked or not alone:
             return group, parked, None
@@ -176,7 +176,8 @@ class Tables:
     def apply_all(self, writes: Sequence[Write]) -> None:
         """Apply these writes. The writes of a frequent kind share one statement.
 
-        The frequent kinds may be reordered among each other, because they are in different tables.
+        The order of writes of different frequent kinds may change, because these kinds are in different
+        tables.
 
         Raises:
             OneByOneError: a write can't be applied; nothing may be kept of the attempt.
@@ -263,8 +264,8 @@ class Tables:
         ).fetchall()
         self._lost_raw(raw)
         kept, most = self.retention, _SWEPT // 50
-        # Crashed conversations are kept at least as long as others, so that no sweep reads through rows that
-        # it keeps to find rows of the other kind.
+        # Crashed conversations are kept at least as long as others. Otherwise, each sweep would have to
+        # search among the kept conversations for the crashed ones.
         self.journals.drop_ended(now - max(kept.crashed, kept.ended), most=most)
         if kept.ended < kept.crashed:
             self.journals.drop_ended(now - kept.ended, most=most, crashed=False)
@@ -372,7 +373,9 @@ class Tables:
             )
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
-        """Return whether an arrival is not in the store yet; with `noting`, store its key if so."""
+        """Return whether an arrival is not in the store yet. With `noting`, also store the key of a new
+        arrival.
+        """
         if arrival.key is None:
             return True
         delivery = (arrival.key, arrival.at, int(arrival.once))
@@ -391,7 +394,7 @@ class Tables:
         return True
 
     def _is_group(self, arrival: Arrival) -> bool:
-        """Note the sender; return whether two different senders have ever been seen in this chat."""
+        """Store the sender, and return whether two different senders have ever been seen in this chat."""
         chat_id, sender_id = arrival.chat_id, arrival.sender_id
         known = self._alone.get(chat_id)
         if known is not None and sender_id in (None, known):
@@ -408,7 +411,8 @@ class Tables:
             self._remember(chat_id, sender_id)
         return False
 
-    # A name for callers that ignore the result: a subclass can replace it by a method without a query.
+    # Callers that ignore the result use this name: a subclass can replace the method by a method without a
+    # query.
     _note_sender = _is_group
 
     def _remember(self, chat_id: ChatId, alone: SenderId) -> None:

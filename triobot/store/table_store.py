@@ -75,7 +75,7 @@ class ReadPayments:
         return await self._ask(lambda money: money.due(now, limit))
 
     async def next_due(self) -> int | None:
-        """Return when the next payment is due; None if no payment is due later."""
+        """Return when the next payment is due; None if no payment will be due."""
         return await self._ask(lambda money: money.next_due())
 
     async def find(
@@ -123,9 +123,9 @@ class ReadAlarms:
         """List alarms that are not acknowledged, oldest first.
 
         Args:
-            told_before: leave out alarms that the bot's alarm hook has got since this time. Also leave out
-                alarms of a kind in `triobot.base.alarm_kinds.EVENTS` that were not raised again after the
-                hook got them.
+            told_before: leave out each alarm that the bot's alarm hook has got since this time. Of the kinds
+                in `triobot.base.alarm_kinds.EVENTS`, also leave out each alarm that was not raised again
+                after the hook got it.
             kinds: only these kinds; empty for all.
         """
         check_integer("limit", limit, least=0)
@@ -191,7 +191,8 @@ async def serve(
         on_loss(tell)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(writer.run)
-        # An error of the block is raised again after the nursery, which would wrap it in a group.
+        # An error of the block is raised again after the nursery, because the nursery would wrap the error in
+        # a group.
         try:
             with body:
                 yield Store(
@@ -213,7 +214,7 @@ async def serve(
             opened.notes.close()
     try:
         with trio.CancelScope(shield=True):  # as in the writer: handed-over jobs are finished first
-            # Code that still ran at the end has ended the process: that is no clean stop.
+            # If code was still running at the end, that code has ended the process, and the stop isn't clean.
             clean = writer.unharmed and not opened.notes.at_work_left()
             await trio.to_thread.run_sync(partial(opened.close, clean=clean, now=clock.now()))
     finally:
@@ -229,18 +230,14 @@ class Store:
 
     Methods that write return once the write is durable. The `note_` methods return at once.
 
-    Raises, from every method:
-        StoreFullError: nothing of this call was stored; repeat the call once there is room.
-        StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or may
-            not be stored. Every later call raises this error too; the program should stop.
-        LocalProtocolError: a value that no engine can store; nothing of this call was stored.
-        StaleRowError: a payment has changed since it was read; nothing of this call was stored.
-        LeaseLostError: a write under a lease that this process no longer has; nothing of this call was
-            stored.
-        JournalConflictError: a conversation has changed or ended since it was read; nothing of this call was
-            stored.
-        RedeliveredError: the event of an `Accept` is in the store already; nothing of this call was stored.
-        trio.ClosedResourceError: the store has been closed.
+    Raises, from every method: StoreFullError: nothing of this call was stored; repeat the call once there is
+    room. StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
+    may not be stored. Every later call raises this error too; the program should stop. LocalProtocolError: a
+    value that no engine can store; nothing of this call was stored. StaleRowError: a payment has changed
+    since it was read; nothing of this call was stored. LeaseLostError: this process no longer has the lease
+    of a write; nothing of this call was stored. JournalConflictError: a conversation has changed or ended
+    since it was read; nothing of this call was stored. RedeliveredError: the event of an `Accept` is in the
+    store already; nothing of this call was stored. trio.ClosedResourceError: the store has been closed.
 
     Cancellation: a write that has been handed over takes effect whether or not its caller still waits.
 
@@ -287,7 +284,7 @@ class Store:
         self.lease = Lease(opening.boot)
         self._writer = writer
         self._notes = notes
-        # Called for each event; `at_work` several times.
+        # These are called for each event, and `at_work` is called several times for each event.
         self.note_answered = writer.note_answered
         self.note_consumed = writer.note_consumed
         self.statistics = writer.statistics
@@ -314,16 +311,17 @@ class Store:
     ) -> Awaitable[Acceptance]:
         """Store an event, and `also` in the same transaction.
 
-        A redelivery is not stored, nor is any event while the inbox is full.
+        A redelivery is not stored. While the inbox is full, no event is stored.
 
         Args:
-            beginning: starts a conversation with the event, if the chat is at rest: no other event waits, the
-                chat has no conversation, and it is no group. The argument reads all data of the chat; the
-                result is stored as `InboxRow.begun`. Called inside the transaction, before the row exists,
-                maybe in another thread, maybe several times. Must be fast; only the last call counts.
-            on_commit: called once the row is durable, in the order of the rows' `seq`, before this call
-                returns and before the row can be read, even if the caller waits no more. Must be fast and
-                must not raise.
+            beginning: starts a conversation with the event. Called only if the chat is at rest: no other
+                event waits, the chat has no conversation, and it is no group. The argument is a function that
+                reads all data of the chat. The result is stored as `InboxRow.begun`. Called inside the
+                transaction, before the row exists, maybe in another thread, maybe several times. Must be
+                fast; only the last call counts.
+            on_commit: called after the row is durable, but before this call returns and before the row can be
+                read. Called in the order of the rows' `seq`, even if the caller has stopped waiting. Must be
+                fast and must not raise.
         """
         admit_arrival(arrival)
         if not also:
@@ -504,8 +502,8 @@ class Store:
     async def check(self) -> None:
         """Write and fsync the current time.
 
-        A success proves that the store is writable. If the machine crashes, the crash is known to be later
-        than this time.
+        A success proves that the store is writable. After a crash of the machine, it is known that the crash
+        was later than the stored time.
         """
         now = self._clock.now()
         await self._writer.do(AskedJob(lambda tables: tables.note_alive(now), writes=True))

@@ -78,7 +78,7 @@ class WorkerThread:
             return None
 
     async def run(self, work: Callable[[], R]) -> R:
-        """Run `work` in the thread and return its result; only while no other job runs."""
+        """Run `work` in the thread, and return its result. Call this only while no other job runs."""
         self.begin(work)
         while (done := await self.wait()) is None:
             pass

@@ -3,8 +3,8 @@
 Callers hand jobs over. At most 512 jobs wait for a batch; further callers wait for room. All waiting jobs run
 in one hop to a worker thread: one transaction, one fsync. The next batch gathers during that hop, so no
 caller waits for a timer. While nothing runs, a lone caller begins a batch in its own task. If several callers
-shared the last batch, the next batch begins one pass of the event loop later, so that other callers can join.
-The writer's task waits for the thread, and then wakes the callers' tasks.
+shared the last batch, the next batch begins one pass of the event loop later. So other callers can join the
+batch. The writer's task waits for the thread, and then wakes the callers' tasks.
 
 The writer's task is shielded. A job that was handed over is finished even while the program is being
 cancelled, because its caller may have made a promise that depends on the job, or another transaction may
@@ -13,24 +13,25 @@ gives up the remaining jobs. These seconds are real time, because a thread that 
 follow a virtual clock.
 
 Two kinds of facts have no waiting caller: deliveries that were answered, and inbox rows that were consumed.
-They are noted where a kill of the process doesn't lose them (`notes`), and are written with the next batch,
-as a `Noted` job among the other jobs. A job queued after a `Noted` job sees the rows that the `Noted` job
-wrote, or fails along with it. New facts join the last `Noted` job even if events are queued after it: the
-events stay adjacent and share their statements, and they fail if the `Noted` job fails. But an answer never
-moves ahead of an event with the same key: this event came before the answer, and must count as a redelivery.
+These facts are noted at once, in a place that survives a kill of the process (`notes`). The next batch writes
+them to the database, as a `Noted` job among the other jobs. A job queued after a `Noted` job sees the rows
+that the `Noted` job wrote, or fails along with it. New facts join the last `Noted` job even if events are
+queued after this job. So the events stay adjacent, and share their statements. These events fail if the
+`Noted` job fails. But an answer doesn't join a `Noted` job that is queued before an event with the same key:
+this event came before the answer, and must count as a redelivery.
 
 A store in memory has no task, no thread and no batches: `inline` runs each job in its caller's task.
 
 If one caller's work fails, the whole batch is rolled back and run again with a savepoint for each job, so
 that a failure affects its own caller alone. But a full disk or a failed write may end the *whole*
-transaction, not just the savepoint. A program that didn't notice would write row by row without any
-transaction, and answer 200 for the rows written until then. So after every error, the writer checks whether
+transaction, not just the savepoint. If the writer didn't notice this, it would write the following rows
+without a transaction, and these rows would be answered 200. So after every error, the writer checks whether
 the transaction is still open. If not, all jobs are run again, each in a transaction of its own.
 
 A failed COMMIT is different. If the disk refused the fsync, it isn't known what reached the disk, and a
-second fsync of the same file may report success for pages that were lost. So the store is *broken* then: that
-commit may or may not be stored, and everything after it is refused until the file is opened again.
-`sqlite_errors` classifies the errors.
+second fsync of the same file may report success for pages that were lost. So after a failed COMMIT, the store
+is *broken*: this commit may or may not be stored, and all further work is refused until the file is opened
+again. `sqlite_errors` classifies the errors.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ _log: Final = logging.getLogger("triobot.store")
 MOST_IN_A_BATCH: Final = 512
 GRACE: Final = 30.0
 
-# How long a `Noted` job waits for another job to share its commit. On a busy bot an event comes sooner. If
-# the power fails during the pause, the last messages may be sent twice.
+# How long a `Noted` job waits for another job to share its commit. On a busy bot, an event comes sooner than
+# this. If the power fails during the pause, the last messages may be sent twice.
 _PAUSE_SECONDS: Final = 0.02
 _REPEAT_SECONDS: Final = 1.0
 
@@ -80,7 +81,7 @@ _REPEAT_SECONDS: Final = 1.0
 _BEAT_SECONDS: Final = 1.5
 
 _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""Bounds for a batch's latency in seconds: from a disk with a write cache to a dying one."""
+"""Bounds for a batch's latency in seconds: from a disk with a write cache to a dying disk."""
 
 SWEEP_EVERY: Final = 60 * 1000
 _CHECKPOINT_AT: Final = 4 * 1024 * 1024  # SQLite's default: a thousand pages
@@ -94,7 +95,7 @@ class Job(Generic[R]):
         writes: whether the job changes rows.
         answer: result of `run`.
         error: why the job failed.
-        task: the waiting caller's task; None if the caller waits no more.
+        task: the waiting caller's task; None if the caller has stopped waiting.
     """
 
     __slots__ = ("answer", "error", "task")
@@ -113,8 +114,8 @@ class Job(Generic[R]):
         """Do the work in the writer's thread. May be called several times; only the last call counts.
 
         Args:
-            together: use fewer statements that work only if no job fails; raise otherwise. The jobs of the
-                batch are then run again one by one.
+            together: whether to use fewer statements, which work only if no job fails. If a job fails, an
+                error is raised, and the jobs of the batch are run again one by one.
         """
         raise NotImplementedError
 
@@ -135,8 +136,8 @@ class AskedJob(Job[R]):
         writes: whether `work` changes rows.
         size: returns roughly how many bytes the job writes.
         announce: called with the answer, in the order of the jobs, before any caller is woken.
-        together: does the work in fewer statements, see `run`.
-        brings: values that the job stores, as far as they are known before it runs.
+        together: does the work in fewer statements; see `Job.run`.
+        brings: values that the job stores, as far as they are known before the job runs.
     """
 
     __slots__ = ("_announce", "_brings", "_size", "_together", "_work", "writes")
@@ -245,8 +246,8 @@ class Transactions:
     """Runs batches on one connection, one at a time.
 
     Args:
-        may_fold: returns whether the log may be moved into the file now; always True if its argument is True,
-            because the log must be emptied then. None: always allowed.
+        may_fold: returns whether the log may be moved into the file now. If its argument is True, the log
+            must be emptied, and the result is always True. None: moving is always allowed.
         begun: called with the word of each log, once the log's first commit is durable.
     """
 
@@ -265,7 +266,7 @@ class Transactions:
         self._tables = tables
         self._path = path
         self._broken: str | None = None
-        # The word that the next transaction must write, if that is the first transaction of a log.
+        # The word that the next transaction must write, if it is the first transaction of a log.
         self._mark: str | None = None
 
     @property
@@ -276,8 +277,8 @@ class Transactions:
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
         """Run a batch; return an error or None for each job. Jobs without an error are durable.
 
-        Reads see the writes before them in the batch, and never keep a transaction open on their own. Reads
-        don't see rows that are noted as consumed, even if these can't be deleted.
+        A read sees the writes of earlier jobs in the batch, and doesn't keep a transaction open. A read
+        doesn't see rows that are noted as consumed, even if these rows can't be deleted.
         """
         if self._broken is not None:  # the store broke while this batch waited
             return [self.broken for _ in batch]
@@ -295,7 +296,7 @@ class Transactions:
     def checkpoint(self, *, erase: bool = False) -> None:
         """Move the log into the file.
 
-        Done here and not by SQLite, because a failed fsync must break the store.
+        SQLite's automatic checkpoints are off, because a failed fsync must break the store.
 
         Args:
             erase: empty the log completely.
@@ -342,7 +343,7 @@ class Transactions:
         return [verdict or self.broken for verdict in verdicts]
 
     def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
-        """Run the jobs without savepoints; None if one failed, and everything was rolled back.
+        """Run the jobs without savepoints. Return None if a job failed; everything was then rolled back.
 
         Most batches succeed, and a savepoint costs as much as the work of one caller in it.
         """
@@ -383,7 +384,7 @@ class Transactions:
         return None
 
     def run_alone(self, work: Job[Any]) -> Exception | None:
-        """Run one job; a writing one gets a transaction of its own. Return an error or None."""
+        """Run one job. A job that writes gets a transaction of its own. Return an error or None."""
         if self._broken is not None:
             return self.broken
         try:
@@ -398,7 +399,9 @@ class Transactions:
         return self.broken or for_the_caller(failure, self._path)
 
     def _commit(self) -> sqlite3.Error | None:
-        """Commit; return an error if that failed: the changes are rolled back, or the store is broken."""
+        """Commit. If the commit failed, return an error; the changes are then rolled back, or the store is
+        broken.
+        """
         try:
             self._sql.execute("COMMIT")
         except sqlite3.Error as error:
@@ -513,7 +516,7 @@ class Served(Protocol):
 
     @property
     def notes(self) -> AnyNotes:
-        """Notes for the next process, of facts that the tables don't have yet."""
+        """Notes for the next process about facts that the tables don't have yet."""
         ...
 
     @property
@@ -536,7 +539,7 @@ class Writer:
     """Runs the jobs of one store until it is closed.
 
     Args:
-        served: the open store; its connection is used for nothing else but copies.
+        served: the open store. Besides the writer, only copies use its connection.
         clock: times for deleting old rows.
         on_crash: called once, when the store is broken and the program should stop.
     """
@@ -546,7 +549,7 @@ class Writer:
         self._clock = clock
         self._on_crash = on_crash
         self._transactions = served.transactions
-        # Handed-over jobs in order, and whether a batch of them is due.
+        # Handed-over jobs in order, and whether a batch of these jobs is due.
         self._waiting: list[Job[Any]] = []
         self._due = False
         # Jobs for which there was no room.
@@ -554,7 +557,8 @@ class Writer:
         # The batch in the thread, and whether the writer's task waits for the thread or a new job.
         self._asked: list[Job[Any]] | None = None
         self._waits = False
-        # Whether the last batch had one caller; and whether a task will begin the next batch in a moment.
+        # Whether the last batch had a single caller; and whether a task will begin the next batch in a
+        # moment.
         self._alone = False
         self._coming = False
         self._nursery: trio.Nursery | None = None
@@ -568,8 +572,8 @@ class Writer:
         self._counts = {kind: [0] * (len(_BOUNDS) + 1) for kind in ("write", "read")}
         self._seconds = dict.fromkeys(self._counts, 0.0)
         self._notes = served.notes
-        # The Noted job that further notes join, until a job comes that is no event; the keys of events queued
-        # after the Noted job.
+        # The Noted job that further notes join, until a job is queued that isn't an event. Then the keys of
+        # the events that were queued after the Noted job.
         self._open: Noted | None = None
         self._behind: set[str | None] = set()
         self._some_noted = trio.Event()
@@ -626,8 +630,8 @@ class Writer:
         """Note that the 200 of the last accepted delivery with this key was fully written.
 
         Never waits, never raises. `accept` sees the note from now on. The note survives a kill of the process
-        at once. It survives a crash of the machine once the next batch has written it, ahead of that batch's
-        jobs.
+        at once. The note survives a crash of the machine as soon as the next batch has written it. The batch
+        writes the note before its other jobs.
         """
         self._notes.note_answered(key)
         if (noted := self._open) is None or key in self._behind:
@@ -640,7 +644,8 @@ class Writer:
         """Note that these inbox rows have been handled, as `note_answered` does.
 
         Never waits, never raises. Later calls don't read these rows. Without notes, each end of a
-        conversation would need a transaction: 231,000 instructions more, where an echo takes 1,260,000.
+        conversation would need a transaction: 231,000 instructions, in addition to the 1,260,000 instructions
+        of an echo.
 
         Returns:
             Whether the note survives the process. If not, nothing was noted, and the caller must commit
@@ -665,7 +670,9 @@ class Writer:
     # A Ctrl-C would end the writer.
     @trio.lowlevel.enable_ki_protection
     async def _keep_up(self) -> None:
-        """Commit the Noted job if no other job comes soon; then, after a while, store the time."""
+        """Commit the Noted job if no other job comes soon. If no further note comes for a while, store the
+        time.
+        """
         while True:
             await self._some_noted.wait()
             while self._waiting:
@@ -715,7 +722,9 @@ class Writer:
                 nursery.cancel_scope.cancel()
 
     def _begin_if_idle(self) -> None:
-        """Begin a batch if the writer's task waits for jobs: at once, or a pass later if others may join."""
+        """Begin a batch if the writer's task waits for jobs. If other callers may join, begin it one pass of
+        the event loop later.
+        """
         if self._coming or not self._waits or self._asked is not None:
             return
         if self._alone:
@@ -741,7 +750,7 @@ class Writer:
             self._hop.begin(partial(self._commit, self._asked))
 
     def _take(self) -> list[Job[Any]]:
-        """Take the waiting jobs, and move jobs from outside into the free places."""
+        """Take the waiting jobs. In their places, let jobs wait for which there was no room before."""
         taken, self._waiting = self._waiting, []
         while self._outside and len(self._waiting) < MOST_IN_A_BATCH:
             job, _ = self._outside.popitem(last=False)
@@ -830,7 +839,7 @@ class Writer:
             self._crashed(self._transactions.broken)
 
     def _housekeeping(self, batch: list[Job[Any]]) -> list[Job[Any]]:
-        """Return a job that deletes old rows, if one is due and the batch has a transaction anyway."""
+        """Return a job that deletes old rows, if such a job is due and the batch has a transaction anyway."""
         first = batch[0]
         now = first.at if isinstance(first, Noted) else self._clock.now()
         is_time = abs(now - self._swept_at) >= SWEEP_EVERY

@@ -40,7 +40,7 @@ class CopyEnd(Protocol):
         ...
 
     def put(self, work: Callable[[], object]) -> None:
-        """Run `work` in a transaction of its own, which is durable when `put` returns.
+        """Run `work` in a transaction of its own. The transaction is durable when `put` returns.
 
         Raises:
             TriobotError: nothing of `work` is stored, or the outcome is unknown.

@@ -1,11 +1,13 @@
-"""Stores in PostgreSQL, for one process at a time. Its packages are in the extra ``postgres``.
+"""Stores in PostgreSQL, each used by one process at a time. The extra ``postgres`` installs the needed
+packages.
 
 The tables, their statements and the writer are the same as for SQLite. These modules contain the differences:
 
 * `dialect` translates statements, and `stream` sends them.
 * `session` makes connections, and `server` checks a server's settings.
 * `history` detects what a failover may have lost.
-* `transactions` runs each transaction under its fence, and settles it after a lost connection.
+* `transactions` runs each transaction under its fence, and finds the outcome of a COMMIT whose answer was
+  lost.
 * `schemas` makes a store's schema, and `opened` opens a store.
 * `ownership` decides which process owns a store.
 * `admitting` accepts events in every process, and `orders` carries operators' requests to the owner.
@@ -169,7 +171,7 @@ async def is_made_postgres(place: str) -> bool:
 async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock) -> None:
     """Bind a store to another platform address or token: after a token was replaced, or a platform moved.
 
-    Raises: as `open_postgres`, but nothing if the stamp differs; ConfigError: there is no store.
+    Raises: as `open_postgres`, except that the stamp may differ; ConfigError: there is no store.
     """
     opened = await trio.to_thread.run_sync(
         partial(

@@ -146,8 +146,8 @@ class Admission:
         process: name of this process for people.
         store: the store itself, while this process owns it.
         news: called when this process has inserted events; never waits.
-        heard: called with the server's time of day, read between two readings of `steady_time`; in any
-            thread.
+        heard: called with three times: `steady_time` before the server's clock was read, the server's time of
+            day, and `steady_time` afterwards. Called in any thread.
     """
 
     def __init__(self, address: PostgresAddress) -> None:
@@ -158,7 +158,8 @@ class Admission:
         self._ahead: int | None = None
         self._ask_clock_at = 0
         self._waiting: list[_ToAdmit] = []
-        # Arrival times by key: of events whose 200 is not written yet, and of events whose 200 is written.
+        # Arrival times by key: first of the events whose 200 is not written yet, then of the events whose 200
+        # is written.
         self._came: dict[str, int] = {}
         self._answered: dict[str, int] = {}
         self._some = trio.Event()
@@ -331,7 +332,7 @@ class Admission:
                 if self._connection is not None:
                     self._connection.close()
                 self._connection = self._ahead = None
-                if not isinstance(error, psycopg.errors.DivisionByZero):  # "too late"
+                if not isinstance(error, psycopg.errors.DivisionByZero):  # else: the deadline has passed
                     why = self._away(error)
                 late = [one for one in batch if steady_time() >= one.until]
                 for one in late:

@@ -16,7 +16,8 @@ from ..journal_rows import APPEND, BEGIN_ONE, FITS, LIVE, REST, STAND
 from ..rules import NAMING
 from ..statements import ANSWERED, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN
 
-# An array, because a join might scan the whole table: its plan may date from a time when the table was small.
+# An array, because a join might scan the whole table: the join's plan may have been made when the table was
+# small.
 _LISTED: Final = "ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(?::jsonb) AS listed (value))"
 _LIVE_HERE: Final = "SELECT count(*) FROM conversations WHERE chat_id = inbox.chat_id AND ended_at IS NULL"
 _OTHERWISE: Final = (
@@ -89,7 +90,7 @@ class RowsTogether:
     def counted(self, columns: int) -> bytes:
         """Return the statement as bytes; if `sure`, it fails unless it changes the expected number of rows.
 
-        This number is an additional last placeholder; a statement that isn't `sure` has none.
+        If `sure`, this number is an additional last placeholder.
         """
         return (_counted(self.statement, f"${columns + 1}") if self.sure else self.statement).encode()
 

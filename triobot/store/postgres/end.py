@@ -119,7 +119,7 @@ class PostgresEnd:
 
 @final
 class _InTurn:
-    """Runs statements while the session is not used otherwise; implements `triobot.store.sql.Sql`.
+    """Runs statements while no other code uses the session; implements `triobot.store.sql.Sql`.
 
     If the session is lost during a read, the read is repeated over a new session with the same lock.
     """

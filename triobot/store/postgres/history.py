@@ -4,9 +4,10 @@ Promoting a standby to primary begins another timeline, and so does a recovery t
 acknowledged commits may be missing there. Only a process that had the store open at that time can detect a
 missing commit, because the process knows the number of its commits.
 
-A server in an earlier timeline than another is a primary that was failed over and hasn't been stopped. For
-each address, a process remembers the latest timeline that it has seen, and doesn't use a server in an earlier
-timeline. A copy that was restored for another purpose also has a later timeline, but another address.
+If a server is in an earlier timeline than another server, it is an old primary that wasn't stopped when the
+other server was promoted. For each address, a process remembers the latest timeline that it has seen, and
+doesn't use a server in an earlier timeline. A copy that was restored for another purpose also has a later
+timeline, but another address.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _log: Final = logging.getLogger("triobot.store")
 _SHORT: Final = 2
 """Timeout of the additional connection that looks for a later primary, in seconds; libpq's minimum."""
 _REST: Final = 10.0
-"""How long the additional connection isn't tried again after a host was silent, in seconds."""
+"""Number of seconds for which the additional connection isn't tried again after a host was silent."""
 
 # Identifies the server's files, the timeline, and the table, which is another table after loading a dump.
 _HISTORY: Final = (
@@ -35,7 +36,7 @@ _HISTORY: Final = (
     b" substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 'owner'::regclass::oid)"
 )
 # Safe without the fence: a process that takes the store at the same time either begins an epoch, or finds
-# this value, which is true then as well.
+# this value, which is right for this process too.
 _GO_ON: Final = b"UPDATE meta SET value = $1 WHERE name = 'history' AND value <> $1"
 _TIMELINE: Final = (
     b"SELECT system_identifier::text, CASE WHEN NOT pg_is_in_recovery()"

@@ -62,9 +62,8 @@ _log: Final = logging.getLogger("triobot.store")
 # Runs of this process that ended while the server was away; see `acquit_late`.
 _unacquitted: Final[list[OpenedStore]] = []
 _ours: Final[dict[int, int | None]] = {}
-"""Numbers of all nodes that this process is or was; the name doesn't identify a process, since one in another
-container may have the same name. Value: the number of commits of a node that was closed while the server was
-away, or None."""
+"""Numbers of all nodes that this process is or was, since a process in another container may have the same
+name. Value: the number of commits of a node that was closed while the server was away, or None."""
 
 _OWNER: Final = b"SELECT id, name FROM owner"
 _LOCK: Final = b"SELECT id FROM owner FOR UPDATE"
@@ -117,11 +116,15 @@ class OpenedStore:
         return self._transactions
 
     def held(self) -> float:
-        """Return for how many seconds more this process certainly owns the store; 0 if that isn't certain."""
+        """Return the number of seconds for which this process will certainly still own the store; 0 if it may
+        have lost the store.
+        """
         return 0.0 if self._lease is None else self._lease.held()
 
     def on_loss(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when another process has taken the store, in any thread; at once if one already has."""
+        """Call `tell`, in any thread, when another process has taken the store; at once if that has already
+        happened.
+        """
         self._tell_lost = tell
         if self.transactions.broken is not None:
             tell()
@@ -256,12 +259,13 @@ class OpenedStore:
         if self._work_file is not None:
             self.notes = WorkNotes(self._work_file.notes)
         if noted := self.notes.at_work_left():
-            # Notes of this machine's last process, even if others have owned the store since.
+            # Notes of this machine's last process, even if processes of other machines have owned the store
+            # since then.
             opening = attrs.evolve(opening, at_work=noted, unclean=max(1, opening.unclean))
         return opening
 
     def acquit(self, *, late: bool = False) -> None:
-        """Note that this run did not crash, although another process owns the store, or no process does.
+        """Note that this run did not crash, although this process no longer owns the store.
 
         Without this note, the process that took the store, or the bot's next run, counts this run as crashed.
         This is the only write without the fence. Only starts read the note, under the same lock as this
@@ -289,7 +293,7 @@ class OpenedStore:
             session.close()
 
     def _note_history(self, now: int) -> None:
-        """Begin an epoch if the server's history isn't the one in which the store was last open.
+        """Begin an epoch if the server's history has changed since the store was last open.
 
         It is unknown here whether an acknowledged commit is missing, so a missing commit is assumed. A
         process that had the store open, and found all its commits, has stored the new history; see
@@ -306,14 +310,14 @@ class OpenedStore:
             self.sql.run(_LEAP)
 
     def hurry(self) -> None:
-        """Give up a server that doesn't answer, once the lease has expired; called to close the store.
+        """When the store is closed: give up a server that doesn't answer, as soon as the lease has expired.
 
-        Work without an answer is not stored, or the outcome is unknown; all acknowledged work is stored.
+        All acknowledged work is stored. Other work is not stored, or its outcome is unknown.
         """
         give_up(lambda: not self.held(), self.transactions.give_up, self._closed)
 
     def erase_log(self) -> None:
-        """Do nothing: the server itself removes deleted data by vacuum, and with old parts of its log."""
+        """Do nothing: the server itself removes deleted data by vacuum, and deletes old parts of its log."""
 
     def close(self, *, clean: bool, now: int) -> None:
         """Release the store, so that the next process can open it, and close the session.
@@ -430,7 +434,7 @@ def is_had(connection: Connection) -> bool:
 
 
 def new_node() -> int:
-    """Return a number for this process, or for one of several stores that it has open."""
+    """Return a new number for this process. If the process opens several stores, it has a number for each."""
     node = secrets.randbits(62)
     _ours[node] = None
     return node

@@ -32,7 +32,7 @@ from .session import Connection, connect, make_connection, named
 from .threads import ask
 
 PATIENCE: Final = 5.0
-"""How long an owner with a responsive event loop may need to take an order, in seconds."""
+"""Number of seconds within which an owner takes an order, unless its event loop is blocked."""
 _LOOK_EVERY: Final = 0.5
 
 ORDERS: Final = b"""CREATE UNLOGGED TABLE orders (

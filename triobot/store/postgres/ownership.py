@@ -1,22 +1,22 @@
 """Ownership of a store: an advisory lock of PostgreSQL, held by the session that commits.
 
-A process owns its store while this session lives and holds the lock on the process's number. Without the lock
-no commit succeeds, and while the session lives no other process takes the store. The lock needs no renewal,
-and a process at rest writes nothing.
+A process owns its store while this session lives and holds the lock on the process's number. Without the
+lock, no commit succeeds. While the session lives, no other process takes the store. The lock needs no
+renewal, and a process at rest writes nothing.
 
-A process that dies loses the lock with its session. A living process that loses its session makes a new one
-within a moment; so a lock counts as free only after `GRACE`. A process that is frozen or cut off keeps its
-session on the server. So a process that waits for the store ends a session which has sent nothing for three
-seconds, measured by the server. A session that waits for a row lock or the disk counts as alive, and is left
-alone. PostgreSQL's own `idle_session_timeout` can't end such sessions: a Flush after the answer disables it,
-and psycopg sends a Flush with each pipeline.
+A process that dies loses the lock with its session. A living process that loses its session makes a new
+session within a moment. So a lock counts as free only after `GRACE`. A process that is frozen or cut off
+keeps its session on the server. So a process that waits for the store ends a session which has sent nothing
+for three seconds, measured by the server. A session that waits for a row lock or the disk counts as alive,
+and is left alone. PostgreSQL's own `idle_session_timeout` can't end such sessions: a Flush after the answer
+disables it, and psycopg sends a Flush with each pipeline.
 
-A process sends something every `SPEAKS_EVERY` seconds from a thread, when no commit is running. So a process
-with a frozen interpreter is silent, and a process with a busy event loop is not. The same thread checks every
-`LOOK_EVERY` seconds whether the session has ended. In two cases the process must not begin any work that
-others can see (`SpokenLease.held`). First, if the session was not seen alive for `GRACE`: another process may
-own the store by then. Second, if the server has answered nothing for three seconds: the session may have been
-ended, and after a network failure the process isn't notified.
+When no commit is running, a thread of the process sends something every `SPEAKS_EVERY` seconds. So a process
+with a busy event loop isn't silent, but a process with a frozen interpreter is silent. The same thread checks
+every `LOOK_EVERY` seconds whether the session has ended. In two cases the process must not begin any work
+that others can see (`SpokenLease.held`). First, if the session was not seen alive for `GRACE`: after this
+time, another process may own the store. Second, if the server has answered nothing for three seconds: the
+session may have been ended, and after a network failure the process isn't notified.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ COUNT: Final = b"INSERT INTO commits VALUES ($1, 0)"
 
 # The condition on `n` avoids a scan of the dead rows of all the process's commits.
 CUT: Final = b"DELETE FROM commits WHERE node = $1 AND n = (SELECT max(n) FROM commits WHERE node = $1)"
-"""Deletes a process's count: its own, or that of a process whose lock `free_for` found free in this
-transaction."""
+"""Deletes a process's count: the count of this process, or of a process whose lock `free_for` found free in
+this transaction."""
 
 SETTLE: Final = b"SELECT max(n) FROM commits WHERE node = $1"
-"""Returns the number of a process's commits; NULL: another process has taken its store."""
+"""Returns the number of a process's commits; NULL if another process has taken its store."""
 
 SETTLE_SURELY: Final = b"SELECT n FROM commits WHERE node = $1 ORDER BY n DESC LIMIT 1 FOR UPDATE"
 """Returns the same number, after a COMMIT whose answer was lost. FOR UPDATE makes the query a commit that
@@ -82,8 +82,8 @@ _END_SILENT: Final = f"""SELECT pg_terminate_backend(pid, 200) FROM pg_stat_acti
     AND state_change < clock_timestamp() - interval '{SECONDS} s'
     AND (state <> 'idle' OR application_name LIKE 'node owner %')""".encode()
 _IS_FREE: Final = b"SELECT pg_try_advisory_xact_lock_shared($1)"
-# For each process's number: since when the lock has been free, and when that was last checked, as far as this
-# process has seen. Used in any thread.
+# For each process's number: the time since which this process has seen the lock free, and the time of the
+# last check. Used in any thread.
 _free: Final[dict[int, tuple[float, float]]] = {}
 
 
@@ -110,9 +110,10 @@ def end_silent(connection: Connection) -> None:
 
 
 def free_for(connection: Connection, node: int) -> float | None:
-    """Return for how many seconds this process has seen a lock free; None: the lock is not free.
+    """Return the number of seconds for which this process has seen a lock free; None if the lock is not free.
 
-    In a transaction, a free lock stays free until the end: its process can't take the lock back before.
+    In a transaction, a free lock stays free until the transaction ends: its process can't take the lock
+    earlier.
     """
     (free,) = connection.execute(_IS_FREE, (node,)).fetchone() or (False,)
     now = time.monotonic()
@@ -127,7 +128,8 @@ def free_for(connection: Connection, node: int) -> float | None:
 
 @final
 class SpokenLease:
-    """Estimate of how long this process certainly owns the store, and the thread that checks its session.
+    """Estimate of how long this process will certainly still own the store, and the thread that checks the
+    session.
 
     The time counts from a moment *before* the question was sent, by a clock that is never set and goes on
     while the machine sleeps. So the estimate ends before other processes may take the store. Usable in any
@@ -158,7 +160,9 @@ class SpokenLease:
         self._heard_at = asked
 
     def held(self) -> float:
-        """Return for how many seconds more this process certainly owns the store; 0 if that isn't certain."""
+        """Return the number of seconds for which this process will certainly still own the store; 0 if it may
+        have lost the store.
+        """
         now = steady_time()
         left = min(SECONDS - (now - self._heard_at) / 1000, GRACE - (now - self._seen_at) / 1000)
         return max(0.0, left)
@@ -170,5 +174,6 @@ class SpokenLease:
     def _keep(self, look: Callable[[bool], bool]) -> None:
         while not self._over.wait(LOOK_EVERY):
             now = steady_time()
-            # A lost session counts as never seen: other processes may count the time from its end.
+            # A lost session counts as never seen alive: other processes may count the time from the session's
+            # end.
             self._seen_at = now if look(now - self._heard_at >= SPEAKS_EVERY * 1000) else 0

@@ -54,7 +54,8 @@ class NodeRow:
         seconds: age of its session.
         works: whether the process owns the store. If not, it stands by, and accepts events.
         waits_for: what the session waits for on the server, in PostgreSQL's words; empty for nothing.
-        silent: number of seconds for which the process has sent nothing, if that is long; else 0.
+        silent: number of seconds for which the process has sent nothing; 0 if the process has sent something
+            recently.
     """
 
     name: str

@@ -51,7 +51,7 @@ class PostgresJournals(JournalTables):
     """The conversations of a store.
 
     Attributes:
-        live: for some chats, whether they have conversations that have not ended; read ahead for the batch.
+        live: for the chats that were read ahead: whether the chat has conversations that have not ended.
     """
 
     def __init__(self, session: Session, tally: Tally, newest: Callable[[], int]) -> None:
@@ -85,7 +85,7 @@ class PostgresMoney(MoneyTables):
     """The payments and alarms of a store.
 
     Attributes:
-        ahead: current rows of some payments; None: there is no such payment.
+        ahead: current rows of the payments that were read ahead. None if there is no such payment.
     """
 
     def __init__(self, session: Session) -> None:
@@ -112,8 +112,8 @@ class PostgresTables(Tables):
     def __init__(self, session: Session, key: int) -> None:
         super().__init__(session)
         self._key = key
-        # The largest counted number of a row. Then the larger numbers of this process's rows, and the rows
-        # with larger numbers that were read.
+        # The number of the newest row that was counted. For newer rows: the numbers of this process's rows,
+        # and the rows that were read.
         self._counted_to = 0
         self._ours: set[int] = set()
         self._seen_rows: list[InboxRow] = []
@@ -133,7 +133,7 @@ class PostgresTables(Tables):
         arrivals = [one for one in brought if isinstance(one, Arrival)]
         chats = list({arrival.chat_id for arrival in arrivals})
         keys = [arrival.key for arrival in arrivals if arrival.key is not None]
-        # Only these jobs read the chat's data, which may be large.
+        # Read the data of these chats only: other jobs don't need the data, which may be large.
         begins = {job.arrival.chat_id for job in jobs if isinstance(job, Arriving) and job.beginning}
         moving = [one.id for one in brought if isinstance(one, MovePayment)]
         run = self._session.run
@@ -175,7 +175,7 @@ class PostgresTables(Tables):
         return super()._read_last_seq()
 
     def forget_number(self) -> None:
-        """Forget the last number at the end of a transaction, since other processes take numbers too."""
+        """Forget the last event's number at the end of a transaction, since other processes take numbers too."""
         self._last_seq = None
 
     def count_everything(self) -> None:
@@ -219,8 +219,8 @@ class PostgresTables(Tables):
         """Undo the changes of the tally since `mark`, and drop all caches.
 
         Args:
-            newest: the number of the newest row at the mark, if the transaction goes on: the sequence is only
-                set at the end of a transaction.
+            newest: the number of the newest row at the mark, if the transaction goes on. This number isn't in
+                the database yet, because the sequence is only set at the end of a transaction.
         """
         super().undo(mark)
         self._last_seq = newest
@@ -229,7 +229,7 @@ class PostgresTables(Tables):
         self.forget_ahead()
 
     def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[Acceptance]:
-        """Insert these events in order; their statements are sent together anyway."""
+        """Insert these events in order. The stream sends the statements of all events together."""
         return [self.accept(arrival, quota, (), begins) for arrival, quota, begins in coming]
 
     def data(self, chat_id: ChatId) -> dict[str, str]:
@@ -280,7 +280,7 @@ class PostgresTables(Tables):
                 self._delivered[arrival.key] = AcceptedDelivery(at=arrival.at, acknowledged=False)
 
     def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
-        """Write the notes; later jobs of the batch see the answers."""
+        """Write the notes. Later jobs of the same batch see the deliveries as answered."""
         super().catch_up(answered, consumed, now)
         for key in answered:
             if (before := self._delivered.get(key)) is not None:

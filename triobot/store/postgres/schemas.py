@@ -88,7 +88,8 @@ def make_store(
 
 
 def check_store(session: Session, address: PostgresAddress, stamp: Stamp | None) -> set[str]:
-    """Check that the schema is a readable store; return the names of its tables, empty if there are none.
+    """Check that the schema is a readable store. Return the names of its tables; the set is empty for an
+    empty schema.
 
     Args:
         stamp: platform and bot that the store must belong to; None: any platform and bot.

@@ -17,7 +17,8 @@ class ServerFacts:
     Attributes:
         version: such as 150018.
         pid: the server process that answers queries.
-        greeted_as: the server process named when the connection was made; differs behind a pooling proxy.
+        greeted_as: the server process that was named when the connection was made. Behind a pooling proxy,
+            this process differs from `pid`.
     """
 
     version: int

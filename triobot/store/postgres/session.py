@@ -50,7 +50,7 @@ _SETTINGS: Final = (
     # A plan that was made for a small table is kept, and would scan the whole table after the table has
     # grown.
     "SET enable_seqscan = off",
-    "SET jit = off",  # otherwise a query that must scan a table is compiled because of its cost
+    "SET jit = off",  # else a costly query, which scans a table, is compiled
     "SET standard_conforming_strings = on",
     "SET DateStyle = ISO",
 )
@@ -95,14 +95,14 @@ class Session:
                     yield stream
                     stream.send_all()
                 except Exception as error:
-                    failed = error  # leaving the block by an error makes psycopg warn of skipped statements
+                    failed = error  # an error that leaves the block makes psycopg warn of skipped statements
         finally:
             self._stream = None
         if failed is not None:
             raise failed
 
     def later(self, found: Cursor, take: Callable[[list[Any]], None]) -> None:
-        """Call `take` with the rows of the last statement once they are there."""
+        """Call `take` with the rows of the last statement when the rows have arrived."""
         if self._stream is None:
             take(found.fetchall())
         else:
@@ -156,8 +156,8 @@ class Session:
         """Roll the transaction back.
 
         The server has not read the statements after an error, but psycopg has marked them as prepared.
-        psycopg's rollback method clears these marks. A plain ROLLBACK statement that psycopg has run before
-        would not clear these marks.
+        psycopg's rollback method clears these marks. A plain ROLLBACK statement would not clear these marks
+        if psycopg had run the same statement before.
         """
         self.connection.rollback()
 

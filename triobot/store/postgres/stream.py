@@ -1,9 +1,9 @@
 """Streams: statements that are sent to the server one after another, without waiting for their answers.
 
-A statement is delayed until the next one comes. If its caller reads `rowcount` before that, `rowcount`
-returns the expected number of rows, and the statement is sent in a form that fails on any other number. All
-later statements, the COMMIT included, then fail too. Rows for a statement in `dialect.TOGETHER` are gathered,
-and sent together. Reading rows of a result waits for the answer.
+A statement is delayed until the next one comes. If the caller reads `rowcount` before the statement is sent,
+`rowcount` returns the expected number of rows. The statement is then sent in a form that fails on any other
+number. All later statements, the COMMIT included, then fail too. Rows for a statement in `dialect.TOGETHER`
+are gathered, and sent together. Reading rows of a result waits for the answer.
 """
 
 from __future__ import annotations
@@ -125,11 +125,11 @@ class Stream:
         return cursor
 
     def later(self, found: Streamed, take: Callable[[list[Any]], None]) -> None:
-        """Send a statement, and call `take` with its rows once they are there."""
+        """Send a statement, and call `take` with its rows when the rows have arrived."""
         self._late.append((self.send(found), take))
 
     def take_late(self) -> None:
-        """Process the rows of `later`, waiting for them if needed."""
+        """Call the functions that were passed to `later`, after waiting for the rows if needed."""
         late, self._late = self._late, []
         for cursor, take in late:
             take(cursor.fetchall())

@@ -32,13 +32,15 @@ _AGAIN: Final = 0.1
 
 
 def cut(connection: Connection) -> None:
-    """Shut down a connection's socket, so that every thread that waits for it finds the connection lost."""
+    """Shut down a connection's socket. Every thread that waits for the connection then finds the connection
+    lost.
+    """
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as shared:
         shared.shutdown(socket.SHUT_RDWR)
 
 
 def give_up(when: Callable[[], bool], do: Callable[[], None], over: threading.Event) -> None:
-    """Call `do` once `when()` is true, and repeatedly until `over` is set; in a thread of its own."""
+    """In a new thread: as soon as `when()` is true, call `do` again and again until `over` is set."""
 
     def watch() -> None:
         while not over.wait(_AGAIN):

@@ -3,7 +3,7 @@
 Each transaction first increments the process's count of commits. That is possible only with the fence: the
 transaction takes the process's own advisory lock once more, so that its session certainly has the lock,
 whatever proxy is between the process and the server. If another process owns the store, the statement changes
-no row. The transaction ends there, nothing is stored, and this process never stores anything again. A
+no row. Then the transaction ends, nothing is stored, and this process never stores anything again. A
 take-over waits while a transaction is open.
 
 If the connection is lost, all uncommitted work is lost. A new session checks fence and count, and the batch
@@ -40,16 +40,16 @@ from .stream import Stream
 from .threads import cut
 
 SETTLE_SECONDS: Final = 30.0
-"""How long the outcome of a COMMIT is searched for, in seconds of real time."""
+"""Seconds of real time for which a process tries to find the outcome of a COMMIT."""
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
-# Only upwards: before the first row, the process may know a smaller number than the sequence's, or 0.
+# Never set the sequence to a smaller number: before its first row, the process may have an old number, or 0.
 _NUMBER: Final = b"SELECT setval('numbers', $1) FROM numbers WHERE last_value < $1"
 # Given the process's number and its known count, increment the count, and return it or fail. Each count is a
-# new row: updates of one row would leave a dead version for each commit, and beside a long transaction, every
-# commit would go through all of them.
+# new row: updates of one row would leave a dead version for each commit. During a long transaction, every
+# commit would read all dead versions.
 _MOVED: Final = (
     b"WITH held AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1) AS yes), old AS (DELETE FROM"
     b" commits USING held WHERE yes AND node = $1 AND n = $2 RETURNING node, n), put AS (INSERT INTO"
@@ -74,8 +74,8 @@ class PostgresTransactions:
     Args:
         session: the session; its connection is replaced when it is lost.
         tables: the rows, over the same session.
-        renew: makes a new connection, and returns it with the count of commits. The count is None if another
-            process has the store.
+        renew: makes a new connection, and returns the connection and the count of commits. The count is None
+            if another process has the store.
         lease: the lease that each answer of the server extends.
         name: name of the store, for errors.
     """
@@ -119,7 +119,8 @@ class PostgresTransactions:
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
         """Run a batch; return an error or None for each job. Jobs without an error are durable.
 
-        Reads see the writes before them in the batch. Reads don't see rows that are noted as consumed.
+        A read sees the writes of earlier jobs in the batch. A read doesn't see rows that are noted as
+        consumed.
         """
         # A Noted job that failed is in the next batch again, so the batch names all consumed rows.
         if consumed := [seq for job in batch if isinstance(job, Noted) for seq in job.consumed]:
@@ -243,7 +244,7 @@ class PostgresTransactions:
             if self._session.lost_with(error) and committing:
                 if not self._settle(done):
                     raise _LostError(first_line(error)) from None
-                # The results of its statements are lost, too.
+                # The results of the batch's statements are lost, too.
                 self._uncounted = True
             else:
                 self._verdict(error)
@@ -256,7 +257,7 @@ class PostgresTransactions:
         return True
 
     def _run_all(self, batch: Sequence[Job[Any]], stream: Stream) -> None:
-        """Run the jobs in order; before the first that reads rows, read the rows of all jobs."""
+        """Run the jobs in order. Before the first job that reads rows, read the rows of all jobs."""
         looking = [job for job in batch if looks(job)]
         for job in batch:
             if looking and job is looking[0]:
@@ -309,7 +310,7 @@ class PostgresTransactions:
             self._roll_back()
             raise _LostError(first_line(error)) from verdict
         if row is None:
-            # A new session finds out whether another process owns the store, or the count is another number.
+            # A new session finds the reason: another process owns the store, or the count is another number.
             self._session.close()
             raise _LostError("its commits are counted no more")
 
@@ -344,7 +345,7 @@ class PostgresTransactions:
         return verdicts
 
     def _settle(self, done: int) -> bool:
-        """Return whether a COMMIT with a lost answer was done: whether the count is `done`."""
+        """Return whether a COMMIT was done whose answer was lost. If so, the count is `done`."""
         until, pause = time.monotonic() + SETTLE_SECONDS, _FIRST_PAUSE
         while True:
             try:
@@ -392,7 +393,9 @@ class PostgresTransactions:
             return count
 
     def _go_on(self, connection: Connection) -> None:
-        """Store that no commit is missing, in case this is another server, or has another history."""
+        """Store that no commit is missing, because this may be another server, or the server may have another
+        history.
+        """
         try:
             go_on(connection, self._name)
         except psycopg.Error as error:

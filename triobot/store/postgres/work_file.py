@@ -7,7 +7,7 @@ over can't read this file. But the next process on the same machine adds the fil
 counts in the store. So a conversation that kills processes on several machines is parked after a few more
 kills.
 
-The notes from before a restart of the machine count for nothing, because the restart ended the process.
+Notes that were written before a restart of the machine are ignored, because the restart ended the process.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def take_work_file(store: str, machine: str | None) -> FileLock | None:
 
     Args:
         store: identity of the store.
-        machine: identity of this boot of the machine; None: the system has none, and this process has no
-            file.
+        machine: identity of this boot of the machine. If the system has no such identity, this is None, and
+            this process has no file.
     """
     if machine is None:
         return None
