@@ -157,8 +157,8 @@ class _Hosted:
 
 
 async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Run an application's lifespan. Report a failure to the server, so that hypercorn doesn't go on or exit
-    with 0.
+    """Run an application's lifespan. Report a failure to the server: otherwise, hypercorn would go on, or
+    exit with 0.
     """
     if not trio.lowlevel.in_trio_task():
         await _end_other_loop()
@@ -172,7 +172,7 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
             await send(message)
             return
         failed = message
-        life.cancel()  # Quart would go on and wait for another message
+        life.cancel()  # otherwise Quart would wait for another message
         await trio.lowlevel.checkpoint()
 
     try:
@@ -208,8 +208,8 @@ def _fail_hypercorn() -> None:
 
 
 async def _end_other_loop() -> Never:
-    """Stop a server that runs on asyncio, with one log line: for a failed start, hypercorn prints a
-    traceback.
+    """Stop a server that runs on asyncio, with one log line. If the start failed by an exception instead,
+    hypercorn would print a traceback.
     """
     log.error("the bot was not started: a bot runs on Trio: give hypercorn --worker-class trio")
     _fail_hypercorn()

@@ -193,7 +193,7 @@ class Bot(Router):
         self._resources: list[Resource[object]] = []
         self._background: list[Callable[[], Awaitable[None]]] = []
         self._work: Runtime | None = None
-        # Set if other processes share the store, so that the work may start and end several times.
+        # Set if other processes share the store. The work may then start and end several times.
         self._standby: Standby | None = None
         self._around: Surroundings | None = None
         self._told: OnFailure = tell_nobody
@@ -219,11 +219,11 @@ class Bot(Router):
     def on_error(self, hook: OnError, /) -> OnError:
         """Declare a hook for exceptions that the bot's own code raised and didn't handle.
 
-        The hook is an async function of a `Failure`. The process of the failure calls the hook once for each
-        failed conversation, and for each filter that failed on an event. After a restart, only `on_alarm` is
-        called again. A call has a time limit of five seconds. The hook runs beside the bot; it may write to a
-        chat by ``failure.place`` and use the bot's resources. The hook's own errors are logged. *Sensitive*:
-        the exception may contain users' messages.
+        The hook is an async function of a `Failure`. The hook is called in the process in which the code
+        failed: once for each failed conversation, and once for each filter that failed on an event. After a
+        restart, only the `on_alarm` hook is called again. A call has a time limit of five seconds. The hook
+        runs beside the bot; it may write to a chat by ``failure.place`` and use the bot's resources. The
+        hook's own errors are logged. *Sensitive*: the exception may contain users' messages.
 
         The hook isn't called for conversations that ended because their user left or didn't pay.
 
@@ -247,12 +247,12 @@ class Bot(Router):
     def background(self, run: BackgroundT, /) -> BackgroundT:
         """Declare a background task: an async function without arguments.
 
-        The task starts once resources are open and `Bot.to` works, so its first lines run at each start of
-        the bot. If several processes share a store, only the process that has the store runs the task. The
+        The task starts when the resources are open and `Bot.to` works, so its first lines run at each start
+        of the bot. If several processes share a store, only the process that has the store runs the task. The
         task may end. If the task raises, the bot stops with that error. At a stop, the task is cancelled
         first, so that messages from a shielded ``finally`` are still sent within a few seconds. The task is
-        not durable: use `to` to start a conversation or send it a signal for work that must survive a
-        restart. Use a `resource` for objects that must exist before the first event.
+        not durable. For work that must survive a restart, start a conversation with `to`, or send a signal to
+        a conversation. Use a `resource` for objects that must exist before the first event.
 
         Raises:
             ConfigError: `run` is no async function, or has parameters.
@@ -379,8 +379,9 @@ class Bot(Router):
         processes may have the store, a `Standby` is yielded instead, which has an inbox but no store.
 
         Args:
-            claims: allow the handling of an event in the transaction that accepts it, which is faster; else
-                each event is stored first, and handled through the dispatcher's memory channel.
+            claims: whether an event may be handled in the transaction that accepts the event, which is
+                faster. If not, each event is first stored, and then passed to the dispatcher through a memory
+                channel.
         """
         settings, around = settings or self.settings(), self._around
         clock = self._clock if around is None else around.clock
@@ -439,7 +440,7 @@ class Bot(Router):
             with speaking(front.voice):
                 # `Bot.to` works until the work has stopped: a running step may still use `Bot.to`.
                 async with (
-                    # No watch in virtual time, which may stand still.
+                    # Don't watch the loop in virtual time, which may stand still.
                     watched_loop() if around is None else nullcontext(),
                     open_resources(self._resources, provided) as resources,
                     open_failures(
@@ -531,7 +532,8 @@ class Bot(Router):
             place, key: as for `Room.to`.
 
         Raises:
-            ConfigError: the bot isn't running, or the function is no room's, or `key` is invalid.
+            ConfigError: the bot isn't running, `place` is a function that belongs to no room, or `key` is
+                invalid.
             ForeignTaskError: called from a conversation; use `chat.to` there, which records its operations.
             LocalProtocolError: `place` is no chat id, phone number or group name.
         """
@@ -574,8 +576,8 @@ class Bot(Router):
         return RoomRef(self._outside(), SHARED)
 
     def each(self, key: Key[T]) -> AsyncIterator[tuple[ChatId, T]]:
-        """Iterate over the chats that store a value under a key, each with its value: an audience, or an
-        export.
+        """Iterate over the chats that store a value under a key, each with its value. Use this for the
+        audience of a broadcast, or for an export.
 
         Chats are read in pages, in the order of their ids. A change during the iteration may be missed.
 
@@ -712,7 +714,7 @@ def tell_failures(bot: Bot, to: OnFailure) -> None:
 
 @final
 class Each(Generic[T]):
-    """The chats that store a value under a key, each once with its value, by growing id."""
+    """The chats that store a value under a key, in the order of their ids, each with its value."""
 
     def __init__(self, keeping: Keeping, key: Key[T]) -> None:
         self._keeping = keeping

@@ -33,7 +33,8 @@ class Failure:
 
     Attributes:
         error: the exception; its traceback omits triobot's own frames. The exception's text and variables may
-            contain users' messages. If several tasks of a conversation failed at once, an exception group.
+            contain users' messages. It is an exception group if several tasks of a conversation failed at
+            once.
         route: name of the route, or of the filter.
         place: place of the failure; a `ChatRef` for a chat.
         reference: the conversation's name in the log, the alarm and `triobot journal`; empty for a filter.
@@ -51,7 +52,7 @@ OnError: TypeAlias = Callable[[Failure], Awaitable[None]]
 
 @final
 class Failures:
-    """Accepts failures without waiting, and calls the author's hook for each, one after the other.
+    """Accepts failures without waiting. Calls the author's hook for one failure after the other.
 
     If more than 64 failures are waiting, further failures are only logged.
 
@@ -122,8 +123,8 @@ class Failures:
 async def open_failures(
     hook: OnError | None, place: Callable[[ChatId], RoomRef], at_once: OnFailure, *, tracebacks: bool = False
 ) -> AsyncGenerator[Failures]:
-    """Call the hook for failures while the block runs, and for up to five seconds more for the failures still
-    queued.
+    """Call the hook for failures while the block runs. After the block, call the hook for the failures still
+    queued, for up to five seconds.
     """
     failures = Failures(hook, place, at_once, tracebacks=tracebacks)
     async with trio.open_nursery() as nursery:

@@ -25,7 +25,9 @@ _LOOK_EVERY: Final = 0.05
 
 
 async def wait_held(held: Held) -> None:
-    """Wait until this process certainly has its store; return without a checkpoint if it has the store."""
+    """Wait until this process certainly has its store. If it has the store already, return without a
+    checkpoint.
+    """
     while not held():  # noqa: ASYNC110 - a lease ends by time alone, without an event
         await trio.sleep(_LOOK_EVERY)
 

@@ -1,8 +1,9 @@
 """Log lines for programs: one JSON object each, with bot and conversation, without users' texts.
 
-Loggers are named by module, as usual. Bot and conversation are determined when a line is written. The current
-task belongs to a conversation, and the conversation to a bot. Any other task belongs to the bot that started
-it, according to the task's context. So both cost nothing for a line that isn't written.
+Loggers are named by module, as usual. The line's bot and conversation are found when the line is written, so
+a line that isn't written costs nothing. If the current task belongs to a conversation, the line belongs to
+this conversation and its bot. Otherwise, the line belongs to the bot that started the task, according to the
+task's context.
 
 A chat is named by a digest with a key from the store. All lines of a bot use the same digest, and readers of
 the log can't compute the chat's number. In messages, ``chat 1001`` and the number of the current chat are
@@ -36,8 +37,8 @@ KEY: Final = "log_key"
 """Name of the setting with a store's key for digests."""
 
 _SHORT: Final = 5
-"""Minimal digits of a bare number to be replaced: a shorter number counts as a chat's only after a word such
-as "chat".
+"""Minimum number of digits of a bare number that is replaced. A shorter number is replaced only after a word
+such as "chat".
 """
 _NAMED: Final = re.compile(r"\b(chat|person|room) (-?[0-9]+)")
 _MOST_CAUSES: Final = 10
@@ -60,7 +61,8 @@ NAMES: Final = (
 )
 """triobot's loggers."""
 _BELOW: Final = ("trio.abc.Instrument", "trio.async_generator_errors", "trio.serve_listeners", "psycopg")
-"""Loggers of libraries in which a handler's exception would end the run, or a transaction of the store."""
+"""Loggers of libraries. At these loggers, an exception of a handler would end the run, or a transaction of
+the store."""
 _told: Final[set[tuple[str, int]]] = set()
 
 
@@ -74,8 +76,8 @@ def open_logs() -> None:
         logger = logging.getLogger(name)
         logger.disabled = False
         if not isinstance(logger, GuardedLogger):
-            # Change the logger in place: modules have references to it. Keep its class as a base: the author
-            # may have set a class.
+            # Change the logger in place: modules have references to it. Keep the logger's class as a base,
+            # because the author may have set this class.
             logger.__class__ = type("GuardedLogger", (GuardedLogger, type(logger)), {})
 
 
@@ -219,7 +221,8 @@ def _listed(among: list[T], one: T) -> Generator[None]:
 
 
 registered: Final = partial(_listed, _voices)
-"""While the block runs, attribute lines of no other bot to this bot."""
+"""While the block runs, this bot counts as running. If no other bot runs, lines of an unknown bot are
+attributed to this bot."""
 expected: Final = partial(_listed, _expected)
 """While the block runs and no bot has started, attribute lines to the bot with this name."""
 
@@ -255,7 +258,7 @@ def _speaker() -> tuple[Speaker | None, Whose | None]:
 class JsonFormatter(logging.Formatter):
     """Formats a record as one JSON object.
 
-    Fields: ``time``, ``level``, ``logger``, ``message``; ``bot``, unless the line belongs to no bot;
+    Fields: ``time``, ``level``, ``logger``, ``message``; ``bot``, if the line belongs to a bot;
     ``conversation``, ``route``, ``operation`` and ``chat``, null if unknown; and ``exception``, if there is
     one: its type, its frames from the outermost on, its causes. An exception's text and variables are
     omitted, since they may contain users' messages.

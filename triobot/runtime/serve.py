@@ -36,7 +36,7 @@ from .work import Front
 
 log: Final = logging.getLogger("triobot")
 # Python's default of 700 new objects is reached after a few events. With 10,000, a collection of the youngest
-# generation still takes less than a millisecond, and an echo a tenth less time.
+# generation still takes less than a millisecond, and an echo takes a tenth less time.
 _THRESHOLDS: Final = (10_000, 20, 20)
 
 
@@ -293,15 +293,15 @@ def bind_of(settings: Settings) -> Bind:
 
 @contextmanager
 def rarely_collected(*, ends: bool = False) -> Generator[None]:
-    """Collect garbage less often while the block runs, and skip the objects that exist before: modules and
-    classes.
+    """While the block runs, collect garbage less often, and skip the objects that existed before the block:
+    modules and classes.
 
     Only for a process that runs nothing but bots; a host program decides for itself.
 
     Args:
         ends: whether the process ends after the block. Then the remaining objects are not collected: with
             thousands of chats in memory, the collection took seconds, while a new process waited for this
-            one.
+            process.
     """
     before, enabled = gc.get_threshold(), gc.isenabled()
     gc.freeze()

@@ -1,9 +1,9 @@
 """A bot that shares its store with other processes: the bot always accepts events, and works while this
 process has the store.
 
-A standby stores events in the inbox, commits, and answers 200; the process that has the store handles them.
-When the store becomes free, the bot starts here as after a stop or kill, behind the same listener. When a
-process loses the store, its work is cancelled, and the process becomes a standby again.
+A standby stores events in the inbox, commits, and answers 200. The process that has the store handles the
+events. When the store becomes free, the bot starts here as after a stop or kill, behind the same listener.
+When a process loses the store, its work is cancelled, and the process becomes a standby again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import trio
 
-# The work begins at a takeover, when a deploy may have replaced the files: what it needs is loaded now.
+# Load now the modules that the work needs: the work begins at a takeover, when a deploy may have replaced the
+# files.
 from ..alarms import http_target as http_target
 from ..alarms import targets as targets
 from ..base.alarm_kinds import Alarm, OnAlarm, text_of
@@ -63,12 +64,12 @@ class Standby:
 
     Attributes:
         voice: the bot's identity in log lines.
-        secrets: secrets of its webhook.
+        secrets: secrets of the bot's webhook.
         traffic: counters of requests refused by triobot's own listener.
         inbox: accepts events.
         intake: the intake on the store, while this process has the store.
-        background: the bot's background tasks, which run while it works.
-        clock: time of day of its work.
+        background: the bot's background tasks, which run while the bot works.
+        clock: time of day for the bot's work.
         has_home: always False: this class runs the background tasks itself.
     """
 
@@ -272,7 +273,7 @@ class Standby:
 async def open_standby(
     settings: Settings, clock: WallClock, on_alarm: OnAlarm | None = None
 ) -> AsyncGenerator[Standby]:
-    """Accept events for a bot with its store on a server, while the block runs; see `open_turns`.
+    """While the block runs, accept events for a bot that has its store on a server; see `open_turns`.
 
     Raises:
         ConfigError: the store belongs to another bot, or can't be used.

@@ -1,4 +1,5 @@
-"""Traces by OpenTelemetry's API: from the webhook over acceptance, turn, step and send to the verification.
+"""Traces by OpenTelemetry's API, with spans for requests to the webhook, acceptances, turns, steps, sends and
+verifications.
 
 A conversation is one trace, over all restarts of the program. The trace's id is derived from the numbers of
 the conversation and of its run, with the store's key. So no trace id has to be stored. An event may begin a
@@ -180,8 +181,8 @@ class Tracing:
             noted += [accepted, request]
 
     def drive(self, conversation: Conversation, inner: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-        """Await a conversation's coroutine; each turn, from an event until the
-        conversation waits, is a span.
+        """Await a conversation's coroutine. Make a span for each turn, from an event until the conversation
+        waits.
         """
         return cast("Coroutine[Any, Any, T]", _drive(self, conversation, inner))
 
@@ -255,7 +256,7 @@ class Tracing:
 
     @contextmanager
     def sending(self, operation: Operation[Any]) -> Generator[None]:
-        """Make a span for an operation, and record it for the operation's attempts."""
+        """Make a span for an operation, and record the span for the operation's attempts."""
         with self.span(f"send {operation.path}", SpanKind.PRODUCER, operation=operation.path):
             self._sent[id(operation)] = contexts.get_current()
             try:
@@ -342,8 +343,8 @@ class _TracedOutbox:
 
 @final
 class _TracedPlatform:
-    """A platform with `perform` only. So the outbox runs each request in a task, in which its span is
-    current.
+    """A platform with `perform` only. So the outbox runs each request in a task in which the request's span
+    is current.
     """
 
     def __init__(self, tracing: Tracing, platform: Platform) -> None:

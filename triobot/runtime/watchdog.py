@@ -1,9 +1,9 @@
 """Logs the line that blocks the event loop; and sends systemd signs of life.
 
 Code that computes for seconds without an ``await``, or makes blocking calls, blocks every chat at once, and
-``/healthz``, too. Code in the loop can't report such a block. So a thread logs the blocking line while it
-blocks. All bots of a process share the thread. The process is restarted by its supervisor: a probe gets no
-answer, and systemd gets no signs of life.
+``/healthz``, too. Code in the loop can't report such a block. So a thread logs the blocking line while the
+line blocks the loop. All bots of a process share the thread. The process's supervisor restarts the process,
+because a probe gets no answer, or because systemd gets no signs of life.
 
 Only `Bot.run` and the command line notify systemd, since they run the process. A bot in a host program can't
 tell when that program is ready or stops.
@@ -32,14 +32,14 @@ from ..conversations.running.lines import frames_of, is_authors, is_ours, waitin
 
 log: Final = logging.getLogger("triobot.watchdog")
 
-# Users notice a second; a garbage collection with many chats takes less.
+# Users notice a second. A garbage collection with many chats takes less than a second.
 STILL_AFTER: Final = 1.0
 DELAY: Final = 10.0
-"""Seconds between two log lines about a stop that lasts."""
+"""Seconds between two log lines about a stop that takes long."""
 _DEBUGGERS: Final = ("bdb", "pydevd", "_pydevd")
 _ASKED: Final = 4
-"""Number of checks of a busy loop in the time after which it counts as blocked, and of signs of life to
-systemd.
+"""Number of checks of a busy loop within `still_after` seconds; also the number of signs of life within the
+time in which systemd expects one.
 """
 
 
@@ -72,8 +72,8 @@ async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[No
 
 @contextmanager
 def telling_delays() -> Generator[Callable[[float], None]]:
-    """Log the author's code that delays a stop, once the stop has taken longer than its grace period, and
-    every ten seconds.
+    """When a stop takes longer than its grace period, log the author's code that delays the stop. Log this
+    code again every ten seconds.
 
     Yields: function to call at the start of the stop, with the grace period in seconds.
     """
@@ -236,7 +236,8 @@ class Systemd:
     """Notifications to systemd; sent only if systemd started this process with ``Type=notify``.
 
     Attributes:
-        expects_signs: seconds within which systemd expects a sign of life; None: it expects none.
+        expects_signs: seconds within which systemd expects a sign of life; None if systemd expects no signs
+            of life.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:

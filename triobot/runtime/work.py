@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("triobot")
 
 _MOST_ENDED: Final = 200
-"""Most conversations that ended normally with journals kept for a developer."""
+"""Maximum number of normally ended conversations whose journals are kept for a developer."""
 # Interval in which a stop checks whether there is still something to wait for.
 _LOOK_SECONDS: Final = 0.1
 _HOUR: Final = 3600.0
@@ -98,8 +98,9 @@ class Front(Protocol):
     Attributes:
         settings: the bot's settings.
         voice: the bot's identity in log lines.
-        secrets: secrets of its webhook.
-        traffic: counters of requests refused by triobot's own listener; None: counted elsewhere.
+        secrets: secrets of the bot's webhook.
+        traffic: counters of requests refused by triobot's own listener. None if another bot has the counters,
+            or another server listens.
     """
 
     settings: Settings
@@ -123,7 +124,7 @@ class Front(Protocol):
 
     @property
     def has_home(self) -> bool:
-        """Whether the caller runs the bot's background tasks; a `Standby` runs them itself."""
+        """Whether the caller must run the bot's background tasks. A `Standby` runs these tasks itself."""
         ...
 
     def readiness(self) -> Readiness:
@@ -144,7 +145,8 @@ class Surroundings:
         on_alarm: called with each alarm at once, before the author's hook.
         provided: values that replace resources.
         opened: called with the intake once events can be accepted.
-        replays: checks each conversation by replays while it runs, or None.
+        replays: checks each conversation by replays while the conversation runs. None: conversations aren't
+            checked.
         on_failure: called with each error of the bot's own code.
         instead: called instead of each step's function; background tasks then don't run. None: steps and
             tasks run normally.
@@ -251,8 +253,8 @@ class Intake:
             "conversations": "working" if working else "stopped",
             "outbox": "held" if outbox is not None and outbox.held else "ok",
         }
-        # An outbox held for another reason doesn't make the bot unready: only new events lead to sends that
-        # can end the hold.
+        # If the outbox is held for another reason than a refused token, the bot stays ready: only new events
+        # lead to sends that can end this hold.
         refused = outbox is not None and outbox.token_refused
         return Readiness(working and not refused and self.store_state == "ok", states)
 
@@ -295,7 +297,7 @@ class Intake:
                 return False
 
     def health(self) -> Mapping[str, object]:
-        """Return this run's state for an operator, in addition to the store's.
+        """Return this run's state for an operator, in addition to the store's state.
 
         ``working`` follows from the ``states`` of the parts. ``send_age`` is how many seconds the oldest
         operation has been waiting. All counts are since the start.
@@ -458,7 +460,7 @@ async def open_intake(
     around: Surroundings | None = None,
     inbox: Inbox | None = None,
 ) -> AsyncGenerator[Intake]:
-    """Open the store, and the inbox on it.
+    """Open the store, and an inbox that uses the store.
 
     Args:
         inbox: an inbox that is open already; None: a new inbox is made.
@@ -497,7 +499,7 @@ async def _begin_intake(
     """Start the tasks that accompany the inbox.
 
     Args:
-        untils: until when each former secret is accepted.
+        untils: for each former secret, the time until which the secret is accepted.
         listens: whether to serve an operator on the socket beside the store, and to send alarms.
     """
     store, clock, settings, sink = intake.store, intake.clock, intake.settings, intake.sink
@@ -603,7 +605,7 @@ def retention_of(settings: Settings) -> Retention:
     """Return the times for which a store with these settings keeps its leftover rows."""
     kept_for, ended = settings.retention_days * DAY, settings.keep_ended * DAY
     most = _MOST_ENDED if settings.development else None
-    # At least a day: calls are repeated after a crash.
+    # Keep keys for at least a day: calls are repeated after a crash.
     keys = max(kept_for, DAY)
     return Retention(crashed=kept_for, raw=kept_for, keys=keys, ended=ended, most_ended=most)
 
@@ -631,8 +633,8 @@ async def open_work(
         backlog_seconds: seconds of waiting after which a backlog raises an alarm; None: never.
         on_failure: called with each error that an author's code leaves unhandled.
         instead: called instead of each step's function; None: steps run normally.
-        claims: allow the handling of an event in the transaction that accepts it; else each event is stored
-            first, and passed to the dispatcher's tasks through its channel.
+        claims: whether an event may be handled in the transaction that accepts the event. If not, each event
+            is first stored, and then passed to the dispatcher's tasks through the dispatcher's channel.
     """
     settings, sink = intake.settings, intake.sink
     client = PlatformClient(
@@ -828,14 +830,14 @@ async def _watch_backlog(intake: Intake, work: Runtime, most: float) -> None:
 async def _or_stuck(drain: Callable[[], Awaitable[None]], stuck: Callable[[], bool]) -> bool:
     """Wait until `drain` returns. Return False if `stuck()` becomes true first.
 
-    Sends that wait for a retry, or for their turn at a low pace, are sent after the next start.
+    In that case, sends that wait for a retry, or for their turn at a low rate, are sent after the next start.
     """
     drained = False
     async with trio.open_nursery() as nursery:
 
         async def watch() -> None:
             looks = 0
-            # Two checks in a row: a record being stored may lead to a send.
+            # Check twice in a row: a record that is being stored at the first check may lead to a send.
             while looks < 2:
                 await trio.sleep(_LOOK_SECONDS)
                 looks = looks + 1 if stuck() else 0

@@ -63,7 +63,7 @@ class InlineWriter:
         return job.answer
 
     def note_answered(self, key: str) -> None:
-        """Write the answer at once. A failure is ignored: it has the same effect as a kill before the note."""
+        """Write the answer at once. A failure is ignored: its effect is that of a kill before the note."""
         self._catch_up((key,), ())
 
     def note_consumed(self, seqs: Collection[int]) -> bool:

@@ -227,8 +227,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 updated_at INTEGER NOT NULL,
                 ended_at INTEGER
             )""",
-            # The indexes are partial: the first index has all conversations that have not ended. The other
-            # indexes leave out resting conversations, of which there may be a million.
+            # The indexes are partial: a resting conversation without a wake time is only in the first index.
+            # There may be a million such conversations.
             "CREATE INDEX conversations_chat ON conversations (chat_id) WHERE ended_at IS NULL",
             """CREATE INDEX conversations_unfinished ON conversations (id)
                 WHERE unfinished = 1 AND parked IS NULL AND ended_at IS NULL""",

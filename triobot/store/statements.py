@@ -137,7 +137,7 @@ class Tables:
     def _begin(
         self, arrival: Arrival, beginning: Beginning | None, *, alone: bool
     ) -> tuple[bool, bool, str | None]:
-        """Store the sender, and return `InboxRow.group`, `InboxRow.parked` and `InboxRow.begun` of the event."""
+        """Store the sender; return `InboxRow.group`, `InboxRow.parked` and `InboxRow.begun` of the event."""
         group, parked = self._is_group(arrival), self.journals.has(arrival.chat_id)
         if beginning is None or group or parked or not alone:
             return group, parked, None

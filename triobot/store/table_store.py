@@ -75,7 +75,7 @@ class ReadPayments:
         return await self._ask(lambda money: money.due(now, limit))
 
     async def next_due(self) -> int | None:
-        """Return when the next payment is due; None if no payment will be due."""
+        """Return the earliest due time of all payments; None if no payment has a due time."""
         return await self._ask(lambda money: money.next_due())
 
     async def find(

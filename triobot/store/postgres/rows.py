@@ -175,7 +175,7 @@ class PostgresTables(Tables):
         return super()._read_last_seq()
 
     def forget_number(self) -> None:
-        """Forget the last event's number at the end of a transaction, since other processes take numbers too."""
+        """Forget the last event's number at the end of a transaction: other processes take numbers too."""
         self._last_seq = None
 
     def count_everything(self) -> None:
