@@ -63,8 +63,8 @@ async def ask(path: Path, request: Request, tell: Callable[[Answer], Awaitable[N
     except OSError as error:
         return _nobody(path, error)
     except httpx.TransportError:
-        # The bot was killed; or it runs as another user, and closed the connection; or its server is no HTTP
-        # server.
+        # There are three possible reasons: the bot was killed; the bot runs as another user, and closed the
+        # connection; or the bot's server is no HTTP server.
         raise StoreError(_NO_ANSWER) from None
     return True
 

@@ -22,7 +22,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 Sample: TypeAlias = tuple[Mapping[str, str], float]
 """A number, and its labels other than ``bot``."""
 
-# Counters that exist only after their first event; a metric must show 0 before the first event.
+# Some counters exist only after their first event. A metric must show 0 before the first event.
 _HAPPENED: Final = (
     *("started", "revived", "evicted", "crashed", "parked", "possible_repeat", "expired", "gone"),
     *("filter_failed", "fell_behind", "unreadable"),

@@ -160,7 +160,8 @@ class OrderEnd:
 @final
 @guarded
 class ListChats:
-    """Show the chats in memory: for each task its line of code, and the operation that the task waits for.
+    """Show the chats in memory. For each task, show its line of code and the operation that the task waits
+    for.
 
     Attributes:
         limit: largest number of chats in the answer; the most recently active chats come first.
@@ -190,8 +191,8 @@ class Reach:
     Attributes:
         way: the kind of request.
         name: name of the signal's class, or of the route.
-        value: text of the message; or JSON: an object with the signal's fields, or a list of the route's
-            arguments.
+        value: text of the message, or JSON for a signal or route. The JSON is an object with the signal's
+            fields, or a list of the route's arguments.
         key: idempotency key: a second request with the same key has no effect.
     """
 
@@ -251,7 +252,7 @@ class EndAlarms:
     Attributes:
         kind: only alarms of this kind.
         key: only alarms with this key.
-        all: all alarms; required if neither `kind` nor `key` is given.
+        all: whether to acknowledge all alarms. Required if neither `kind` nor `key` is given.
     """
 
     kind: AlarmKind | None = attrs.field(default=None, validator=_is_kind)

@@ -1,10 +1,10 @@
 """Serves the operator API: HTTP/1.1 on a Unix socket; on systems without Unix sockets, on loopback with a
 key.
 
-The socket's mode admits its owner only, and the kernel names each connection's user: only the bot's own user
-and root are answered. At most eight connections are open at once. A connection is closed after ten seconds
-without a request, or if it doesn't accept an answer for thirty seconds. When a ninth connection comes, the
-connection that has been silent longest is closed.
+Only the bot's own user and root are answered: the socket's mode admits only the socket's owner, and the
+kernel names each connection's user. At most eight connections are open at once. A connection is closed after
+ten seconds without a request, or if the client doesn't accept an answer for thirty seconds. When a ninth
+connection comes, the connection that has been silent longest is closed.
 
 The HTTP server is imported at the first connection. So a bot under another server imports triobot's HTTP
 server only when an operator connects.
@@ -133,7 +133,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def bind_beside(path: Path) -> trio.socket.SocketType:
-    """Listen on a socket beside the store, for the socket's owner only; a socket left over is replaced.
+    """Listen on a socket beside the store, for the socket's owner only. A leftover socket is replaced.
 
     Raises:
         OSError: the socket can't be made, or the path has another file.

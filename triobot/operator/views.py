@@ -2,11 +2,11 @@
 
 A bug report needs the order of a journal's records, but not users' messages, addresses or payment data. So a
 redacted line keeps its structure: names of fields and classes, the operation, the kind, the time. Every other
-text becomes its length, and every other number 0. A fingerprint is replaced, too, since a short answer could
-be guessed from the fingerprint.
+text is replaced by its length, and every other number is replaced by 0. A fingerprint is replaced, too, since
+a short answer could be guessed from the fingerprint.
 
-A text is parsed as JSON only where the record's format says that the runtime wrote a value there: a user may
-type text that looks like JSON.
+A text is parsed as JSON only if, in the record's format, this text is a value that the runtime wrote. A user
+may type text that looks like JSON.
 
 A worded record keeps users' texts, and shows values as an author would write them in Python.
 """
@@ -49,7 +49,7 @@ _KEPT_NUMBERS: Final = frozenset({"event", "format", "n"})
 _IDS: Final = frozenset({"id", "turn"})
 _NAMES: Final = r"[^\W\d]\w*([.](<locals>|[^\W\d]\w*))*"
 _NAME: Final = re.compile(_NAMES)
-# The operations of a hook have the hook's name before their numbers.
+# In the id of a hook's operation, the hook's name precedes the numbers.
 _ID: Final = re.compile(rf"({_NAMES}[.])?[0-9]+([./][0-9]+)*")
 # A row's fields that identify its chat or user.
 _ROW_LOSES: Final = frozenset({"chat_id", "sender_id", "key"})
@@ -73,7 +73,7 @@ def _redacted_field(name: str, value: object) -> object:
 
 
 def redacted_text(text: str) -> str:
-    """Redact a record; a text that is no record becomes its length."""
+    """Redact a record. A text that is no record is replaced by its length."""
     found = read_record(text)
     if found is None:
         return _length(text)

@@ -116,8 +116,8 @@ class _Hosted:
     async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         self._stop, self._stopped = trio.Event(), trio.Event()
         grace, started = self._settings().grace, False
-        # Shielded, so that the application's deadline doesn't interrupt sends. The watcher is not shielded:
-        # when it is cancelled, it sets the bot's own deadline on the shield.
+        # The bot is shielded, so that the application's deadline doesn't interrupt sends. The watcher is not
+        # shielded: when the watcher is cancelled, it sets the bot's own deadline on the shield.
         try:
             async with trio.open_nursery() as nursery:
                 shield = trio.CancelScope(shield=True)
@@ -184,8 +184,8 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
             failed = failed or {"type": "lifespan.shutdown.failed", "message": words}
         if failed is not None:
             # Report the failure by a message: after an exception, hypercorn would run on without the bot.
-            # Send it outside the `except` block: an exception from the server would have the bot's error as
-            # its context, whose text may be private.
+            # Send the message outside the `except` block: otherwise, the bot's error would become the context
+            # of an exception from the server, and the text of the bot's error may be private.
             await send(failed)
     except BaseException:
         if not over:
@@ -195,8 +195,8 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
 
 @cache
 def _fail_hypercorn() -> None:
-    """Make hypercorn exit with an error when this worker ends: after its only worker failed, hypercorn would
-    exit with 0.
+    """Make hypercorn exit with an error when this worker ends. Otherwise, hypercorn would exit with 0 after
+    its only worker has failed.
     """
     parent, worker = multiprocessing.parent_process(), multiprocessing.current_process()
     config = getattr(worker, "_kwargs", {}).get("config")

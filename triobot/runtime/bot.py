@@ -149,7 +149,8 @@ class Bot(Router):
         settings: all settings; the environment is then ignored.
         texts: the texts that triobot itself sends, or a function that chooses them by the chat's stored
             values, such as ``lambda data: WORDS[data[LANGUAGE]]``. Default: English.
-        transport: sends the requests to the platform: a proxy, or a test's double.
+        transport: sends the requests to the platform, for example through a proxy or to a test's fake
+            platform.
         clock: time of day; default: this machine's.
 
     Examples:
@@ -272,8 +273,8 @@ class Bot(Router):
         return run
 
     def resource(self, open: Callable[[], AbstractAsyncContextManager[T]], /) -> Resource[T]:
-        """Declare an object that the bot needs while it runs: a decorator for an async context manager
-        function.
+        """Declare an object that the bot needs while it runs. This is a decorator for an async context
+        manager function.
 
         Resources are opened before the first event, in the order of declaration, and closed after the last
         conversation has stopped. `provide` replaces a resource by another value for one run.
@@ -466,8 +467,8 @@ class Bot(Router):
                 ):
                     failures.begin()
                     runs_background = front.has_home and (around is None or around.instead is None)
-                    # The innermost block, so that the tasks can use everything, and are cancelled while their
-                    # messages can still be sent.
+                    # This block is the innermost block: the tasks can use everything, and are cancelled while
+                    # their messages can still be sent.
                     async with trio.open_nursery() as nursery:
                         for run in self._background if runs_background else ():
                             name = getattr(run, "__qualname__", None)

@@ -25,7 +25,7 @@ class LiveAnnouncing:
     """Passes operations to the tasks that send broadcasts.
 
     Attributes:
-        outside: whether callers must be outside conversations; calls from inside are then refused.
+        outside: whether calls from conversations are refused.
     """
 
     _broadcasts: Broadcasts = attrs.field(repr=False)

@@ -3,9 +3,10 @@
 A lease may end while a process is suspended, and another process may continue the conversations. The store
 then refuses the first process's commits by their fence, but the outside world has no fence. So for stores
 that a live process can lose (`Store.held`), the lease is checked right before each request and each step. A
-request or step waits until the lease is certain again, or is cancelled with the work if another process has
-the store. The client checks once more when a request has its connection (`PlatformClient`), since the process
-may have been suspended in between. A request that is being written can't be recalled.
+request or step waits until the lease is certain again. If another process has the store, the request or step
+is cancelled with all other work. The client (`PlatformClient`) checks the lease once more when a request has
+its connection, since the process may have been suspended between the two checks. A request that is being
+written can't be recalled.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ async def serve_together(
     stopping: Callable[[], None] | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Listen and work for bots that share a listener, until one of them is stopped; see `Bot.serve`.
+    """Listen and work for bots that share a listener, until one of these bots is stopped; see `Bot.serve`.
 
     Each bot has its own store, token and path. The first bot's settings define the address. If one bot can't
     start, no bot runs.

@@ -169,7 +169,8 @@ class Settings:
     def label(self) -> str:
         """The bot's name in log lines and metrics.
 
-        In this order: `name`; the prefix of the bot's variables, if it isn't the default; the store's name.
+        The first of these that exists: `name`; a prefix of the bot's variables other than the default; the
+        store's name.
         """
         if self.name is not None:
             return self.name
@@ -252,7 +253,7 @@ def read_environment(environ: Mapping[str, str], prefix: str = PREFIX) -> Settin
 
     Args:
         prefix: prefix of the variables' names. With another prefix than the default, the default store is a
-            file of that name, so that two bots in one folder don't use the same store.
+            file named after the prefix. So two bots in one folder use different stores.
 
     Raises:
         ConfigError: a value is invalid, or a file named by ``..._FILE`` is unreadable; the error shows no

@@ -138,7 +138,9 @@ class Standby:
         return () if self.intake is None else [self.intake.api]
 
     def readiness(self) -> Readiness:
-        """Return the state for ``/readyz``: ready if events are accepted, whichever process handles them."""
+        """Return the state for ``/readyz``: ready if events are accepted, even if another process handles the
+        events.
+        """
         if self.intake is not None and self._work is not None:
             return self.intake.readiness()
         store = "unwritable" if self.inbox.failing else "ok"

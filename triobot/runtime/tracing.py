@@ -76,7 +76,8 @@ class Tracing:
         self._accepted: OrderedDict[int, SpanContext] = OrderedDict()
         # Event of each conversation's next turn.
         self._brought: dict[int, int] = {}
-        # Context of each operation being sent: the span in which it was requested.
+        # For each operation that is being sent: the context with the span in which the operation was
+        # requested.
         self._sent: dict[int, Context] = {}
 
     # --- the trace of an event

@@ -346,7 +346,7 @@ class Intake:
 
         Raises:
             ConflictError: the bot has not begun its work, or the platform didn't accept the message.
-            ConfigError: there is no such class or route, or its value doesn't fit.
+            ConfigError: there is no such class or route, or the value doesn't fit the class or route.
         """
         if (work := self.work) is None:
             raise ConflictError("the bot has not begun its work; ask again")
@@ -500,7 +500,7 @@ async def _begin_intake(
 
     Args:
         untils: for each former secret, the time until which the secret is accepted.
-        listens: whether to serve an operator on the socket beside the store, and to send alarms.
+        listens: whether to serve an operator on the socket beside the store, and whether to send alarms.
     """
     store, clock, settings, sink = intake.store, intake.clock, intake.settings, intake.sink
     if store.opening().restored:
@@ -645,7 +645,7 @@ async def open_work(
         lent=True,
         allow_insecure=settings.allow_insecure,
         media_hosts=settings.media_hosts,
-        # As many connections as the outbox's concurrent requests: a slow chat occupies one connection.
+        # One connection for each concurrent request of the outbox: a slow chat occupies one connection.
         connections=OutboxRules().connections,
         on_unreadable=partial(_unreadable, sink),
         certain=intake.store.held,
@@ -714,7 +714,8 @@ async def open_work(
                     if claims and (door := early_door(dispatcher)) is not None:
                         intake.inbox.early = door.store
                 try:
-                    # The store must be up to date first: a payment without a conversation loses its button.
+                    # First write out what the store lacks: a payment without a stored conversation loses its
+                    # button.
                     await dispatcher.write_out()
                     await cashier.start(partial(goes_on, intake.store))
                     # In this order: a verified payment needs a dispatcher that can revive its conversation.

@@ -131,7 +131,9 @@ class OpenBroadcast:
 @final
 @frozen
 class AddReceivers:
-    """Add the chats that a ``capturing`` broadcast doesn't have yet to its receivers, in order."""
+    """Add chats to the receivers of a ``capturing`` broadcast, in order. Chats that are receivers already are
+    left out.
+    """
 
     key: str
     chats: tuple[ChatId, ...] = attrs.field(repr=False)

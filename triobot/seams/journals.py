@@ -6,7 +6,7 @@ the store counts the records and doesn't interpret them. The *effects* are store
 operation's intent before the operation is sent, and the operation's result once the result is known.
 
 Every write to a conversation carries the lease of the run that opened the store. So a process that has lost
-the store can't write any more, even if it hasn't noticed the loss.
+the store can't write any more, even if the process hasn't noticed the loss.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class ConversationRow:
             conversation last came to rest.
         position: position of the next record.
         started_at, updated_at: in wall milliseconds.
-        ended_at: when the conversation ended, if its row is kept: after a crash, or on request.
+        ended_at: when the conversation ended. The row of an ended conversation is kept only after a crash, or
+            on request.
         rests: the operations in which the conversation waited, as of the last write of `rests`; opaque to the
             store. None if unknown.
         build: the last build of the code that fitted the journal; 0 if unknown.
@@ -277,7 +278,7 @@ class KeepIntent:
     """Store that an operation is about to be sent; a second intent for the same operation replaces the first.
 
     Attributes:
-        run: the conversation's run; JournalConflictError if that run is over.
+        run: the conversation's run. If this run is over, JournalConflictError is raised.
         operation: id of the operation within the run.
     """
 

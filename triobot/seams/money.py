@@ -118,7 +118,7 @@ class RaiseAlarm:
 @final
 @guarded
 class AcknowledgeAlarms:
-    """Acknowledge alarms: an operator has seen them, or their cause is over.
+    """Acknowledge alarms: an operator has seen the alarms, or their cause is over.
 
     Attributes:
         kinds: kinds of alarms; empty for all.

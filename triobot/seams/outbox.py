@@ -129,7 +129,8 @@ class Outbox(Protocol):
         uploaded first, at this position.
 
         Args:
-            doubted: called, not awaited, when the operation is sent again although it may have arrived.
+            doubted: called, not awaited, when the operation is sent again after an attempt that may have
+                arrived.
             recorded: an event that the caller must set as soon as the outcome is durable. Until then, the
                 lane sends no other operation that has a `recorded` event. So a kill leaves at most one such
                 operation in doubt.

@@ -102,8 +102,9 @@ async def open_resources(
     """Open the declared resources in order, except the provided ones; close them in reverse order.
 
     Raises:
-        ConfigError: a provided resource is not declared, or a declared one can't be opened.
-        Exception: an error of opening a resource; the resources opened before it are closed first.
+        ConfigError: a provided resource is not declared, or a declared resource can't be opened.
+        Exception: opening a resource failed with this error. The resources that were opened before are closed
+            first.
     """
     for given in provided:
         if not isinstance(cast("object", given), Provided):

@@ -51,8 +51,8 @@ _names: Final[dict[type, str]] = {}
 _classes: Final[dict[str, type]] = {}
 _expected: Final = deque[object]()
 _explored: Final[set[type]] = set()
-# Cache of field names: attrs.fields would search them again each time. Encoding fills this cache with classes
-# that are known to be frozen.
+# Cache of field names: attrs.fields would search the names again at each call. Encoding fills this cache with
+# classes that are known to be frozen.
 _fields: Final[dict[type, tuple[str, ...]]] = {}
 # The same cache for classes that were only read, and may not be frozen.
 _field_names: Final[dict[type, tuple[str, ...]]] = {}
@@ -191,7 +191,7 @@ def forget_met() -> None:
 def lasting_module(module: str) -> str:
     """Return a name for a module that doesn't depend on how the program was started."""
     if module == "__main__":
-        # The same file may be imported by its name the next time.
+        # In the next process, the same file may be imported under its name.
         main = sys.modules["__main__"]
         spec = getattr(main, "__spec__", None)
         return spec.name if spec is not None else Path(getattr(main, "__file__", module)).stem
@@ -263,7 +263,8 @@ def _explore() -> None:
         _expected.extend(get_args(annotation))
         if isinstance(cls, type) and cls not in _explored and (has_fields(cls) or issubclass(cls, Enum)):
             _explored.add(cls)
-            # If the class can't have its name, records with this name mean another class.
+            # If the class can't be registered under its name, stored values with this name belong to another
+            # class.
             with suppress(ConfigError):
                 register(cls)
             _expected.extend(_field_types(cls))
@@ -289,7 +290,8 @@ def encode_value(value: object) -> str:
     dataclasses of these.
 
     Raises:
-        UnrecordableError: the value contains something else; names the type and the path to it.
+        UnrecordableError: the value contains something of another type; the error names the type and the path
+            to it.
     """
     try:
         return f"[{_VERSION},{_text(value, 0)}]"

@@ -213,7 +213,7 @@ class Shipped:
     Attributes:
         of: whether the bytes belong to the image or to a log.
         at: position of the first byte in the image or the log.
-        ends: whether the piece is the last of the image or of this log.
+        ends: whether the piece is the last piece of the image or of this log.
         size: size of the whole image.
         as_of: wall time up to which all commits have been sent; None while there is more to send.
     """

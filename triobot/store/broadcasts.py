@@ -172,7 +172,7 @@ class BroadcastTables:
             case Outcome.GONE:
                 statement = "UPDATE receivers SET gone = 1 WHERE n = ?1 AND position = ?2 AND gone = 0"
             case Outcome.AGAIN:
-                # Move the receiver behind the last one, even if the same write has moved others there.
+                # Move the receiver behind the last receiver, which the same write may have moved there.
                 statement = (
                     "UPDATE receivers SET position = 1 + (SELECT max(place) FROM"
                     " (SELECT last AS place FROM broadcasts WHERE n = ?1"
@@ -198,7 +198,9 @@ class BroadcastTables:
             self._sql.execute("UPDATE broadcasts SET content = '' WHERE n = ?", (n,))
 
     def forget(self, chat_id: ChatId) -> int:
-        """Delete a chat's rows; subtract receivers without an outcome from their broadcast's total."""
+        """Delete a chat's rows. If the chat has no outcome in a broadcast, subtract 1 from the broadcast's
+        total.
+        """
         rows: list[tuple[int, int]] = self._sql.execute(
             "DELETE FROM receivers WHERE chat_id = ? RETURNING n, gone", (chat_id,)
         ).fetchall()
@@ -229,7 +231,9 @@ class BroadcastTables:
         ]
 
     def receivers(self, key: str, after: int, limit: int, *, gone: bool) -> list[Receiver]:
-        """Return receivers at positions above `after`: the `gone` ones, or those without an outcome."""
+        """Return receivers at positions above `after`. With `gone`, return the receivers that are gone; else,
+        return the receivers without an outcome.
+        """
         rows: list[tuple[int, int]] = self._sql.execute(
             "SELECT position, chat_id FROM receivers WHERE n = (SELECT n FROM broadcasts WHERE key = ?)"
             " AND position > ? AND gone = ? ORDER BY position LIMIT ?",

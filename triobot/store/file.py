@@ -187,7 +187,7 @@ class StoreFile:
             return shipment
 
     def take(self, shipment: Shipment, now: int) -> Shipped:
-        """Return the next piece of the log; its `as_of` is `now` if no further commit follows.
+        """Return the next piece of the log. The piece's `as_of` is `now` if no further commit follows.
 
         Raises:
             ConflictError: the streamer must begin again.
@@ -268,8 +268,7 @@ class FileStream:
                 await tell(piece)
                 if piece.as_of is not None:
                     self._file.shipping.as_of = piece.as_of
-                    # Wait, so that the commits made during the pause are sent together, and not each as a
-                    # piece of its own.
+                    # Wait: the commits made during the pause are then sent together, as one piece.
                     await trio.sleep(_PAUSE_SECONDS)
         finally:
             self._file.shipping.end()

@@ -1,6 +1,6 @@
 """The rows of conversations, journals and effects.
 
-As in `statements`, the code runs in the worker thread inside a transaction, and every statement for an event
+As in `statements`, the code runs in the worker thread inside a transaction. Every statement for an event
 finds its rows by a primary key, or by an index without the resting conversations.
 """
 
@@ -175,7 +175,7 @@ class JournalTables:
                 assert_never(write)
 
     def append_all(self, writes: Sequence[AppendRecords]) -> None:
-        """Append records to many journals, as `apply` does for one.
+        """Append records to many journals, as `apply` does for one journal.
 
         Raises:
             OneByOneError: some records don't fit their journal; nothing may be kept of the attempt.
@@ -184,7 +184,7 @@ class JournalTables:
         self._do_all(APPEND, rows, writes)
 
     def put_all_standing(self, writes: Sequence[PutStanding]) -> None:
-        """Apply many PutStanding writes, as `apply` does for one.
+        """Apply many PutStanding writes, as `apply` does for one write.
 
         Raises:
             OneByOneError: a conversation is over; nothing may be kept of the attempt.
@@ -192,7 +192,7 @@ class JournalTables:
         self._do_all(STAND, [_standing(write) for write in writes], writes)
 
     def put_all_rested(self, writes: Sequence[PutRested]) -> None:
-        """Apply many PutRested writes, as `apply` does for one.
+        """Apply many PutRested writes, as `apply` does for one write.
 
         Raises:
             OneByOneError: a conversation is over; nothing may be kept of the attempt.

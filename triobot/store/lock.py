@@ -22,7 +22,7 @@ from ..base.open_files import CAREFUL, OWNER_ONLY, is_root, read_at, restrict, w
 from ..errors import ConfigError, StoreLockedError
 from .notes import SLOT, Notes
 
-# Filesystems where flock is local to one machine, emulated or absent, and where fsync promises little.
+# On these filesystems, flock is local to one machine, emulated or absent, and fsync promises little.
 _FOREIGN: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "ceph", "lustre", "9p", "fuse", "fuseblk"}
 )

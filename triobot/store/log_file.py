@@ -1,9 +1,9 @@
 """SQLite's write-ahead log as bytes: which part of it is committed. Pure, except for reads of an open file.
 
 A log is a head, followed by *entries*. Each entry is a header with a page number, followed by the page. All
-entries of one log have the two salts of its head; entries with other salts are left over from an earlier log.
-An entry's checksum covers all entries before it. The last entry of a transaction contains the size of the
-database.
+entries of a log have the two salts of the log's head. Entries with other salts are left over from an earlier
+log. An entry's checksum covers all entries before it. The last entry of a transaction contains the size of
+the database.
 
 While no transaction is open, all entries with the right salts are committed, except the entries of a
 transaction that was rolled back. Such entries end without a commit, or with a checksum that doesn't match.

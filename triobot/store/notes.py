@@ -43,10 +43,10 @@ class Notes:
     """Notes in a lock file.
 
     Notes are written through mapped memory, with neither an fsync nor a system call: the kernel keeps what a
-    process wrote, however the process dies. A crash of the machine loses the notes. That is harmless: after
-    such a crash it is unknown anyway whether the last answers were sent, and their events may be repeated.
-    Disk space for the pages is allocated beforehand. If the disk is full, no note is taken; a write to a page
-    without disk space would kill the process.
+    process wrote, however the process dies. A crash of the machine loses the notes. This loss is harmless:
+    after a crash of the machine, it is unknown anyway whether the last answers were sent, and events may be
+    repeated. Disk space for the pages is allocated beforehand. If the disk is full, no note is taken; a write
+    to a page without disk space would kill the process.
 
     Used by one thread at a time.
 
@@ -127,7 +127,7 @@ class Notes:
             self._pages = mmap.mmap(self._fd, _SIZE)
         except (OSError, ValueError):
             with suppress(OSError):
-                os.ftruncate(self._fd, SLOT)  # a leftover number would make this run look like an older one
+                os.ftruncate(self._fd, SLOT)  # a leftover number would make this run look like an older run
             return
         numbers = memoryview(self._pages)[_NUMBERS:].cast("q")
         numbers[_RUN] = run
@@ -145,7 +145,7 @@ class Notes:
         _LINE.pack_into(self._pages, at * SLOT, line)
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Note these consumed rows, all or none; return whether there was room."""
+        """Note all of these consumed rows, or none of them. Return whether there was room for the notes."""
         if self._numbers is None or len(seqs) > len(self._free_numbers):
             return False
         for seq in seqs:
@@ -174,7 +174,7 @@ class Notes:
         return list(self._lines)
 
     def close(self) -> None:
-        """Stop taking notes; the existing ones stay."""
+        """Stop taking notes; the existing notes stay."""
         self.at_work = [0] * WORK_SLOTS
         numbers, self._numbers = self._numbers, None
         pages, self._pages = self._pages, None
@@ -236,7 +236,7 @@ class WorkNotes:
         return []
 
     def close(self) -> None:
-        """Stop taking notes; the existing ones stay."""
+        """Stop taking notes; the existing notes stay."""
         if self._file is not None:
             self._file.close()
 

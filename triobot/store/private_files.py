@@ -90,7 +90,7 @@ def make_private(path: Path) -> None:
 
 
 def check_kind(path: Path) -> None:
-    """Require that a file is a database, before even a lock file is made beside it.
+    """Require that a file is a database. This is checked before a lock file is made beside the file.
 
     Raises:
         StoreCorruptError: the file is something else.

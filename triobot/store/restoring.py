@@ -2,8 +2,8 @@
 
 `restore_file` turns a backup into a store of the next *epoch*. Everything in the backup belongs to an earlier
 epoch, because it isn't known what the bot did between the backup and the restore. The inbox's numbers jump,
-so that no new conversation gets the number of a lost one: the keys that code passes to other systems contain
-a conversation's number.
+so that no new conversation gets the number of a lost conversation: the keys that code passes to other systems
+contain the conversation's number.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _check_backup(connection: sqlite3.Connection, backup: Path, stamp: Stamp | N
 def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Path | None:
     """Turn a backup into the store at `path`, in the next epoch; return the new path of the previous store.
 
-    Nothing changes unless the backup is complete, and belongs to this bot and platform.
+    If the backup is incomplete, or belongs to another bot or platform, nothing changes.
 
     Args:
         stamp: the bot's stamp. With None, a backup of any bot is accepted.

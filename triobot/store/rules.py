@@ -6,7 +6,8 @@ dropped for a week. A key from the author's code is remembered for `Retention.ke
 
 Other events may really occur twice, such as the texts "yes" and "yes". So an equal event counts as a
 redelivery only within a minute of a delivery whose 200 was not fully written. Only accepted deliveries count:
-a dropped delivery doesn't prolong the minute, because losing a message is worse than handling it twice.
+a dropped delivery doesn't prolong the minute, because losing a message is worse than handling a message
+twice.
 
 A request that could not be parsed is stored, so that an operator can see what the platform sent. Anybody who
 knows the webhook's address can fill this table. So the table's size is limited: long bodies are truncated,

@@ -7,9 +7,10 @@ changed its form (`FORMATS`).
 
 A file also records that it is a store, which bot it belongs to, and whether it is a copy of another store.
 
-Each store has a stamp from its creation, because it holds the conversations and the money of one bot. If
-another bot, or the same bot on another platform, opened the store by accident, it would verify charges that
-it never made. The token itself is never stored, only a salted digest, which is enough to compare tokens.
+Each store has a stamp from its creation on, because a store holds the conversations and the money of one bot.
+If another bot, or the same bot on another platform, opened the store by accident, the bot would verify
+charges that it never made. The token itself is never stored, only a salted digest, which is enough to compare
+tokens.
 """
 
 from __future__ import annotations
@@ -258,7 +259,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
         ),
     ),
     Migration(number=4, release="0.1.0", min_reader=3, statements=CREATE_BROADCASTS),
-    # Code without the ledger would let paid money expire, so it must not open this store.
+    # Code without the ledger must not open this store: it would let paid money expire.
     Migration(number=5, release="0.1.0", min_reader=5, statements=MONEY),
     # If an event has already begun a conversation, code without `begun` routes the event again, as a waiting
     # event.
@@ -281,9 +282,9 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(
         number=9, release="0.1.0", min_reader=9, statements=("ALTER TABLE conversations DROP COLUMN epoch",)
     ),
-    # Places that are no chats: older code would send messages to them.
+    # There are places that are no chats: older code would send messages to these places.
     Migration(number=10, release="0.1.0", min_reader=10, statements=()),
-    # The most frequent records have a short form. Older code can't read them, and would park all
+    # The most frequent records have a short form. Older code can't read the short form, and would park all
     # conversations.
     Migration(number=11, release="0.1.0", min_reader=11, statements=()),
     # One index is dropped, and another index is smaller. This saves two pages in the transaction of each
@@ -301,7 +302,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     ),
     # A text that matches a whole message has a short form too, which older code can't read.
     Migration(number=13, release="0.1.0", min_reader=13, statements=()),
-    # Sources and sites: which lines of an author's code made a record, to compare it with changed code.
+    # Sources and sites show which lines of an author's code made a record, so that the record can be compared
+    # with changed code.
     Migration(number=14, release="0.1.0", min_reader=13, statements=CREATE_CODE),
 )
 FORMATS: Final = 13

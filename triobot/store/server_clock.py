@@ -31,7 +31,7 @@ class ServerClock:
 
     Attributes:
         differs: number of milliseconds by which the machine's own clock is ahead of the server's clock;
-            negative if it is behind. 0 if the clock is right, as far as is known.
+            negative if the own clock is behind. 0 if the own clock is right, as far as is known.
     """
 
     def __init__(self, own: TimeOfDay) -> None:

@@ -83,7 +83,8 @@ class Shipment:
         return piece
 
     def may_fold(self, *, erase: bool) -> bool:
-        """Return whether a checkpoint may run now; if so, keep the unsent part of the log that it ends.
+        """Return whether a checkpoint may run now. If so, keep the unsent part of the log that the checkpoint
+        ends.
 
         Args:
             erase: whether the checkpoint must run in any case.

@@ -170,7 +170,8 @@ class Tables:
         """Undo the changes of the tally since `mark`, and drop the caches of chats."""
         self.tally.undo(mark)
         self._alone.clear()
-        # `note_alive` may have been undone. `_last_seq` stays: no number is used again after a rollback.
+        # The last time of `note_alive` may not be stored any more. `_last_seq` stays: no number is used again
+        # after a rollback.
         self._alive_at = 0
 
     def apply_all(self, writes: Sequence[Write]) -> None:
@@ -256,8 +257,7 @@ class Tables:
     def sweep(self, now: int) -> None:
         """Delete old rows, a limited number at once to keep the batch short."""
         self._sweep_deliveries(now, _SWEPT)
-        # Store the last key: a process that always restarts before its sweep has passed all rows would check
-        # only the first rows.
+        # Store the last key: without it, a process that often restarts would check only the first rows.
         self._sql.execute(PUT_META, (_SWEPT_TO, self._swept_to or ""))
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE at < ? RETURNING length(body)", (now - self.retention.raw,)

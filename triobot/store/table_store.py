@@ -70,7 +70,9 @@ class ReadPayments:
         return await self._ask(lambda money: money.of_invoice(invoice_id))
 
     async def due(self, now: int, *, limit: int) -> Sequence[PaymentRow]:
-        """List payments due by `now`: first urgent ones by priority, then the others, longest due first."""
+        """List payments due by `now`: first the urgent payments by priority, then the other payments, longest
+        due first.
+        """
         check_integer("limit", limit, least=0)
         return await self._ask(lambda money: money.due(now, limit))
 
@@ -87,7 +89,8 @@ class ReadPayments:
         after: RefId | None = None,
         limit: int,
     ) -> Sequence[PaymentRow]:
-        """List payments by id, optionally of some states, of one chat, or made before `before`.
+        """List payments by id. The arguments restrict the list to some states, to one chat, or to payments
+        made before `before`.
 
         Args:
             after: id of the last payment of the previous page.
@@ -261,8 +264,8 @@ class Store:
         stream: sends the store's commits to a replica; None: this engine has no replicas.
         note_answered, note_consumed, statistics: methods of the writer; see `triobot.store.writer.Writer`.
         at_work: the work slots: numbers of the conversations or events whose code is running. Setting a slot
-            never waits. The slots survive a kill of the process, but no restart of the machine; the next run
-            finds them in `Opening.at_work`.
+            never waits. The slots survive a kill of the process, but not a restart of the machine. The next
+            run finds them in `Opening.at_work`.
     """
 
     def __init__(
@@ -393,24 +396,28 @@ class Store:
         return await self._read(lambda tables: tables.journals.conversations(chat_id))
 
     async def crashed(self, chat_id: ChatId) -> Sequence[ConversationRow]:
-        """Read the chat's ended conversations that are kept, such as crashed ones, oldest first."""
+        """Read the chat's ended conversations that are kept, such as crashed conversations, oldest first."""
         check_chat(chat_id)
         return await self._read(lambda tables: tables.journals.crashed(chat_id))
 
     async def journal(self, conversation: ConversationId) -> Journal | None:
-        """Read all data of one conversation, also an ended one that is kept; None if there is none."""
+        """Read all data of one conversation, even if it has ended and is kept; None if the store doesn't have
+        it.
+        """
         admit_conversation(conversation)
         return await self._read(lambda tables: tables.journals.journal(conversation))
 
     async def unfinished(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """Read unfinished conversations with an id above `after`, oldest first, except parked ones."""
+        """Read unfinished conversations with an id above `after`, oldest first. Parked conversations are left
+        out.
+        """
         admit_page(after, limit)
         return await self._read(lambda tables: tables.journals.unfinished(after, limit))
 
     async def due(
         self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int
     ) -> Sequence[ConversationRow]:
-        """Read conversations to be woken by `now`, earliest first, except parked ones.
+        """Read conversations to be woken by `now`, earliest first. Parked conversations are left out.
 
         Args:
             after: (wake_at, id) of the last conversation of the previous page.
@@ -429,7 +436,9 @@ class Store:
         return await self._read(lambda tables: tables.journals.parked(after, limit))
 
     async def all_conversations(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """Read all conversations with an id above `after`, also ended ones that are kept, oldest first."""
+        """Read all conversations with an id above `after`, oldest first, including ended conversations that
+        are kept.
+        """
         admit_page(after, limit)
         return await self._read(lambda tables: tables.journals.every(after, limit))
 
@@ -453,7 +462,7 @@ class Store:
         return told
 
     async def backup(self, path: Path) -> None:
-        """Copy the store as it is into a new file, while other tasks go on writing.
+        """Copy the store into a new file, while other tasks go on writing.
 
         Raises:
             ConfigError: the file exists, or the engine has backup tools of its own.
@@ -490,7 +499,9 @@ class Store:
         return await self._read(lambda tables: tables.broadcasts.job(key))
 
     async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
-        """Read receivers at positions above `after`: the `gone` ones, or those without an outcome."""
+        """Read receivers at positions above `after`. With `gone`, read the receivers that are gone; else,
+        read the receivers without an outcome.
+        """
         admit_receivers(key, after, limit)
         return await self._read(lambda tables: tables.broadcasts.receivers(key, after, limit, gone=gone))
 

@@ -1,7 +1,7 @@
 """A thread that runs the jobs of one task, and a file descriptor that wakes that task.
 
 `trio.to_thread` would take a thread from a pool, and report the result through a queue that all threads
-share: each commit would cost a step of another task.
+share. Each commit would then cost a step of another task.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 @final
 class WorkerThread:
-    """Runs one task's jobs in order, in a thread that is started for the first of them."""
+    """Runs one task's jobs in order, in a thread that is started for the first job."""
 
     def __init__(self, name: str) -> None:
         self._name = name

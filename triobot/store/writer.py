@@ -15,10 +15,10 @@ follow a virtual clock.
 Two kinds of facts have no waiting caller: deliveries that were answered, and inbox rows that were consumed.
 These facts are noted at once, in a place that survives a kill of the process (`notes`). The next batch writes
 them to the database, as a `Noted` job among the other jobs. A job queued after a `Noted` job sees the rows
-that the `Noted` job wrote, or fails along with it. New facts join the last `Noted` job even if events are
-queued after this job. So the events stay adjacent, and share their statements. These events fail if the
-`Noted` job fails. But an answer doesn't join a `Noted` job that is queued before an event with the same key:
-this event came before the answer, and must count as a redelivery.
+that the `Noted` job wrote. If the `Noted` job fails, this job fails too. New facts join the last `Noted` job
+even if events are queued after this job. So the events stay adjacent, and share their statements. These
+events fail if the `Noted` job fails. But an answer doesn't join a `Noted` job that is queued before an event
+with the same key: this event came before the answer, and must count as a redelivery.
 
 A store in memory has no task, no thread and no batches: `inline` runs each job in its caller's task.
 
@@ -332,7 +332,7 @@ class Transactions:
         try:
             self._begin()
         except sqlite3.Error as error:
-            # Give up the whole batch: with a busy file, each job would wait for a timeout of its own.
+            # Give up the whole batch: if the file is busy, each job would otherwise wait for its own timeout.
             verdict = self._verdict(error, writing=True)
             return [verdict if work.writes else self.run_alone(work) for work in batch]
         verdicts = self._all_well(batch) or each_behind_noted(batch, self._in_savepoint)
@@ -345,7 +345,7 @@ class Transactions:
     def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
         """Run the jobs without savepoints. Return None if a job failed; everything was then rolled back.
 
-        Most batches succeed, and a savepoint costs as much as the work of one caller in it.
+        Most batches succeed, and a savepoint costs as much as the work of the caller for whom it is made.
         """
         writing = True
         try:
@@ -563,7 +563,8 @@ class Writer:
         self._coming = False
         self._nursery: trio.Nursery | None = None
         self._closed = False
-        # A thread of its own, so that the store still works while all threads of Trio's pool are blocked.
+        # The writer has its own thread, so that the store works even while all threads of Trio's pool are
+        # blocked.
         self._hop = WorkerThread("triobot store")
         self._give_up_at = math.inf
         self._swept_at = clock.now()
@@ -704,7 +705,7 @@ class Writer:
         self._outside.clear()
         self._hop.wake()
 
-    # A Ctrl-C between the commit and waking the callers would make them wait for ever.
+    # After a Ctrl-C between the commit and waking the callers, the callers would wait for ever.
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Run batches until `close`. Raises nothing: an error is in `crash`."""
@@ -722,8 +723,8 @@ class Writer:
                 nursery.cancel_scope.cancel()
 
     def _begin_if_idle(self) -> None:
-        """Begin a batch if the writer's task waits for jobs. If other callers may join, begin it one pass of
-        the event loop later.
+        """Begin a batch if the writer's task waits for jobs. If other callers may join, begin the batch one
+        pass of the event loop later.
         """
         if self._coming or not self._waits or self._asked is not None:
             return
@@ -750,7 +751,7 @@ class Writer:
             self._hop.begin(partial(self._commit, self._asked))
 
     def _take(self) -> list[Job[Any]]:
-        """Take the waiting jobs. In their places, let jobs wait for which there was no room before."""
+        """Take the waiting jobs. The jobs outside, for which there was no room, become the waiting jobs."""
         taken, self._waiting = self._waiting, []
         while self._outside and len(self._waiting) < MOST_IN_A_BATCH:
             job, _ = self._outside.popitem(last=False)
@@ -819,7 +820,8 @@ class Writer:
         for job in work:
             if job.writes:
                 kind = "write"
-                # A Noted job mostly changes pages that other jobs of this batch or the next one write anyway.
+                # A Noted job mostly changes pages that other jobs of this batch or the next batch write
+                # anyway.
                 self._in_log += job.size() + (0 if type(job) is Noted else _ROW_OVERHEAD)
         with self._store.turn:
             began = time.perf_counter()

@@ -1,10 +1,10 @@
 """The copier: copies a store into a new store of another engine or place, which replaces the first store.
 
-No other process has either store open during the copying. Rows are copied in pages, each durable before the
-next one begins. If the copy is interrupted, the same command continues after the last stored page. Rows keep
-their numbers, because journals, payments, keys of signals and data of chats refer to them: a conversation has
-the number of its event. Numbers that are given after the copying are larger. The last steps keep a bot from
-running on both stores:
+No other process has either store open during the copying. Rows are copied in pages. Each page is durable
+before the next page begins. If the copy is interrupted, the same command continues after the last stored
+page. Rows keep their numbers, because journals, payments, keys of signals and data of chats refer to them: a
+conversation has the number of its event. Numbers that are given after the copying are larger. The last steps
+keep a bot from running on both stores:
 
 1. The transaction that makes the copy marks it as *half copied*. Only a run of the copier opens such a copy.
 2. All rows are copied, and counted table by table.
@@ -149,7 +149,7 @@ class Copier:
         self._tell = tell
 
     def run(self) -> Sequence[TableCount]:
-        """Do all steps of a copy, or the remaining ones."""
+        """Do all steps of a copy. After an interruption, do the remaining steps."""
         if get_meta(self._source.sql, MOVED) is not None:
             self._finish(get_meta(self._source.sql, COPIED) or "")
             return ()

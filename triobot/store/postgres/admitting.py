@@ -5,12 +5,12 @@ process refuses no event, and an owner that dies leaves no event unread.
 
 One transaction inserts all events that have arrived. After any error, the same batch is sent again. The
 repetition finds the keys that the first attempt has stored, so it needs neither a count of commits nor the
-owner's lock. An event is inserted within `ADMITTED_WITHIN` seconds of its arrival by the server's clock, or
+owner's lock. By the server's clock, an event is inserted within `ADMITTED_WITHIN` seconds of its arrival, or
 never. Without this limit, a delayed or repeated batch might insert an event too late: the platform may have
-repeated the event to another process, which has answered the event and forgotten it. Within the limit, the
-time of arrival distinguishes two equal events: a user's second message comes after the 200 of the first one,
-and so after its arrival. The note that a 200 was written is sent again too, and applies only to deliveries
-that arrived before that note.
+repeated the event to another process, and that process may have answered the event and forgotten it. Within
+the limit, the time of arrival distinguishes two equal events: a user's second message arrives after the 200
+of the first message. The note that a 200 was written is sent again too, and applies only to deliveries that
+arrived before that note.
 
 Event numbers are taken under one lock, which a transaction holds until it ends. So rows become visible in the
 order of their numbers, and the owner never reads a row before an earlier one. No transaction waits longer for
@@ -176,7 +176,7 @@ class Admission:
         beginning: object = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
-        """Insert an event; the owner of the store handles it.
+        """Insert an event. The owner of the store handles the event.
 
         Raises:
             StoreAwayError: the event could not be inserted in time, and never will be. If the answer to a

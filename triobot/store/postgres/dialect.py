@@ -42,8 +42,8 @@ _TYPES: Final = (
     (" WITHOUT ROWID", ""),
 )
 _VALUE: Final = re.compile(r"\?([0-9]*)")
-# The planner rates all indexes of a small table alike, and may choose one that contains all conversations
-# which have not ended. This form of the condition matches no such index.
+# The planner rates all indexes of a small table alike, and may choose an index with all conversations that
+# have not ended. This form of the condition matches no such index.
 _NOT_ENDED: Final = "coalesce(ended_at, -1) = -1"
 _BY_ID: Final = re.compile(r"(\bid = \?[0-9]* AND )ended_at IS NULL")
 _HINT: Final = re.compile(r" INDEXED BY \w+")
@@ -88,7 +88,8 @@ class RowsTogether:
     sure: bool = True
 
     def counted(self, columns: int) -> bytes:
-        """Return the statement as bytes; if `sure`, it fails unless it changes the expected number of rows.
+        """Return the statement as bytes. If `sure`, the statement fails if it changes another number of rows
+        than expected.
 
         If `sure`, this number is an additional last placeholder.
         """
@@ -164,12 +165,14 @@ TOGETHER: Final = {
 
 @cache
 def surely(statement: str) -> bytes:
-    """Translate a statement of the tables so that it fails unless it changes exactly one row."""
+    """Translate a statement of the tables. The translated statement fails if it doesn't change exactly one
+    row.
+    """
     return _counted(translated(statement).decode(), "1").encode()
 
 
 def _counted(statement: str, rows: str) -> str:
     # PostgreSQL skips the rest of a stream after an error. So a wrong number of rows must cause an error,
-    # here a division by zero: the COMMIT after it is skipped too. There is no other way to make a COMMIT in
-    # the same stream conditional.
+    # here a division by zero: the COMMIT after the error is then skipped too. There is no other way to make a
+    # COMMIT in the same stream conditional.
     return f"WITH done AS ({statement} RETURNING 1) SELECT 1 / (count(*) = {rows})::int FROM done"

@@ -4,10 +4,10 @@ Promoting a standby to primary begins another timeline, and so does a recovery t
 acknowledged commits may be missing there. Only a process that had the store open at that time can detect a
 missing commit, because the process knows the number of its commits.
 
-If a server is in an earlier timeline than another server, it is an old primary that wasn't stopped when the
-other server was promoted. For each address, a process remembers the latest timeline that it has seen, and
-doesn't use a server in an earlier timeline. A copy that was restored for another purpose also has a later
-timeline, but another address.
+A primary in an earlier timeline than another primary is an old primary, which was not stopped when the other
+server was promoted. For each address, a process remembers the latest timeline that it has seen, and doesn't
+use a server in an earlier timeline. A copy that was restored for another purpose also has a later timeline,
+but another address.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class OpenedStore:
     def _look(self, speak: bool) -> bool:
         """Return whether the session lives.
 
-        If `speak`, send a query, unless a commit uses the session anyway.
+        If `speak`, also send a query. If a commit uses the session, no query is needed.
         """
         if self.turn.acquire(blocking=False):
             try:
@@ -226,8 +226,8 @@ class OpenedStore:
 
     def _lock_row(self) -> None:
         try:
-            # A process that locks the row is alive: it commits, or the server's timeout soon ends its
-            # transaction.
+            # A process that locks the row is alive: the process commits, or the server's timeout soon ends
+            # its transaction.
             self.sql.run(_LOCK + b" NOWAIT")
         except errors.LockNotAvailable:
             raise self._locked(None) from None
@@ -355,7 +355,8 @@ class OpenedStore:
                 self.sql.close()
 
     def _renew(self) -> tuple[Connection, int | None]:
-        """Make a new session in place of a lost one; return it with the process's count of commits.
+        """Make a new session in place of a lost session. Return its connection and the process's count of
+        commits.
 
         Raises:
             ConfigError, StoreError, psycopg.Error: a session isn't possible now.

@@ -156,7 +156,7 @@ def _answer_to(connection: Connection, number: int, name: str, patience: float) 
             return int(status), b"".join(lines for (lines,) in pieces)
         now = time.monotonic()
         lived_at = now if lives else lived_at
-        # An owner that has lost its session makes another one within a moment.
+        # An owner that has lost its session makes another session within a moment.
         is_gone = now >= lived_at + 2 * GRACE
         if is_gone or (not taken and now >= began + patience):
             undone = connection.execute(_WITHDRAW, (number,)).rowcount == 1
@@ -185,8 +185,8 @@ def take_orders(
     Orders of commands that have ended are deleted.
 
     Args:
-        in_hand: numbers of orders that this node is working on. A taken order with another number is returned
-            again, because its first return was lost.
+        in_hand: numbers of orders that this node is working on. If a taken order has another number, the
+            order is returned again, because the result of the first call was lost.
     """
     connection.execute(_SWEEP)
     taken = connection.execute(_TAKE, (node, list(in_hand))).fetchall()

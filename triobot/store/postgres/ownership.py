@@ -9,7 +9,7 @@ session within a moment. So a lock counts as free only after `GRACE`. A process 
 keeps its session on the server. So a process that waits for the store ends a session which has sent nothing
 for three seconds, measured by the server. A session that waits for a row lock or the disk counts as alive,
 and is left alone. PostgreSQL's own `idle_session_timeout` can't end such sessions: a Flush after the answer
-disables it, and psycopg sends a Flush with each pipeline.
+disables this timeout, and psycopg sends a Flush with each pipeline.
 
 When no commit is running, a thread of the process sends something every `SPEAKS_EVERY` seconds. So a process
 with a busy event loop isn't silent, but a process with a frozen interpreter is silent. The same thread checks

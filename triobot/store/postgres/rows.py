@@ -1,8 +1,8 @@
 """The tables of a store in PostgreSQL, which read rows for a whole batch ahead.
 
 On SQLite a query is cheap; here each query is a round trip to the server. So a batch that accepts events or
-changes payments first reads in one trip all rows that its jobs will query: the keys, the senders of the
-chats, whether a chat has conversations, and the data of chats. Changes of the batch itself update these
+changes payments first reads all rows that its jobs will query, in one round trip: the keys, the senders of
+the chats, whether a chat has conversations, and the data of chats. Changes of the batch itself update these
 copies. Rows that were not read ahead are queried as on SQLite.
 """
 

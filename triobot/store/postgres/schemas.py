@@ -38,7 +38,8 @@ _MADE: Final = (
     ORDERS,
     ANSWERS,
 )
-# The rows of these tables come and go: vacuum after a number of dead rows, whatever the table's size.
+# The rows of these tables are often inserted and deleted: vacuum after a fixed number of dead rows, even in a
+# large table.
 _CLEARED: Final = tuple(
     f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,"
     " autovacuum_vacuum_cost_delay = 0)".encode()
@@ -71,7 +72,8 @@ def make_store(
     if tables:
         return
     with session.connection.transaction():
-        # If several processes begin at once, one makes the schema; the lock ends with the transaction.
+        # If several processes begin at once, only one process makes the schema. The lock ends with the
+        # transaction.
         run(b"SELECT pg_advisory_xact_lock($1)", (key_of(address),))
         if not _tables_of(session, address.schema):
             assert stamp is not None

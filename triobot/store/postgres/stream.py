@@ -1,9 +1,9 @@
 """Streams: statements that are sent to the server one after another, without waiting for their answers.
 
-A statement is delayed until the next one comes. If the caller reads `rowcount` before the statement is sent,
-`rowcount` returns the expected number of rows. The statement is then sent in a form that fails on any other
-number. All later statements, the COMMIT included, then fail too. Rows for a statement in `dialect.TOGETHER`
-are gathered, and sent together. Reading rows of a result waits for the answer.
+A statement is delayed until the next statement comes. If the caller reads `rowcount` before the statement is
+sent, `rowcount` returns the expected number of rows. The statement is then sent in a form that fails on any
+other number. All later statements, the COMMIT included, then fail too. Rows for a statement in
+`dialect.TOGETHER` are gathered, and sent together. Reading rows of a result waits for the answer.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Stream:
         """Send the delayed statement.
 
         Args:
-            counted: whether the statement must fail unless it changes one row for each row of values.
+            counted: whether the statement must fail if it doesn't change one row for each row of values.
         """
         assert streamed is self._held, "the rows of a statement are counted or read before the next one"
         self._held = None

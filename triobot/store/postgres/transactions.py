@@ -1,10 +1,10 @@
 """Transactions: runs the writer's batches in PostgreSQL, one transaction each, under the store's fence.
 
 Each transaction first increments the process's count of commits. That is possible only with the fence: the
-transaction takes the process's own advisory lock once more, so that its session certainly has the lock,
-whatever proxy is between the process and the server. If another process owns the store, the statement changes
-no row. Then the transaction ends, nothing is stored, and this process never stores anything again. A
-take-over waits while a transaction is open.
+transaction takes the process's own advisory lock once more, so that its session certainly has the lock, even
+behind a proxy. If another process owns the store, the statement changes no row. Then the transaction ends,
+nothing is stored, and this process never stores anything again. A take-over waits while a transaction is
+open.
 
 If the connection is lost, all uncommitted work is lost. A new session checks fence and count, and the batch
 is run again. If no server can be reached, the callers get an error, and nothing was stored. If the connection
@@ -47,9 +47,10 @@ _LONGEST_PAUSE: Final = 1.0
 
 # Never set the sequence to a smaller number: before its first row, the process may have an old number, or 0.
 _NUMBER: Final = b"SELECT setval('numbers', $1) FROM numbers WHERE last_value < $1"
-# Given the process's number and its known count, increment the count, and return it or fail. Each count is a
-# new row: updates of one row would leave a dead version for each commit. During a long transaction, every
-# commit would read all dead versions.
+# Given the process's number and its known count: increment the count, and return the new count. If the stored
+# count differs, or the process has lost the store, nothing changes: `_MOVE` then returns no row, and
+# `_MOVE_OR_FAIL` fails. Each count is a new row: updates of one row would leave a dead version for each
+# commit. During a long transaction, every commit would read all dead versions.
 _MOVED: Final = (
     b"WITH held AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1) AS yes), old AS (DELETE FROM"
     b" commits USING held WHERE yes AND node = $1 AND n = $2 RETURNING node, n), put AS (INSERT INTO"
@@ -105,7 +106,7 @@ class PostgresTransactions:
 
     @property
     def commits(self) -> int:
-        """Number of this process's commits, as far as it knows."""
+        """Number of this process's commits, as far as this process knows."""
         return self._commits
 
     def give_up(self) -> None:
@@ -166,7 +167,7 @@ class PostgresTransactions:
         """Check that the session lives, and replace a lost one; see `ownership`.
 
         Args:
-            settle: a query for the count, to send something to the server; None: send nothing.
+            settle: a query for the count, to send something to the server. With None, nothing is sent.
         """
         asked = steady_time()
         if self._broken is not None:
