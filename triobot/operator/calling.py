@@ -71,8 +71,8 @@ async def ask(path: Path, request: Request, tell: Callable[[Answer], Awaitable[N
 
 @contextmanager
 def _way_to(path: Path) -> Generator[httpx.AsyncClient | None]:
-    """Yield a client for the bot at this socket, or on loopback with the key's file; None without such a
-    file.
+    """Yield a client for the bot at this socket, or on loopback if a file has the bot's port and key. Yield
+    None if there is no such file.
     """
     if has_unix_sockets():
         with short_name(path) as name:

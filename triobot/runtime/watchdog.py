@@ -1,4 +1,4 @@
-"""Logs the line that blocks the event loop; and sends systemd signs of life.
+"""Logs the line that blocks the event loop, and sends signs of life to systemd.
 
 Code that computes for seconds without an ``await``, or makes blocking calls, blocks every chat at once, and
 ``/healthz``, too. Code in the loop can't report such a block. So a thread logs the blocking line while the

@@ -21,7 +21,7 @@ from ..base.open_files import CAREFUL, read_at
 
 HEAD: Final = 32
 _HEADER: Final = 24
-_MAGIC: Final = 0x377F0682  # a log's first word, if checksums are little-endian; else one more
+_MAGIC: Final = 0x377F0682  # first word of a log; one more if checksums are big-endian
 _AT_ONCE: Final = 64
 """Number of entries per read: a quarter of a megabyte."""
 

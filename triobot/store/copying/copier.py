@@ -291,7 +291,9 @@ def _note_visit(source: CopyEnd) -> None:
 
 
 def _begun(source: CopyEnd) -> str | None:
-    """Return the begun copy's name; None if a program that doesn't copy has since opened the source."""
+    """Return the name of the copy that was begun. Return None if another program than the copier has opened
+    the source since then.
+    """
     name, _, boot = (get_meta(source.sql, _COPYING) or "").partition(" ")
     return name if name and boot == str(source.boot) else None
 

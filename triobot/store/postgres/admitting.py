@@ -158,8 +158,8 @@ class Admission:
         self._ahead: int | None = None
         self._ask_clock_at = 0
         self._waiting: list[_ToAdmit] = []
-        # Arrival times by key: first of the events whose 200 is not written yet, then of the events whose 200
-        # is written.
+        # Arrival times by key. `_came` has the events whose 200 is not written yet; `_answered` has the
+        # events whose 200 is written.
         self._came: dict[str, int] = {}
         self._answered: dict[str, int] = {}
         self._some = trio.Event()
