@@ -46,7 +46,7 @@ async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes
         status = status_of(error)
         lines += _line({"error": str(error)})
     except Exception as error:
-        # A bug in triobot; the error's text may contain anything.
+        # This is a bug in triobot. The error's text may contain anything, so only the type is logged.
         _log.error("a request failed with %s", type(error).__name__)
         _log.debug("a request failed", exc_info=error)
         return HTTPStatus.INTERNAL_SERVER_ERROR

@@ -140,7 +140,8 @@ class _Hosted:
             self._failure = f"the bot {'stopped' if started else 'was not started'}: {words}"
             if "in another process" in self._failure:
                 self._failure += "; give the server one worker only"
-            # The application and the server log the whole group, or omit the single errors.
+            # Log the failure here: the application and the server either log the whole group, or omit its
+            # single errors.
             log.error(self._failure)  # noqa: TRY400
             log.debug("the bot failed", exc_info=errors)
             raise

@@ -180,7 +180,7 @@ class Speaker:
 
     def digest(self, what: str | int) -> str:
         """Return the digest that replaces a number or name in a log line."""
-        # Starts with a letter, so that it never looks like a number.
+        # The digest starts with a letter, so that it never looks like a number.
         return f"h{hashlib.blake2b(str(what).encode(), key=self._key, digest_size=8).hexdigest()}"
 
     def begin(self) -> None:

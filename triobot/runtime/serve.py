@@ -77,7 +77,8 @@ def run_together(
         StoreError: a store can't be used; nothing was started.
     """
     limits = _serving_limits(bots[0][1], len(bots))
-    # The process runs only bots. Many systems allow 1,024 open files until a process raises its limit.
+    # The process runs only bots, so raise the limit of open files. On many systems, this limit is 1,024 at
+    # first.
     allow_descriptors(limits.connections + limits.spare_descriptors)
     try:
         with rarely_collected(ends=ends):

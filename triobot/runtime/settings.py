@@ -212,7 +212,7 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(filter(None, re.split(r"[,\s]+", text)))
 
 
-# Strict, so that "no" or "false" never switches on an option that shows users' messages.
+# Only 0 and 1 are valid, so that "no" or "false" never switches on an option that shows users' messages.
 _SWITCH: Final = _matching("[01]", "0 or 1", "1".__eq__)
 _RATE: Final = "a number of requests a second from 1 to 999999, such as 30"
 _READERS: Final[Mapping[str, Callable[[str], object]]] = {

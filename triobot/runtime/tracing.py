@@ -164,7 +164,7 @@ class Tracing:
     def _came(self, noted: list[Any], outcome: str) -> None:
         """End the spans of an answered request."""
         spans = cast("list[Span]", noted[1:])
-        if not spans:  # no new event: refused, or a repetition
+        if not spans:  # no new event: the request was refused, or is a repetition
             spans = [self._tracer.start_span("webhook", Context(), SpanKind.SERVER, start_time=noted[0])]
         for span in spans:
             span.set_attributes({**self._named(outcome=outcome)})
@@ -177,7 +177,8 @@ class Tracing:
         self._brought[conversation.seq] = event
         noted = cast("list[Any] | None", contexts.get_value(_CAME))
         if noted is not None and len(noted) == 1:
-            # Still within the request: the event is stored together with the conversation's first records.
+            # The request isn't answered yet: the event is stored together with the conversation's first
+            # records.
             request, accepted = self._arrived(noted, event, conversation.actor.chat_id, time.time_ns())
             noted += [accepted, request]
 

@@ -104,7 +104,8 @@ def telling_delays() -> Generator[Callable[[float], None]]:
                     say(began, f"waits for {held_up}, which neither returns nor awaits")
 
     def begin(grace: float) -> None:
-        # A thread, not a task: a stop by cancellation can be delayed, too.
+        # Use a thread, not a task: a stop by cancellation would cancel the task, and such a stop can be
+        # delayed, too.
         threading.Thread(target=keep_telling, args=(grace,), name="triobot stop", daemon=True).start()
 
     try:
@@ -118,7 +119,7 @@ def _waited_for(task: trio.lowlevel.Task, block: trio.lowlevel.Task) -> Sequence
     inner = [child for nursery in task.child_nurseries for child in nursery.child_tasks]
     found = [line for child in inner for line in _waited_for(child, block)]
     frames = frames_of(task)
-    if task is block:  # the code that runs the bot is an author's, too
+    if task is block:  # the code that runs the bot is an author's code, too
         ours = [place for place, (frame, _) in enumerate(frames) if is_ours(frame.f_code.co_filename)]
         frames = frames[ours[0] :] if ours else []
     elif found:

@@ -84,7 +84,7 @@ log: Final = logging.getLogger("triobot")
 
 _MOST_ENDED: Final = 200
 """Maximum number of normally ended conversations whose journals are kept for a developer."""
-# Interval in which a stop checks whether there is still something to wait for.
+# Seconds between two checks of a stop whether there is still something to wait for.
 _LOOK_SECONDS: Final = 0.1
 _HOUR: Final = 3600.0
 # A shorter token is a test's token, and may occur as a word in any line.
@@ -253,8 +253,8 @@ class Intake:
             "conversations": "working" if working else "stopped",
             "outbox": "held" if outbox is not None and outbox.held else "ok",
         }
-        # If the outbox is held for another reason than a refused token, the bot stays ready: only new events
-        # lead to sends that can end this hold.
+        # If the outbox is held for another reason than a refused token, the bot stays ready. Otherwise no new
+        # events would come, and only new events lead to sends that can end this hold.
         refused = outbox is not None and outbox.token_refused
         return Readiness(working and not refused and self.store_state == "ok", states)
 
@@ -718,7 +718,8 @@ async def open_work(
                     # button.
                     await dispatcher.write_out()
                     await cashier.start(partial(goes_on, intake.store))
-                    # In this order: a verified payment needs a dispatcher that can revive its conversation.
+                    # Start the dispatcher before the cashier: a verified payment needs a dispatcher that can
+                    # revive its conversation.
                     await nursery.start(dispatcher.run)
                     await nursery.start(cashier.run)
                     if backlog_seconds is not None:

@@ -42,9 +42,9 @@ C = TypeVar("C", bound=type)
 T = TypeVar("T")
 
 _VERSION: Final = 1
-# Deeper than any value that a person would inspect, and far from Python's recursion limit.
+# This is deeper than any value that a person would inspect, and far below Python's recursion limit.
 _DEPTH: Final = 64
-# Every JSON reader represents integers up to this one exactly.
+# Every JSON reader represents integers up to this number exactly.
 _PLAIN_INTEGER: Final = 2**53
 
 _names: Final[dict[type, str]] = {}
@@ -207,7 +207,7 @@ def _claim(name: str, cls: type) -> str:
     if other is not None and other is not cls:
         if _default_name(other) != _default_name(cls):
             raise ConfigError(f"two classes are recorded as {name!r}: {other!r} and {cls!r}")
-        # The class was defined once more, as by a reload: the newer definition counts.
+        # If a class is defined once more, as by a reload, the newer definition counts.
         _names.pop(other, None)
     _classes[name] = cls
     return name
@@ -257,7 +257,8 @@ def _module(name: str) -> object:
 
 def _explore() -> None:
     while _expected:
-        # In the order of declaration: if a class is defined twice, the newer definition is registered.
+        # Explore in the order of declaration: if a class is defined twice, the newer definition is
+        # registered.
         annotation = _expected.popleft()
         cls = get_origin(annotation) or annotation
         _expected.extend(get_args(annotation))
@@ -427,7 +428,7 @@ def _names_of_fields(cls: type) -> tuple[str, ...]:
 
 def _member_text(value: Enum) -> str:
     name = _quoted(_name_of(type(value)))
-    # Members joined by | have no name of their own.
+    # A combination of members by | has no name of its own.
     if isinstance(value, Flag):
         return f'{{"flag":[{name},{_int_text(value.value)}]}}'
     return f'{{"enum":[{name},{_quoted(value.name)}]}}'
@@ -610,7 +611,7 @@ def _load_attrs(parts: Any) -> object:
     stored = cast("dict[str, Node]", fields)
     cls = _class_of(name)
     names = _names_of_fields(cls)
-    # The usual case first: the fields are stored in the order of their declaration.
+    # Check the usual case first: the fields are stored in the order of their declaration.
     if tuple(stored) == names or stored.keys() == set(names):
         return _as_it_was(object.__new__(cls), stored)
     return _made_anew(cls, name, _renamed(cls, name, stored))

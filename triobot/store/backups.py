@@ -173,7 +173,7 @@ def copy_store(
         sqlite3.Error: the source can't be read, or the copy can't be written.
     """
     part = target.with_name(f"{target.name}.part")
-    # A link occupies the name as well, even if it leads nowhere.
+    # A link occupies the name as well, even a link that leads nowhere.
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     remove_leftover(part)
@@ -188,7 +188,7 @@ def copy_store(
             # Makes the backup one file instead of three.
             copy.execute("PRAGMA journal_mode = DELETE").fetchone()
             put_meta(copy, BACKUP, str(now))
-        # Not `replace`, which would overwrite a file that got the name during the copying.
+        # Don't use `replace`: it would overwrite a file that got the name during the copying.
         os.link(part, target)
         sync_folder(target.parent)
     finally:

@@ -384,12 +384,12 @@ def _prepare(
     # On macOS, plain fsync leaves data in the disk's own memory; on other systems the setting has no effect.
     _set(connection, "fullfsync", "1")
     _set(connection, "foreign_keys", "1")
-    # The writer makes checkpoints itself: SQLite's own ones would ignore a failed fsync.
+    # The writer makes checkpoints itself: SQLite's own checkpoints would ignore a failed fsync.
     _set(connection, "wal_autocheckpoint", "0")
     if found is not None:
         note_that_log_began(connection)
-    # Deleted data is overwritten, so that no copy of the file contains the data. The pages with that data are
-    # written anyway.
+    # Deleted data is overwritten, so that no copy of the file contains the data. This costs little, because
+    # the pages with this data are written anyway.
     _set(connection, "secure_delete", "1")
     _set(connection, "journal_size_limit", str(_LOG_STAYS_AT))
     if found is not None and due:
@@ -455,15 +455,15 @@ def _prune_copies(path: Path) -> None:
     pattern = re.compile(re.escape(path.name) + r"\.schema-([0-9]{1,6})\.backup")
     copies = {int(found[1]): one for one in path.parent.iterdir() if (found := pattern.fullmatch(one.name))}
     for number in sorted(copies)[:-_COPIES]:
-        # another file with such a name is left alone
+        # a file with such a name that isn't a copy is left alone
         with suppress(FileExistsError):
             remove_leftover(copies[number])
 
 
 def _back_up(connection: sqlite3.Connection, path: Path, found: SchemaVersion, now: int) -> None:
     target = path.with_name(f"{path.name}.schema-{found.number}.backup")
-    # A copy that an earlier attempt left isn't needed: that migration failed, so the store has all of the
-    # copy's data.
+    # A copy that is left over from an earlier attempt isn't needed: the migration failed, so the store has
+    # all of the copy's data.
     try:
         remove_leftover(target)
         copy_store(connection, target, now)

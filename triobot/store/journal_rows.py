@@ -429,7 +429,7 @@ class JournalTables:
 
     def unknown_effects(self) -> int:
         """Return the number of effects with an intent and no result."""
-        # A row has an intent, a result or both; the index contains only the rows without a result.
+        # Each row has an intent, a result, or both. The index contains only the rows without a result.
         found: tuple[int] = self._sql.execute(
             "SELECT count(*) FROM effects INDEXED BY effects_unknown WHERE result IS NULL"
         ).fetchone()

@@ -169,7 +169,7 @@ def filesystem_of(path: Path, mounts: str) -> str | None:
         if len(fields) < 3:
             continue
         point = Path(_unescaped(fields[1]))
-        # At equal length, the later mount hides the earlier one.
+        # If two mounts have the same point, the later mount hides the earlier mount.
         if path.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
             best = (len(point.parts), fields[2])
     return None if best is None else best[1]

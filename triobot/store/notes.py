@@ -23,18 +23,20 @@ from ..seams.writes import WORK_SLOTS, WorkSlots
 SLOT: Final = 128
 """Size in bytes of a line in a lock file: the first line names the process, each other line is one note."""
 
-# More lines than a bot has answers in a second; the database gets an answer much sooner.
+# There are more lines than a bot has answers in a second. The database gets an answer in much less than a
+# second.
 _LINES: Final = 4_096
 _LINE: Final = struct.Struct(f"{SLOT}s")
 
-# Behind the lines, on a page of its own: the work slots; the run's number; rows that were consumed.
+# Behind the lines, on another page, are numbers: the work slots, the run's number, and rows that were
+# consumed.
 _NUMBERS: Final = -(-SLOT * (1 + _LINES) // mmap.PAGESIZE) * mmap.PAGESIZE
 _NUMBER: Final = struct.Struct("=q")
 _COUNT: Final = 512
 _RUN: Final = WORK_SLOTS
 _SIZE: Final = _NUMBERS + _COUNT * _NUMBER.size
 
-# Behind the numbers: the word of a log (`schema.LOG`), and the length of the log file.
+# Behind the numbers are the word of a log (`schema.LOG`) and the length of the log file.
 _LOG: Final = struct.Struct("=16sq")
 
 

@@ -146,7 +146,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def _check_and_restrict(path: Path) -> None:
-    # Safe only before a connection exists: closing a second descriptor would drop SQLite's own locks.
+    # Opening the file here is safe only before a connection exists: closing a second descriptor would drop
+    # SQLite's own locks.
     fd = os.open(path, os.O_RDWR | os.O_CREAT | PLAIN, OWNER_ONLY)
     try:
         head = os.read(fd, len(_MAGIC))

@@ -119,7 +119,7 @@ def _digest(salt: str, token: str) -> str:
 
 
 def _host(base_url: str) -> str:
-    # Not the whole address, which may contain a password.
+    # Don't return the whole address, which may contain a password.
     return urlsplit(base_url).hostname or "an unnamed host"
 
 
@@ -433,7 +433,7 @@ def check_identity(connection: sqlite3.Connection, path: Path) -> None:
     """
     identity: tuple[int] = connection.execute("PRAGMA application_id").fetchone()
     tables: tuple[int] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    # Neither id nor tables: the making of a store was cut short.
+    # A database with neither id nor tables is a store that was not completely made.
     if identity[0] != APPLICATION_ID and (identity[0] or tables[0]):
         raise StoreCorruptError(f"{path} is a database of another program, and was left alone")
 

@@ -162,8 +162,8 @@ class Shipping:
         self._database = database
         self._log = log_path(database)
         self._shipment: Shipment | None = None
-        # Stays open until the store is closed: closing the descriptor would drop SQLite's locks on the same
-        # file.
+        # This descriptor stays open until the store is closed: closing it would drop SQLite's locks on the
+        # same file.
         self._fd: int | None = None
 
     @property

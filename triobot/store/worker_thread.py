@@ -41,7 +41,8 @@ class WorkerThread:
     def begin(self, work: Callable[[], object]) -> None:
         """Run `work` in the thread soon; `wait` returns its outcome."""
         if self._thread is None:
-            # A daemon, as Trio's threads are: a disk that never answers must not keep the process alive.
+            # The thread is a daemon, as Trio's threads are: a disk that never answers must not keep the
+            # process alive.
             thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             try:
                 thread.start()

@@ -573,8 +573,8 @@ class Writer:
         self._counts = {kind: [0] * (len(_BOUNDS) + 1) for kind in ("write", "read")}
         self._seconds = dict.fromkeys(self._counts, 0.0)
         self._notes = served.notes
-        # The Noted job that further notes join, until a job is queued that isn't an event. Then the keys of
-        # the events that were queued after the Noted job.
+        # `_open` is the Noted job that further notes join, until a job is queued that isn't an event.
+        # `_behind` has the keys of the events that were queued after the Noted job.
         self._open: Noted | None = None
         self._behind: set[str | None] = set()
         self._some_noted = trio.Event()

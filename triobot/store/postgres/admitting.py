@@ -154,7 +154,7 @@ class Admission:
         self._address = address
         self._key = numbers_key(address)
         self._connection: Connection | None = None
-        # How far the server's clock is ahead of the steady clock, in milliseconds; None: unknown.
+        # Number of milliseconds by which the server's clock is ahead of the steady clock; None if unknown.
         self._ahead: int | None = None
         self._ask_clock_at = 0
         self._waiting: list[_ToAdmit] = []

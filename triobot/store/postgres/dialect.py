@@ -28,7 +28,8 @@ _OTHERWISE: Final = (
         " OR key ~ (':' || ?1::text || '/[0-9].*/')",
     ),
     ("instr(body, CAST(? AS BLOB))", "position(convert_to(?::text, 'UTF8') in body) > 0"),
-    # This form counts for each row; with EXISTS, the planner might read and hash the whole table.
+    # This form counts the conversations for each row. With EXISTS, the planner might read and hash the whole
+    # table.
     (LIVE.format(chat="inbox.chat_id"), f"({_LIVE_HERE}) > 0"),
     ("NOT IN (SELECT value FROM json_each(?))", f"<> ALL ({_LISTED})"),
     ("IN (SELECT value FROM json_each(?))", f"= ANY ({_LISTED})"),

@@ -33,7 +33,7 @@ _PASSING: Final = (
     errors.LockNotAvailable,
     errors.InsufficientResources,
 )
-# A right, a table, a column or the schema is missing that was there before; or the server finds damage.
+# A right, a table, a column or the schema that was there before is missing, or the server finds damage.
 _GONE: Final = frozenset({"42501", "42P01", "42703", "3F000"})
 _DAMAGE: Final = "XX"
 _OF_THE_CONNECTION: Final = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)

@@ -97,7 +97,7 @@ class OpenedStore:
         self.opening = Opening(boot=0, at=0)
         self.tables = PostgresTables(session, numbers_key(address))
         self.notes = WorkNotes()
-        # Reentrant: a tool that has the store alone runs queries inside a `put`.
+        # The lock is reentrant: a tool that has the store alone runs queries inside a `put`.
         self.turn = threading.RLock()
         self.address = address
         self.sql = session
@@ -168,8 +168,8 @@ class OpenedStore:
         run(b"BEGIN")
         try:
             self._take()
-            # Under the lock: the previous owner may have been a copy that finished while this process waited
-            # for the lock.
+            # Check this under the lock: the previous owner may have been a copy that finished while this
+            # process waited for the lock.
             check_whole(self.sql, self.name, copying)
             migrate(self.sql, stamp, rebind=rebind)
             self._note_history(now)
@@ -286,7 +286,7 @@ class OpenedStore:
                 if get_meta(session, "run") == self._run:
                     put_meta(session, "lived", self._run or "")
                 elif self.opening.boot >= int(get_meta(session, "unclean_since") or 0):
-                    # No run has stopped cleanly since, so this run is among the counted ones.
+                    # No run has stopped cleanly since then, so this run is among the counted runs.
                     unclean = int(get_meta(session, "unclean") or 0)
                     put_meta(session, "unclean", str(max(0, unclean - 1)))
         finally:

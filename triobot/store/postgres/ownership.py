@@ -43,7 +43,7 @@ TAKE: Final = b"UPDATE owner SET id = $1, name = $2"
 COUNT: Final = b"INSERT INTO commits VALUES ($1, 0)"
 """Begins the count of a process's commits."""
 
-# The condition on `n` avoids a scan of the dead rows of all the process's commits.
+# Each commit of the process has left a dead row. The condition on `n` avoids a scan of these rows.
 CUT: Final = b"DELETE FROM commits WHERE node = $1 AND n = (SELECT max(n) FROM commits WHERE node = $1)"
 """Deletes a process's count: the count of this process, or of a process whose lock `free_for` found free in
 this transaction."""
@@ -152,7 +152,7 @@ class SpokenLease:
             look: returns whether the session lives; sends something to the server if the argument is True.
                 Called in a thread.
         """
-        # A daemon: a server that doesn't answer must not keep the process alive.
+        # The thread is a daemon: a server that doesn't answer must not keep the process alive.
         threading.Thread(target=self._keep, args=(look,), name="triobot owner", daemon=True).start()
 
     def hear(self, asked: int) -> None:

@@ -32,7 +32,7 @@ MADE: Final[ContextVar[list[Connection] | None]] = ContextVar("MADE", default=No
 
 _DEFAULTS: Final = {
     "application_name": "triobot",
-    # Both sides detect a dead peer before a lease is over.
+    # Both sides detect a dead peer before a lease expires.
     "keepalives_idle": 1,
     "keepalives_interval": 1,
     "keepalives_count": 2,
@@ -43,7 +43,7 @@ _SETTINGS: Final = (
     "SET tcp_keepalives_interval = 1",
     "SET tcp_keepalives_count = 2",
     "SET tcp_user_timeout = 2000",
-    # A process that freezes inside a transaction locks the store's row no longer than this.
+    # If a process freezes inside a transaction, it locks the store's row for this time at most.
     "SET idle_in_transaction_session_timeout = 2000",
     "SET lock_timeout = 3000",
     "SET statement_timeout = 0",
@@ -260,7 +260,7 @@ def _look_at(connection: Connection, address: PostgresAddress) -> None:
 
 def _set(connection: Connection, address: PostgresAddress) -> None:
     connection.prepared_max = 512
-    # By default psycopg chooses among three types by the number's size, and would prepare a statement for
+    # By default, psycopg chooses one of three types by the number's size, and would prepare a statement for
     # each type.
     connection.adapters.register_dumper(int, Int8Dumper)
     # PostgreSQL's type for sums of integers.
