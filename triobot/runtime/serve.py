@@ -297,7 +297,8 @@ def rarely_collected(*, ends: bool = False) -> Generator[None]:
     """While the block runs, collect garbage less often, and skip the objects that existed before the block:
     modules and classes.
 
-    Only for a process that runs nothing but bots; a host program decides for itself.
+    Use this only in a process that runs nothing but bots: a host program configures its own garbage
+    collection.
 
     Args:
         ends: whether the process ends after the block. Then the remaining objects are not collected: with

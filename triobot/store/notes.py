@@ -1,4 +1,5 @@
-"""Notes: facts that a process writes without an fsync, several times an event, for the process after a kill.
+"""Notes: facts that a process writes without an fsync, several times per event, for the next process after a
+kill.
 
 There are three kinds: deliveries that were answered, inbox rows that were consumed, and the work slots
 (`triobot.seams.writes.WorkSlots`), which show whose code is running. The database gets the first two kinds a

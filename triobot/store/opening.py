@@ -39,9 +39,9 @@ def count_run(
     A visit keeps the mark for the bot's next run.
 
     If the machine has not been restarted since the last run, the notes of that run are applied: the kernel
-    keeps what a process wrote, however the process ended. So a noted 200 counts as sent, and a noted row as
-    consumed. After a restart of the machine, or if the machine's boot is unknown, the notes are ignored:
-    consumed rows are read again, and after an unclean stop the last acknowledgements are revoked.
+    keeps what a process wrote, however the process ended. So a noted 200 counts as sent, and a noted row
+    counts as consumed. After a restart of the machine, or if the machine's boot is unknown, the notes are
+    ignored: consumed rows are read again, and after an unclean stop the last acknowledgements are revoked.
 
     Args:
         machine: identity of this boot of the machine, if the system has one.

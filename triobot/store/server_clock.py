@@ -1,8 +1,8 @@
 """The clock of a bot with a store on a server: the server's time of day, the same for all machines.
 
-When work moves to another machine, deadlines in the store move along. If each machine used its own clock, a
-machine with a wrong clock would leave wrong times for the next machine. So a process reads the server's time
-of day every few seconds, and uses a steady clock in between.
+When work moves to another machine, that machine gets the deadlines in the store. If each machine used its own
+clock, a machine with a wrong clock would leave wrong times for the next machine. So a process reads the
+server's time of day every few seconds, and uses a steady clock in between.
 
 The machine's own clock is compared with the server's, because the bot's code and the check of certificates
 may read the machine's clock.

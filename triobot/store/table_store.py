@@ -485,7 +485,9 @@ class Store:
         return await self._read(lambda tables: tables.data(chat_id))
 
     async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
-        """Read the ids above `after` of chats with a value under `key`, in order, each with the value."""
+        """Read the ids of chats with a value under `key`, each with the value. Only ids above `after` are
+        read, in order.
+        """
         admit_keyed(key, after, limit)
         return await self._read(lambda tables: tables.keyed(key, after, limit))
 

@@ -15,10 +15,10 @@ follow a virtual clock.
 Two kinds of facts have no waiting caller: deliveries that were answered, and inbox rows that were consumed.
 These facts are noted at once, in a place that survives a kill of the process (`notes`). The next batch writes
 them to the database, as a `Noted` job among the other jobs. A job queued after a `Noted` job sees the rows
-that the `Noted` job wrote. If the `Noted` job fails, this job fails too. New facts join the last `Noted` job
-even if events are queued after this job. So the events stay adjacent, and share their statements. These
-events fail if the `Noted` job fails. But an answer doesn't join a `Noted` job that is queued before an event
-with the same key: this event came before the answer, and must count as a redelivery.
+that the `Noted` job wrote. If the `Noted` job fails, later jobs that write fail too. New facts join the last
+`Noted` job even if events are queued after this job. So the events stay adjacent, and share their statements.
+These events also fail if the `Noted` job fails. But an answer doesn't join a `Noted` job that is queued
+before an event with the same key: this event came before the answer, and must count as a redelivery.
 
 A store in memory has no task, no thread and no batches: `inline` runs each job in its caller's task.
 

@@ -1,8 +1,8 @@
 """A server's history: the identity of its files, and their timeline.
 
 Promoting a standby to primary begins another timeline, and so does a recovery to a point in time. The last
-acknowledged commits may be missing there. Only a process that had the store open at that time can detect a
-missing commit, because the process knows the number of its commits.
+acknowledged commits may be missing in the new timeline. Only a process that had the store open at that time
+can detect a missing commit, because the process knows the number of its commits.
 
 A primary in an earlier timeline than another primary is an old primary, which was not stopped when the other
 server was promoted. For each address, a process remembers the latest timeline that it has seen, and doesn't

@@ -6,8 +6,8 @@ renewal, and a process at rest writes nothing.
 
 A process that dies loses the lock with its session. A living process that loses its session makes a new
 session within a moment. So a lock counts as free only after `GRACE`. A process that is frozen or cut off
-keeps its session on the server. So a process that waits for the store ends a session which has sent nothing
-for three seconds, measured by the server. A session that waits for a row lock or the disk counts as alive,
+keeps its session on the server. So a process that waits for the store ends a session if the server has got
+nothing from this session for three seconds. A session that waits for a row lock or the disk counts as alive,
 and is left alone. PostgreSQL's own `idle_session_timeout` can't end such sessions: a Flush after the answer
 disables this timeout, and psycopg sends a Flush with each pipeline.
 

@@ -1,4 +1,4 @@
-"""The tables of a store in PostgreSQL, which read rows for a whole batch ahead.
+"""The tables of a store in PostgreSQL. For each batch, rows are read ahead.
 
 On SQLite a query is cheap; here each query is a round trip to the server. So a batch that accepts events or
 changes payments first reads all rows that its jobs will query, in one round trip: the keys, the senders of

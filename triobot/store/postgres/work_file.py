@@ -34,8 +34,8 @@ def take_work_file(store: str, machine: str | None) -> FileLock | None:
 
     Args:
         store: identity of the store.
-        machine: identity of this boot of the machine. If the system has no such identity, this is None, and
-            this process has no file.
+        machine: identity of this boot of the machine. If the system has no such identity, `machine` is None,
+            and this process has no file.
     """
     if machine is None:
         return None
