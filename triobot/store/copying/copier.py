@@ -3,8 +3,8 @@
 No other process has either store open during the copying. Rows are copied in pages. Each page is durable
 before the next page begins. If the copy is interrupted, the same command continues after the last stored
 page. Rows keep their numbers, because journals, payments, keys of signals and data of chats refer to them: a
-conversation has the number of its event. Numbers that are given after the copying are larger. The last steps
-keep a bot from running on both stores:
+conversation has the number of its event. Numbers that are given after the copying are larger. The order of
+the steps ensures that a bot never runs on both stores:
 
 1. The transaction that makes the copy marks it as *half copied*. Only a run of the copier opens such a copy.
 2. All rows are copied, and counted table by table.
