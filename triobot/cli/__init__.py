@@ -47,9 +47,9 @@ COMMANDS: Final = {
 _STUDIO: Final = frozenset({"demo", "dev", "emulate", "inspect", "replay", "simulate", "talk"})
 """Developers' commands, with modules in `triobot.studio.commands`."""
 _TOGETHER: Final = {"send": "reach", "signal": "reach", "start": "reach"}
-"""Modules of the commands that share one."""
+"""Commands that share a module, with the module's name."""
 _APART: Final = {"run": ".run_work", "journal": ".journal_work"}
-"""Modules of commands that are implemented apart from their arguments."""
+"""Commands whose arguments and implementation are in two modules, with the implementation's module."""
 
 _EXAMPLES: Final = """\
 examples:
@@ -73,7 +73,7 @@ class CommandModule(Protocol):
 
 
 class WorkModule(Protocol):
-    """The module that implements a command; often the command's own."""
+    """The module that implements a command; often also the command's `CommandModule`."""
 
     def run(self, arguments: argparse.Namespace) -> None:
         """Run the command."""
@@ -165,7 +165,7 @@ def set_up_streams() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a command; without `argv`, with the process's arguments.
+    """Run a command with the arguments `argv`; None: with the process's arguments.
 
     Raises:
         SystemExit: after any failure: 1 with a line on stderr, 2 for wrong usage, 130 for Ctrl-C.

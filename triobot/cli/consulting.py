@@ -1,5 +1,5 @@
-"""Send a command's request to the running bot, by socket or through its store;
-without a bot, open the store.
+"""Send a command's request to the running bot, by a socket or through the bot's store. If no bot runs, open
+the store.
 """
 
 from __future__ import annotations
@@ -164,10 +164,10 @@ def _only_reads(request: Request) -> bool:
 
 @asynccontextmanager
 async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
-    """Yield a function for many requests, to the running bot or to the store, which is opened once, for
-    reading.
+    """Yield a function that sends requests to the running bot. If no bot runs, open the store once, for
+    reading, and yield a function that sends requests to this store.
 
-    Raises: as `consult`, also from the yielded function.
+    Raises: the errors of `consult`, also from the yielded function.
     """
     async with AsyncExitStack() as opened:
         yield await _once_settled(partial(_open_one, settings, opened))
@@ -193,11 +193,11 @@ async def _once_settled(try_it: Callable[[], Awaitable[_T]]) -> _T:
 
 @asynccontextmanager
 async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
-    """Yield a function for many reading requests, and whether a running bot answers them. Nothing is written.
+    """Yield a function that sends requests for reading, and whether a running bot answers. Write nothing.
 
     Without a running bot, a copy of the store answers, so that a bot can start while the block runs.
 
-    Raises: as `consult`, also from the yielded function.
+    Raises: the errors of `consult`, also from the yielded function.
     """
     if (running := await _running(settings)) is not None:
         yield running, True

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps({"chat_id": place, **told}))
     if not told["found"] and arguments.room is not None:
-        # Any name and key identify a room, so a mistyped name or key shows only in that nothing is found.
+        # Any name and key identify a room. The only sign of a mistyped name or key is that nothing is found.
         raise ConfigError(
             f"nothing is kept of {what}, so nothing was deleted; check KEY, and NAME: it is the oldest name"
             " of the room's function, its module and name, such as shop.lobby, if it was given no other"

@@ -66,10 +66,11 @@ SPINS: Final = 20.0
 FEW: Final = 500
 """Up to this number of conversations, one process is faster: each further process has to import the bot."""
 MOST: Final = 16
-"""Most processes by default: one process has to read journals for all of them."""
+"""Default limit of replaying processes: a single process reads the journals for all of these processes."""
 
 BATCH: Final = 32
-"""Journals sent to a process at once. On a busy machine, each exchange waits for the scheduler twice."""
+"""Number of journals in one batch to a process. On a busy machine, each batch waits for the scheduler twice.
+"""
 
 _LONGEST_ANSWER: Final = 64 * 1024
 
@@ -77,7 +78,7 @@ Journals: TypeAlias = AsyncGenerator["list[Answer]"]
 _Batch: TypeAlias = "list[list[Answer]]"
 
 _WORDS: Final = 20
-"""Most pairs of reworded lines in a report."""
+"""Limit of the pairs of reworded lines in a report."""
 
 
 class _RunsOnError(BaseException):
@@ -96,8 +97,8 @@ class Finding:
         parting: recorded line, current line, and code to accept the change; None if no lines differ.
         reworded: pairs of lines that differ only in their texts.
         again: whether the question would be sent again, since its buttons have changed.
-        unsited: whether some records are of a version without recorded lines; they were matched by position
-            and kind.
+        unsited: whether some records come from a triobot version that recorded no lines. Such records were
+            matched by position and kind.
         change: function, recorded call and current call, to store an accepted change.
         stands: line at which the conversation waits; "?" if it doesn't wait, or would be parked.
         since: time of the last record, in wall-clock milliseconds; 0: no record.
@@ -329,7 +330,7 @@ async def check(
 
 
 async def _all(ask: Ask) -> Journals:
-    """Yield the journals of conversations that have not ended. Read in pages: there may be a million."""
+    """Yield the journals of conversations that have not ended; read in parts, as there may be a million."""
     async for told in _pages(ask, whole=True):
         yield cast("list[Answer]", told["journal"])
 
@@ -425,7 +426,7 @@ class Looker:
     """Replays journals on a bot's current code.
 
     Args:
-        known: the store's lines about the code that ran the journals, as `ReadCode` answers them.
+        known: the store's lines about the code that ran the journals, from the answer to `ReadCode`.
     """
 
     def __init__(self, bot: Bot, settings: Settings, known: Sequence[Answer]) -> None:
@@ -438,7 +439,7 @@ class Looker:
         try:
             journal = exported_journal(lines)
             if (because := why_unfit(journal.row, table)) is not None:
-                return Finding(because)  # without a replay, since the route is gone or changed
+                return Finding(because)  # no replay: the route is gone or changed
             stored = read_stored(journal)
             changed = Changed(self._comparison, stored.row, stored.records)
             changed.prepare(stored.records)  # before the time limit starts

@@ -20,7 +20,7 @@ _USUAL: Final = "bot"
 
 
 def load_bot(target: str) -> Bot:
-    """Import the bot that `target` names; without ``:name``, the module's variable ``bot``.
+    """Import the bot that `target` names. A target without ``:name`` means the module's variable ``bot``.
 
     The working directory is searched first, as by ``python -m``.
 
@@ -85,8 +85,8 @@ def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # If `a` is missing, `import a.b` raises the error with name "a". Any other name is missing inside the
-        # module.
+        # If `a` is missing, the error of `import a.b` has the name "a". With any other name, the error comes
+        # from an import inside the module.
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise _no_module(name) from error
         raise _failed(name, error) from error

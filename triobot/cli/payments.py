@@ -245,7 +245,7 @@ def _export(payments: Iterator[Answer]) -> None:
 
 
 def _cell(value: object) -> object:
-    """Prefix a text that a spreadsheet would treat as a formula: an invoice's number
+    """Add a prefix to a text that a spreadsheet would treat as a formula. A text such as an invoice's number
     comes from the platform.
     """
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value

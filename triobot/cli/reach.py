@@ -29,7 +29,7 @@ examples:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command whose parser this is."""
+    """Add the arguments of one command to the command's `parser`."""
     way = parser.prog.split()[-1]
     parser.set_defaults(way=way, name="", value="", key=None)
     parser.add_argument("chat", metavar="CHAT", type=chat, help="the chat's number")

@@ -116,7 +116,7 @@ def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
 
 
 def _show_address(settings: Settings) -> Settings:
-    """Print the address to register. Only in a terminal: a log would keep the secret."""
+    """Print the address to register, but only in a terminal: a log would keep the secret."""
     from .webhook_url import current_secret
 
     secret, settings = trio.run(current_secret, settings)

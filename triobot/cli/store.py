@@ -138,7 +138,7 @@ def _called(copy: Path, folder: Path) -> Generator[None]:
 
 
 def _stamped(arguments: argparse.Namespace, settings: Settings) -> Stamp | None:
-    # Without a store there is nothing to overwrite by mistake: a new machine needs no token for a restore.
+    # Without a store, a restore can't overwrite another bot's store. So a new machine needs no token.
     return stamp_of(settings) if arguments.rebind or store_file(settings).exists() else None
 
 

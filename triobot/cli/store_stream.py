@@ -42,7 +42,7 @@ _OTHER_VERSION: Final = (
 
 
 def stream(settings: Settings, folder: Path) -> None:
-    """Keep a replica in this folder until a signal, as `keep`."""
+    """Run `keep` until a signal."""
     trio.run(until_signal, partial(keep, settings, folder))
 
 
@@ -187,6 +187,6 @@ def _piece(told: Answer) -> Shipped:
 
 @contextmanager
 def copied(folder: Path, beside: Path) -> Generator[tuple[Path, Manifest, str | None]]:
-    """Copy a replica into a temporary folder in `beside` for the block, as `copy_replica`."""
+    """Run `copy_replica` into a temporary folder in `beside`, which is deleted after the block."""
     with TemporaryDirectory(prefix="triobot-stream-", dir=beside) as made:
         yield copy_replica(folder, Path(made))

@@ -129,7 +129,7 @@ def set_up_logging(
     # At INFO these loggers write whole addresses, and the webhook's address contains a secret.
     for name in ("httpx", "httpcore", "hypercorn.error"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # A line per request is of little use, and costs a good part of an echo's time.
+    # A log line per request is of little use, and takes a large part of the time of a short answer.
     logging.getLogger("triobot.webhook.access").setLevel(logging.INFO if access else logging.WARNING)
 
 
@@ -207,7 +207,7 @@ def report(error: BaseException, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     elif all(isinstance(cause, BrokenPipeError) for cause in causes):
-        # The reader of the output has closed the pipe; the interpreter's last flush must not raise either.
+        # The reader of the output has closed the pipe. The interpreter's last flush must not raise an error.
         sys.stdout = None
         return FAILED
     # Print each line once: many tasks may fail for one reason.

@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
             " for the bot and for this command"
         ) from error
     if new and settings.webhook_secret is None:
-        # In a wrong folder, this is not the bot's store, and the secret is not the bot's secret.
+        # In a wrong folder, this new store is not the bot's store, and its secret is not the bot's secret.
         print(f"triobot: made a new store, {settings.store}, with a new secret", file=sys.stderr)
     print(webhook_address(base, secrets))
 
@@ -102,8 +102,8 @@ async def _renew(settings: Settings, overlap: float) -> None:
 async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
     """Return the secrets that a run with these settings accepts, and the settings for such a run.
 
-    A missing store is created, since the bot will use it. A store in memory can't keep the secret until the
-    run, so the returned settings contain the secret.
+    A missing store is created, since the bot will use it. For a store in memory, the returned settings
+    contain the secret, since such a store would lose the secret before the run.
 
     Raises:
         StoreLockedError: another process has the store's file, which contains the secret.

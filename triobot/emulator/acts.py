@@ -193,8 +193,8 @@ def submit(
 ) -> tuple[Event, ...]:
     """Fill in a form, by default the newest one, and send it.
 
-    A text field without a value keeps the text that the bot has filled in, or stays empty. A ticked box is
-    ``true``; an unticked one is empty.
+    A text field without a value keeps the text that the bot has filled in, or stays empty. The value of a
+    ticked box is ``true``; the value of an unticked box is empty.
     """
     world.catch_up(now)
     in_chat = chat_of(world, user, chat)
@@ -224,8 +224,8 @@ def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]
     """Return the pairs that the app sends for these values, sorted by name as in the real app's requests.
 
     Raises:
-        ImpossibleActError: a value has no field, an option isn't offered, or a box's value is neither
-            ``true`` nor empty.
+        ImpossibleActError: the form has no field for a value, an option isn't offered, or a box's value is
+            neither ``true`` nor empty.
     """
     pairs: list[tuple[str, str]] = []
     names: set[str] = set()
@@ -293,7 +293,8 @@ def pay(
 
     Args:
         code: fail with this code, 1000 to 1006, regardless of the wallet.
-        taken: with `code`: the money still leaves the wallet, as if a success were reported as a failure.
+        taken: whether the money leaves the wallet in spite of `code`, as if the platform reported a success
+            as a failure.
         amount: take this amount instead of the button's.
     """
     world.catch_up(now)

@@ -47,8 +47,8 @@ Answer = tuple[int, bytes]
 def operations_app(exchange: Exchange, token: str) -> AsgiApp:
     """Return an ASGI application for all operations except uploads, for one bot's token.
 
-    These operations have an application without a router, because a test sends several of them in each turn.
-    `platform_blueprint` has the other routes.
+    This application has no router, because a router would slow down tests: a test sends several operations in
+    each turn. `platform_blueprint` has the other routes.
     """
     expected = token.encode()
 
@@ -115,7 +115,7 @@ class _Serving:
         self._call = call
 
     def look(self, *, as_json: bool = False) -> Refusal | None:
-        """Record the request's liberties; return a refusal if it has some and the platform is strict."""
+        """Record the request's liberties. Return a refusal if there are any, and the platform is strict."""
         world = self.exchange.world
         self.liberties = liberties(self.path, self.fields, world.uploads, as_json=as_json)
         if not (self.liberties and world.switches.strict):

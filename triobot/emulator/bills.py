@@ -74,7 +74,7 @@ class Bill:
         return self.expires_at is not None and now >= self.expires_at
 
     def verify(self, now: int, switches: Switches) -> tuple[PaymentState, Taking | None]:
-        """Capture the paid money. The second value is the payment captured by this call, if any."""
+        """Capture the paid money. Return the payment's state, and the payment if this call captured it."""
         for taking in self.takings:
             if taking.waits:
                 taking.captured_at = now
@@ -104,7 +104,7 @@ class Bills:
     def __init__(self) -> None:
         self._payments: dict[str, Bill] = {}
         self._invoices: dict[str, Bill] = {}
-        # In the order of payment, so that checking for due refunds is cheap.
+        # The payments that come first are due for a refund first, so the check for due refunds is cheap.
         self._paid: deque[tuple[Bill, Taking]] = deque()
 
     def __iter__(self) -> Iterator[Bill]:
@@ -131,7 +131,7 @@ class Bills:
         self._paid = deque(sorted(self._paid, key=lambda paid: paid[1].paid_at))
 
     def take(self, bill: Bill, payer: SenderId, amount: int, currency: Currency, now: int) -> Taking:
-        """Add a payment to the bill. The money is refunded unless a verify captures it within the hour."""
+        """Add a payment to the bill. If no verify captures the money within an hour, it is refunded."""
         taking = Taking(payer, amount, currency, now)
         bill.takings.append(taking)
         self._paid.append((bill, taking))

@@ -29,7 +29,8 @@ _RASTER: Final = {
     rb"GIF8[79]a": "image/gif",
     rb"RIFF....WEBP": "image/webp",
 }
-# Sound and video files can't contain scripts either; browsers play them only with their type.
+# Sound and video files can't contain scripts either. A browser plays such a file only with the right media
+# type.
 PLAYED: Final = {
     rb"\x1aE\xdf\xa3": "video/webm",
     rb"OggS": "audio/ogg",
@@ -74,7 +75,7 @@ def type_of(head: bytes, types: Mapping[bytes, str]) -> str | None:
 
 @final
 class Blobs:
-    """Files by id, including files that an earlier run left. No file is deleted before the folder is."""
+    """Files by id, including files of an earlier run. All files are kept until the folder is deleted."""
 
     def __init__(self, folder: Path, *, limit: int) -> None:
         self._folder = folder
@@ -116,7 +117,7 @@ class Blobs:
         return StoredFile(path, path.stat().st_size, type_of(head, _RASTER), type_of(head, PLAYED))
 
     async def read(self, stored: StoredFile, first: int = 0, last: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the file's bytes in pieces: all, or those from `first` to `last`."""
+        """Yield the file's bytes from `first` to `last`, in pieces; without `last`, to the end."""
         left = stored.size - first if last is None else last - first + 1
         async with await trio.open_file(stored.path, "rb") as file:
             await file.seek(first)
@@ -225,7 +226,7 @@ class UploadedFiles:
         return f"{self.base_url}/files/{file_id}/{quote(_UNPRINTABLE.sub('_', filename), safe='')}"
 
     def knows(self, source: Source) -> bool:
-        """Whether media with this source can be shown: the platform must not have forgotten its descriptor.
+        """Whether media with this source can be shown. The platform must still have the descriptor's file.
 
         Descriptors of other servers are accepted, since the platform's answer to such descriptors has never
         been observed.
@@ -236,7 +237,7 @@ class UploadedFiles:
         return bool(head) or not ours or rest.partition("/")[0] in self._known
 
     def describes(self, descriptor: Descriptor) -> bool:
-        """Whether the descriptor is the one that the platform returned for one of its files."""
+        """Whether the platform returned exactly this descriptor for one of its files."""
         _, ours, rest = str(descriptor.fields["path"]).partition(f"{self.base_url}/files/")
         known = self._known.get(rest.partition("/")[0]) if ours else None
         return known is not None and known.fields == descriptor.fields

@@ -21,8 +21,8 @@ ButtonT = TypeVar("ButtonT")
 _TEXT: Final[Callable[[InlineButton], str]] = attrgetter("text")
 _LABEL: Final[Callable[[Key], str]] = attrgetter("label")
 
-# A chat keeps this many of its newest messages and answers, so that an emulator under a week of load tests
-# stays small. A message that was dropped counts as one that never existed.
+# A chat keeps this many of its newest messages and answers, so that an emulator needs little memory even
+# after a week of load tests. A dropped message counts as a message that never existed.
 HISTORY: Final = 5_000
 
 
@@ -159,7 +159,7 @@ class PlatformChat:
         return None
 
     def labels(self) -> Iterator[str]:
-        """Yield the labels that can be pressed: of the keys, then of the inline buttons, newest message
+        """Yield the labels that can be pressed: labels of keys, then labels of inline buttons, newest message
         first."""
         rows = self.reply_keyboard.rows if self.reply_keyboard is not None else ()
         yield from (key.label for row in rows for key in row)
@@ -186,7 +186,7 @@ class Shown:
 @final
 @guarded
 class Edited:
-    """A message changed; `anew`: whether its content changed, and not only its keyboard."""
+    """A message changed. `anew` is whether its content changed; otherwise only its keyboard changed."""
 
     kind: ClassVar[str] = "edit"
     chat_id: ChatId

@@ -1,9 +1,10 @@
 """The control API: people's acts in the app, and planned faults. JSON under ``/control/``.
 
 Every request needs the header ``X-Triobot-Control`` with this run's token; a POST needs
-``Content-Type: application/json``. Other requests are answered 403 (see `door`). Errors are
-``{"error": text}``: 400 for an invalid request; 409 for an act that the app doesn't offer, with
-``"not_shown": true`` if the button, bill or form may still appear; 503 while too many events wait.
+``Content-Type: application/json``. Other requests are answered 403 (see `door`). An error is
+``{"error": text}``. The status is 400 for an invalid request, 409 for an act that the app doesn't offer, and
+503 while too many events wait. A 409 also has ``"not_shown": true`` if the requested button, bill or form
+isn't on the screen, but may still appear.
 
 ====================================  ===================================================================
 ``GET  users``                        all people
@@ -103,10 +104,11 @@ _SAID: Final = ("chat", *BESIDE)
 _PLACE: Final = ("index", "row", "column", "nth")
 # Keys that determine the outcome of a payment.
 _ENDS: Final = ("code", "taken", "amount")
-# Labels of old messages can be pressed too, but a person who mistyped a label rarely means an old label.
+# Maximum number of labels in the error for a mistyped label. Buttons of old messages work too, but a person
+# rarely means an old button.
 _MOST_NAMED: Final = 20
-# Work that is due within the same stride may run in any order. More than `STRIDES` strides would take longer
-# than a person waits.
+# Maximum number of strides into which a skip of the clock is divided. Work that is due within the same stride
+# may run in any order. With more strides, a skip would take longer than a person waits.
 STRIDES: Final = 60
 SHORTEST: Final = 1_000
 
@@ -120,7 +122,7 @@ class BadAskError(TriobotError):
 
 @final
 class Asked:
-    """The keys of one request; each method returns a value of its type, or raises `BadAskError`."""
+    """The keys of one request. Each method returns the value of a key; a wrong type raises `BadAskError`."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
@@ -157,7 +159,7 @@ class Asked:
         return value
 
     def optional_text(self, name: str) -> str | None:
-        """Return a text, or None if it isn't given."""
+        """Return a text; None if the request lacks this key."""
         return cast("str | None", self._read(name, None, "text", lambda value: isinstance(value, str)))
 
     def integer(self, name: str, default: int) -> int:
@@ -165,7 +167,7 @@ class Asked:
         return cast("int", self._read(name, default, "an integer", _is_integer))
 
     def optional_integer(self, name: str) -> int | None:
-        """Return an integer, or None if it isn't given."""
+        """Return an integer; None if the request lacks this key."""
         return cast("int | None", self._read(name, None, "an integer", _is_integer))
 
     def number(self, name: str, default: float, least: float, most: float) -> float:
@@ -184,26 +186,26 @@ class Asked:
         return cast("float", self._read(name, "", what, lambda value: _is_number(value, 366 * 86_400)))
 
     def flag(self, name: str) -> bool:
-        """Return true or false; false if it isn't given."""
+        """Return true or false; false if the request lacks this key."""
         return cast("bool", self._read(name, False, "true or false", lambda value: isinstance(value, bool)))
 
     def texts(self, name: str) -> Mapping[str, str]:
-        """Return an object of texts; empty if it isn't given."""
+        """Return an object of texts; an empty object if the request lacks this key."""
         value = self._object(name)
         if not all(isinstance(entry, str) for entry in value.values()):
             raise BadAskError(f"{name!r} must hold texts only")
         return cast("Mapping[str, str]", value)
 
     def integers(self, name: str) -> list[int]:
-        """Return a list of integers; empty if it isn't given."""
+        """Return a list of integers; an empty list if the request lacks this key."""
         return cast("list[int]", self._read(name, [], "a list of integers", _are_integers))
 
     def list_of_texts(self, name: str) -> list[str]:
-        """Return a list of texts; empty if it isn't given."""
+        """Return a list of texts; an empty list if the request lacks this key."""
         return cast("list[str]", self._read(name, [], "a list of texts", _are_texts))
 
     def inner(self, name: str) -> Asked:
-        """Return an object; empty if it isn't given."""
+        """Return an inner object; an empty object if the request lacks this key."""
         return Asked(self._object(name))
 
     def _object(self, name: str) -> Mapping[str, object]:
@@ -417,7 +419,7 @@ class PlatformControl:
     async def _clock(self, asked: Asked) -> JsonValue:
         asked.only(("seconds",))
         exchange, milliseconds = self._exchange, round(asked.seconds("seconds") * 1_000)
-        async with self._skipping:  # two requests are served one after the other
+        async with self._skipping:  # simultaneous requests are served one after the other
             if exchange.beside is None:
                 exchange.pass_time(milliseconds)
             else:
@@ -480,7 +482,7 @@ def _settings(kind: Callable[..., SettingsT], given: Mapping[str, object]) -> Se
     try:
         return kind(**given)
     except (TypeError, ValueError) as error:
-        # attrs names the argument, and its validators name the rule.
+        # The error's text names the argument and the broken rule.
         raise BadAskError(str(error.args[0])) from None
 
 
@@ -496,7 +498,7 @@ def _changed(asked: Asked, event: Event) -> Event:
         of.only(("id", "name", "user"))
         person, name, user = of.optional_integer("id"), of.optional_text("name"), of.optional_text("user")
         sender = None if person is None else Sender(SenderId(person), name or "", user or "")
-    # The changed event is posted unchecked.
+    # The changed event isn't checked before it is posted.
     return UnknownEvent(ChatId(chat_id), kind, data if text is None else text, sender=sender)
 
 
@@ -524,7 +526,7 @@ def _pick(label: str, asked: Asked) -> Pick:
 
 
 def _button(chat: PlatformChat, asked: Asked) -> tuple[ChatMessage, InlineButton] | None:
-    """Return the button with this label, or, if several have the label, the button at position `index`."""
+    """Return the requested button: at position ``index`` of the message, or with the requested label."""
     label, message = asked.optional_text("label") or "", _message_of(asked)
     index = asked.optional_integer("index")
     if index is None or message is None:

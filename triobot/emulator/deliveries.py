@@ -17,7 +17,8 @@ from ..wire.events import Event
 from ..wire.rules import JsonValue
 
 KEPT: Final = 1_000
-"""Maximum number of settled deliveries that are kept; the queue's capacity bounds the waiting ones."""
+"""Maximum number of settled deliveries that are kept. Waiting deliveries are limited by the queue's capacity.
+"""
 # If a bot refuses an event a hundred times, only the last attempts are worth keeping.
 _ANSWERS: Final = 20
 

@@ -34,7 +34,9 @@ Record: TypeAlias = Callable[[Message, Receive, Send, AsgiApp, str], Awaitable[N
 
 CONTROL_HEADER: Final = "X-Triobot-Control"
 PROTOCOL: Final = "triobot"
-"""First subprotocol of a WebSocket. The second is the token in hexadecimal: pages can't send headers."""
+"""First subprotocol of a WebSocket. The second is the token in hexadecimal, as a page can't send headers
+here.
+"""
 MAY_CONTROL: Final = "triobot.may_control"
 """Key in a connection's scope: whether the connection may use the control API."""
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -78,7 +80,7 @@ class RequestGuard:
             case "websocket" if self._stopped_socket(scope) is None:
                 await self._inner(scope, receive, send)
             case _:
-                # Before the WebSocket is accepted, a close is sent to the client as a 403.
+                # A close before the WebSocket is accepted reaches the client as a 403.
                 await send({"type": "websocket.close", "code": 1008})
 
     async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -202,7 +204,7 @@ class _UnreadRest:
 
 
 def _plain(path: str) -> str:
-    """Return the only accepted spelling of a path: clients may send a whole address, or doubled slashes."""
+    """Return the only accepted spelling of a path. A client may send a whole address, or doubled slashes."""
     return re.sub("//+", "/", path if path.startswith("/") else f"/{urlsplit(path).path}")
 
 
@@ -234,8 +236,8 @@ async def send_json(send: Send, status: int, body: bytes) -> None:
 
 async def _cut(send: Send) -> None:
     # ASGI can't end a connection. A server ends the connection by itself if an application stops in the
-    # middle of an answer, so the client sees a status line and then nothing. 502 claims the least of all
-    # statuses: a machine in between got no answer.
+    # middle of an answer, so the client sees a status line and then nothing. The status 502 claims the least:
+    # a machine between client and bot got no answer.
     headers = [(b"content-type", b"application/json"), (b"content-length", b"2")]
     await send({"type": "http.response.start", "status": 502, "headers": headers})
 

@@ -164,7 +164,7 @@ class Exchange:
         if call is not None:
             call.liberties = taken
         for liberty in taken:
-            # Bounded, because a bot may invent names.
+            # The number of entries is bounded, because a bot may invent names of operations.
             if (operation, liberty) not in self.liberties and len(self.liberties) < _KEPT:
                 self.liberties[operation, liberty] = 0
                 if self.hear_liberty is not None:
@@ -242,7 +242,7 @@ class Exchange:
     async def wait_news(self, after: int) -> int:
         """Wait until `tell` was called more than `after` times; return the number of calls.
 
-        News includes more than the world's changes: requests, faults, the state of the bot's process.
+        News are the world's changes, and also requests, faults and states of the bot's process.
         """
         while self._news <= after:
             await self._changed.wait()

@@ -127,8 +127,8 @@ class Fault:
         status: answer with this status, without performing the operation.
         reason: text of the error body, with `status`.
         drop: ``before``: the connection breaks before the operation; ``after``: the operation is performed,
-            and only the answer is lost. The client sees the same in both cases: a broken connection, over
-            HTTP after the head of a 502.
+            and only the answer is lost. In both cases the client sees a broken connection. Over HTTP, the
+            connection breaks after the head of a 502 answer.
         times: number of uses; None for no limit.
     """
 
@@ -203,7 +203,7 @@ MOST_FAULTS = 1_000
 
 
 def kind_of(fault: AnyFault) -> str:
-    """Return the kind of a fault in words; the same for any operation and any delay."""
+    """Return the kind of a fault in words, which don't depend on the operation or on the delay."""
     match fault:
         case Fault(status=int() as status):
             return f"answered {status}"
@@ -242,7 +242,7 @@ class FaultPlan:
         """Add a fault after the existing ones.
 
         Raises:
-            ValueError: there are too many.
+            ValueError: too many faults are planned.
         """
         if len(self.pending()) >= MOST_FAULTS:
             raise ValueError(f"there are {MOST_FAULTS} faults already")

@@ -55,8 +55,8 @@ NEWEST: Final = 60
 NEWEST_CALLS: Final = 400
 # A busy bot makes hundreds of changes a second; a screen shows sixty pictures a second.
 _TOGETHER: Final = 0.02
-# Longest time between two checks for changes: refunds fall due without an act. A page that receives nothing
-# for longer considers the connection broken.
+# Longest time between two checks for changes, in seconds. Refunds fall due without an act, so a check can't
+# wait for an act. A page that receives nothing for longer considers the connection broken.
 _BEAT: Final = 1.0
 
 _NOTHING_BESIDE: Final[JsonObject] = {
@@ -245,7 +245,7 @@ def stream_blueprint(exchange: Exchange) -> Blueprint:
 
 
 async def told(exchange: Exchange) -> AsyncGenerator[str]:
-    """Yield the news for one page as long as it reads; a slow reader gets several changes together.
+    """Yield the news for one page as long as the page reads. A slow page gets several changes together.
 
     An empty text is a heartbeat.
     """

@@ -97,7 +97,8 @@ def page_alone(page: str, first: str, told: JsonValue) -> str:
     """Return a page that opens from a file and sends no requests.
 
     Args:
-        first: script that runs before the page's own; it answers their requests from `told`.
+        first: script that runs before the page's scripts, and answers the requests of these scripts from
+            `told`.
         told: JSON that the page contains.
     """
     text = FILES[page].read_text("utf-8")

@@ -50,7 +50,7 @@ _SHOWN: Final = 12
 
 @final
 class AppError(TriobotError):
-    """The app refused an act; the text is the control API's.
+    """The app refused an act; the text comes from the control API.
 
     Attributes:
         not_shown: whether the requested button, bill or form isn't on the screen, but may still appear.
@@ -138,7 +138,7 @@ def act_of(content: Content) -> tuple[str, JsonObject]:
     """Return the act that sends `content`, and the act's arguments.
 
     Raises:
-        AppError: media that are not bytes.
+        AppError: `content` is a photo or another file, but not given as bytes.
     """
     match content:
         case str():
@@ -169,14 +169,14 @@ class Person:
         self._places: dict[ChatId, Person] = {chat_id: self}
 
     def at(self, chat_id: ChatId) -> Person:
-        """Return the same person in a group. Messages that the person has seen there stay seen.
+        """Return the same person in a group. Each call for this group returns the same object.
 
         Raises:
             AppError: `chat_id` is no chat's id.
         """
         if not isinstance(cast("object", chat_id), int):
             if isinstance(cast("object", chat_id), Coroutine):
-                cast("Coroutine[object, object, object]", chat_id).close()  # it is never awaited
+                cast("Coroutine[object, object, object]", chat_id).close()  # nobody awaits this coroutine
             raise AppError("at() takes a chat's id: group = await world.group(...), then ali.at(group)")
         if chat_id not in self._places:
             there = self._places[chat_id] = Person(self._app, self._user, chat_id, self._since)
@@ -253,8 +253,8 @@ class Person:
 
         Args:
             code: fail with this code, 1000 to 1006, regardless of the wallet.
-            taken: with `code`: the money still leaves the wallet, as when the success is reported as a
-                failure.
+            taken: whether the money leaves the wallet in spite of `code`, as if the platform reported a
+                success as a failure.
             amount: take this amount instead of the button's.
             within: seconds to wait for the button or invoice; 0: the app refuses if it isn't there now.
 

@@ -2,8 +2,8 @@
 
 The platform's behaviour after a failed delivery isn't known. Here an event is posted again after a connection
 failure or a 5xx answer, `PushSettings.attempts` times in total. Any other answer settles the event. A bot
-that restarts within that time misses no event, but must not rely on that. `Deliveries` keeps the outcome of
-each event. People may request that an event be posted again, unchanged or changed.
+that restarts during these attempts misses no event here, but must not rely on such attempts. `Deliveries`
+keeps the outcome of each event. People may request that an event be posted again, unchanged or changed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SELDOM: Final = 15.0
 
 @final
 class PushQueueFullError(TriobotError):
-    """The bot takes events more slowly than they are made; nothing was queued. Try again later."""
+    """Too many events already wait for the bot, so no further event was queued. Try again later."""
 
 
 @final
@@ -280,7 +280,7 @@ class HttpPost:
         address: updated after each posting.
 
     Attributes:
-        url: the bot's address; None while there is none: events are then lost, as on the platform.
+        url: the bot's address; None: events are lost, as on a platform without the bot's address.
     """
 
     def __init__(

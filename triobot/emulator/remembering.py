@@ -21,7 +21,8 @@ from .chats import Change, PlatformChat, Pressed
 from .world import User, World
 
 VERSION: Final = 3
-# Things created after the last save have numbers that are lost here, but that the bot may know.
+# After a kill, new messages get numbers above this gap: the bot may know numbers of messages that were
+# created after the last save.
 _GAP: Final = 1_000
 
 
@@ -34,7 +35,7 @@ def dump_world(world: World, pending: Sequence[Event], *, closed: bool) -> str:
 
     Args:
         pending: events that no bot has taken.
-        closed: whether nothing will happen in the world after this.
+        closed: whether nothing will happen in the world after this save.
     """
     return encode_value(
         {

@@ -50,7 +50,8 @@ def decode_operation(
         edited_type: for an edit, the type of the edited message, which the request doesn't name (gap 20).
 
     Raises:
-        RemoteProtocolError: with the interface's name of the parameter in `field`, or ``path``.
+        RemoteProtocolError: the request is invalid; `field` is the interface's name of the parameter, or
+            ``path``.
 
     Platform: interface section 4. For an upload, whose body is multipart, see `decode_keyboards`.
     """
@@ -182,7 +183,7 @@ def _of_texts(kind: Callable[..., Operation[object]]) -> _Reader:
 
 
 def _put_game_data(form: _RequestFields, edited_type: str) -> Operation[object]:
-    # The PHP client leaves this one boolean to PHP, which writes a digit.
+    # In the PHP client, PHP itself writes this boolean, as a digit.
     digit = {"1": True, "0": False}.get(form.optional("force") or "")
     force = form.boolean("force") if digit is None else digit
     return PutGameData(form.text("chat_id"), form.text("type"), form.text("data"), force)

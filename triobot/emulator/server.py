@@ -256,7 +256,7 @@ async def serve_emulator(
         port: port; 0 for a free one.
         bot_url: address to which events are posted; None posts nothing.
         token: the token that the bot's client sends as ``token``.
-        control_token: token of the control API; make a new one each run.
+        control_token: token of the control API; use a new token in each run.
         expose: allow an address that other machines can reach. A person with the control token can then spend
             all people's play money; nothing else is at risk.
         names: further accepted host names, with a port if it differs from the bound port.
@@ -270,7 +270,7 @@ async def serve_emulator(
     Raises:
         ConfigError: `host` is not a loopback address, and `expose` wasn't given.
 
-    Cancellation: *forceful*: open requests are cut, uploads are deleted unless they have a `folder`.
+    Cancellation: *forceful*: open requests are cut. If `folder` is None, uploads are deleted.
     """
     if not (expose or _is_loopback(host)):
         raise ConfigError(f"the emulator serves loopback addresses only, and {host} is none: see expose")

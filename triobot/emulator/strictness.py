@@ -39,7 +39,7 @@ Found: TypeAlias = Iterator[Liberty]
 _FIELDS: Final[Mapping[str, Collection[str]]] = {kind.path: promised(kind) for kind in OPERATIONS}
 """Fields that interface section 4 lists, by operation."""
 
-# Section 2.1: when sending, a phone number may stand for the id.
+# Section 2.1: a request that sends may have a phone number in place of the chat's id.
 _BY_PHONE: Final = (SendMessage.path, SendAction.path)
 _REQUIRED: Final = {EditMessage.path: "data", AnswerCallback.path: "show_alert"}
 _BUTTON: Final = ("text", "cb_data", "url", "amount", "currency", "ref_id", "desc")

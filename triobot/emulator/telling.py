@@ -1,6 +1,6 @@
 """A chat in words, line by line: its messages, and the acts between them. Pure.
 
-The page uses the same words for acts, in both languages.
+The scripts of the emulator's page describe acts in the same words, in both of the page's languages.
 """
 
 from __future__ import annotations

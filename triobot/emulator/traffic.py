@@ -1,6 +1,6 @@
 """Every request in both directions, newest last: the bot's operations, and the events posted to it.
 
-For display. The token is not kept, and neither are the bytes of uploads. Pure: times are arguments.
+For display. The token and the bytes of uploads are not kept. Pure: times are arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ..wire.rules import JsonValue
 from .strictness import Liberty
 
 KEPT: Final = 10_000
-# Bodies of usual length take a sixth of this; bodies of a bot with long texts must not fill the memory.
+# Limit of all kept bodies together, in bytes. Bodies of usual length take a sixth of this; the limit is for
+# bots with long texts.
 HELD: Final = 64 * 1024 * 1024
 # Longer bodies are cut: a keyboard with a hundred buttons is a tenth of this.
 LONGEST: Final = 64 * 1024
@@ -29,7 +30,7 @@ class RecordedCall:
     """One request, in progress or answered.
 
     Attributes:
-        way: an ``operation`` is the bot's request, an ``event`` the platform's request.
+        way: ``operation`` for a request of the bot, ``event`` for a request of the platform.
         name: the operation's path, or the event's type.
         at: wall milliseconds of its start.
         body: the sent body; empty for uploads.

@@ -1,7 +1,8 @@
 """The platform's world: people, chats, money, and a log of the changes.
 
 Pure: time is the argument `now` (wall milliseconds), and random values come from the argument `chance`.
-Nothing here waits or opens a file. `performing` changes the world for the bot, and `acts` for people.
+Nothing here waits or opens a file. The module `performing` changes the world when the bot sends an operation,
+and the module `acts` when a person acts.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _FIRST_CHAT: Final = 13_601
 _FIRST_GROUP: Final = 700_001
 _FIRST_INVOICE: Final = 50_001
 _LETTERS: Final = string.ascii_letters + string.digits
-# The newest changes are kept for readers of the log; a slower reader misses some.
+# Number of the newest changes that the log keeps. A reader that is further behind misses changes.
 LOG: Final = 20_000
 
 
@@ -262,7 +263,7 @@ class World:
         return self._invoices
 
     def number_from(self, last_message: int, invoices: int, seq: int = 0) -> None:
-        """Continue numbering after these numbers."""
+        """Continue the numbering of messages, invoices and changes after these numbers."""
         self._last_message, self._invoices, self._seq = last_message, invoices, max(seq, self._seq)
 
     def restore(self, chat: PlatformChat) -> None:
@@ -284,7 +285,7 @@ class World:
                 self._chats[consequence.chat_id].lines.append(change)
 
     def stand(self, chat_id: ChatId, lines: Iterable[Change]) -> None:
-        """Replace a chat's lines. The new lines may come from another run, and get numbers of this run."""
+        """Replace a chat's lines by `lines`, perhaps of another run; each line gets a number of this run."""
         chat = self._chats[chat_id]
         chat.lines.clear()
         for line in lines:

@@ -87,9 +87,9 @@ class DrivenWorld:
         Args:
             wallet: rials in the wallet.
             coin: amount of the platform's own coin in the wallet.
-            id: the sender's id, for example for a filter `by`; None for a generated one.
-            chat_id: id of the private chat; None for a generated one.
-            joined: whether the person is a member from the start; the bot then gets no event of the join.
+            id: the person's sender id, which a filter `by` may name; None: the platform generates an id.
+            chat_id: id of the private chat; None: the platform generates an id.
+            joined: whether the person is a member from the start. If True, the bot gets no event of the join.
 
         Raises:
             AppError: the name or one of the ids is taken.
@@ -116,7 +116,7 @@ class DrivenWorld:
         """Create a group; its members join one after the other. ``ali.at(chat_id)`` is Ali in the group.
 
         Args:
-            id: id of the chat; None for a generated one.
+            id: id of the chat; None: the platform generates an id.
 
         Raises:
             AppError: the name or the id is taken.
@@ -139,8 +139,8 @@ class DrivenWorld:
     ) -> None:
         """Set the clock of the bot's machine forward, or back for a negative time. No other clock changes.
 
-        No time passes. Durations keep their length; waits until a time of day follow the new clock. The bot
-        raises the alarm ``clock_jumped`` when it next reads its clock.
+        No time passes. Waits for a duration keep their length. Waits until a time of day follow the new time.
+        The bot raises the alarm ``clock_jumped`` when it next reads its clock.
         """
         self._process.clock.set_by(round(1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))))
         await trio.lowlevel.checkpoint()
@@ -221,10 +221,10 @@ async def drive(
 
     The bot runs as in production, except for the network, the wall clock and a store in memory. No
     environment variable is read; of the bot's own `Settings` only ``username``, ``max_amount``,
-    ``retention_days`` and ``keep_ended`` hold. An alarm that the test doesn't take fails the test at the end
-    of the block; for example, a failed conversation or filter raises an alarm. If the bot's own code raised
-    errors, the first error is the cause of the test's failure: pytest shows the lines of this error, and
-    ``--pdb`` opens there.
+    ``retention_days`` and ``keep_ended`` are used. An alarm, for example of a failed conversation or filter,
+    fails the test at the end of the block, except if the test has called `takes_alarm`. If the bot's own code
+    raised errors, the first error is the cause of the test's failure: pytest shows the lines of this error,
+    and ``--pdb`` opens there.
 
     Args:
         provided: values in place of resources; see `provide`.
@@ -236,7 +236,8 @@ async def drive(
             second.
         replay_check: whether to replay each conversation's journal after each answer, to check that a restart
             would restore the conversation. The replay repeats the code between operations, so a test that
-            counts effects of that code turns the check off. Sets iterate in the same order in both runs.
+            counts effects of that code must turn the check off. Both runs iterate sets in the same order, so
+            the check misses code that depends on this order.
         steps: outcomes of steps, by the name of the step's function. A step's outcomes are used in order, the
             last outcome repeatedly. An outcome that is an exception is raised. Steps without an entry run.
             With `steps`, resources that aren't provided stay closed, and no background task runs.

@@ -42,8 +42,8 @@ _PATIENCE: Final = 3600.0
 class Crashable:
     """Access of one process to the store and the network; `die` ends both kinds of access at once.
 
-    The code of a killed process still runs during the teardown: its writes are dropped, and its requests
-    never sent.
+    The code of a killed process still runs during the teardown. The writes of this code are dropped, and its
+    requests are never sent.
     """
 
     def __init__(self) -> None:
@@ -183,8 +183,8 @@ class DrivenProcess:
         on_alarm: called with each alarm.
         on_failure: called with each error of the bot's own code.
         replays: checks each conversation while it runs, or None.
-        instead: replaces the functions of steps, and suppresses background tasks; None: steps and background
-            tasks run.
+        instead: called in place of a step's function; no background task starts then. None: steps and
+            background tasks run.
 
     Attributes:
         clock: wall clock of the process's machine.
@@ -258,7 +258,10 @@ class DrivenProcess:
             await self._stopped.wait()
 
     async def take(self, body: Body) -> int | None:
-        """Return the webhook's status for an event; None if no process runs, or it dies before the answer."""
+        """Pass an event to the webhook, and return the answer's status.
+
+        Returns: None if no process runs, or if the process dies before the answer.
+        """
         status = await self._accept(body)
         self.answered[status] += 1
         return status
@@ -315,7 +318,7 @@ class DrivenProcess:
         finally:
             if self._mortal.dead:
                 self._rows.crashed()
-            # The next process must not know the classes that only this process has met.
+            # A new process doesn't know the classes that this process registered when it encoded a value.
             forget_met()
             self._intake = None
             self._stopped.set()

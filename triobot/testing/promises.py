@@ -36,8 +36,8 @@ _OF_FAULTS: Final[frozenset[AlarmKind]] = frozenset(
         "maybe_paid_again",
     }
 )
-# Alarms that people's acts may cause: a payment for something that is over, a declined payment, or leaving
-# with a button on the screen.
+# Alarms that people's acts may cause: for example, a person pays too late, a payment is declined, or a person
+# leaves a chat that still shows a payment button.
 _OF_PEOPLE: Final[frozenset[AlarmKind]] = frozenset(
     {"inbox_half_full", "paid_will_lapse", "declined_by_code", "button_still_live"}
 )
@@ -156,7 +156,7 @@ def _waits_in_rooms(bot: Bot) -> int:
 
 
 def _explained(alarm: Alarm, around: Circumstances) -> bool:
-    """Whether faults of the platform or people's acts explain the alarm, so that it breaks no promise."""
+    """Whether faults of the platform or people's acts explain the alarm: then no promise is broken."""
     if alarm.kind == "token_refused":
         # If several people have left and the bot writes to no other chat, the refusals look like a refused
         # token.
@@ -167,7 +167,7 @@ def _explained(alarm: Alarm, around: Circumstances) -> bool:
 
 
 def _of_form(chat: PlatformChat, pressed: Pressed) -> bool:
-    """Whether the press sent a form: a form gets an id too, but no answer (interface section 4.1)."""
+    """Whether the press sent a form: such a press has an id, but gets no answer (interface section 4.1)."""
     entry = chat.entries.get(pressed.message_id)
     return entry is not None and entry.form is not None
 
@@ -176,10 +176,10 @@ def _of_form(chat: PlatformChat, pressed: Pressed) -> bool:
 
 
 async def journals_of(bot: Bot, broken: BrokenPromise) -> list[list[Mapping[str, object]]]:
-    """Return the journals of the chat of a violation, in the operator's format.
+    """Return the journals of a violation's chat, in the operator's format.
 
-    The first journal belongs to the conversation which broke the promise. The result is empty if no
-    conversation broke the promise, or if that conversation has ended without an error since.
+    The first journal belongs to the conversation that broke the promise. The result is empty if no
+    conversation broke the promise, or if that conversation has since ended without an error.
     """
     work = bot._work  # pyright: ignore[reportPrivateUsage]
     if work is None:

@@ -61,7 +61,8 @@ _QUIET_HOURS: Final = 1.5
 _WALLET: Final = 1_000_000
 # Events that the platform gives up would look like events that the bot lost, so the platform keeps trying.
 _ATTEMPTS: Final = 10_000
-# Answers to presses are left out: they are never retried, since a late answer is useless.
+# Requests that answer a press never fail. The bot never retries such a request, since a late answer is
+# useless.
 _FAILING: Final = tuple(kind.path for kind in OPERATIONS if kind.traits.lane != "answer")
 _WORDS: Final = (
     "hi",
@@ -92,7 +93,7 @@ _CODES: Final = (*(None for _ in range(10)), 1000, 1001, 1002, 1003, 1004)
 _LOOKS_BACK: Final = 3
 _NUMBERS: Final = ("2", "17")
 _GIVES_UP: Final = 0.01
-"""Probability that a person answers a question with a command. With 0.5, no order was ever paid.
+"""Probability that a person answers a question with a command. With 0.5, no simulated order was ever paid.
 """
 _WANTED: Final = {
     getattr(texts, field.name): field.name
@@ -192,8 +193,9 @@ class FirstBroken:
 
     Attributes:
         promise: the violation; None as long as there is none.
-        journals: journals of the promise's chat in the operator's format, the conversation's journal first.
-        person: name of the chat's person; "" for a chat without one.
+        journals: journals of the promise's chat, in the operator's format. The first journal belongs to the
+            conversation that broke the promise.
+        person: name of the person whose private chat this is; "" for another chat.
         events: newest events, each as the time in wall milliseconds and the person who acted.
         kills: kills of the process before the violation, in wall milliseconds.
     """
@@ -210,10 +212,10 @@ async def simulate_until_broken(
 ) -> SimulationResult:
     """Simulate as `simulate` does, and end soon after a violation that can't be repaired.
 
-    Until then the run equals that of `simulate`: the checks draw no random numbers.
+    Until the violation, the run equals the run of `simulate`, because the checks draw no random numbers.
 
     Args:
-        found: receives the violation, or the first violation found at the end.
+        found: receives this violation, or the first violation that the checks at the end find.
     """
     return await _simulate(bot, plan, (), None, progress, found)
 
@@ -455,8 +457,8 @@ def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: 
         keys = [key.label for row in chat.reply_keyboard.rows for key in row]
         if keys:
             return _pressing(chance.choice(keys))
-    # A question may still be open although the newest message isn't the bot's. An asked person seldom gives
-    # up.
+    # A question may still be open although the newest message isn't the bot's. A person who was asked a
+    # question seldom gives up.
     is_asked = any(entry in told for entry in entries[-_LOOKS_BACK:])
     if words and chance.random() < (_GIVES_UP if is_asked else 0.5):
         return _saying(chance.choice(words))
@@ -568,7 +570,7 @@ def seeded(seed: int | str) -> Generator[None]:
 
 @contextmanager
 def without_threads() -> Generator[None]:
-    """Run `trio.to_thread` functions in the loop's own thread: the order in which threads end is random.
+    """Run `trio.to_thread` functions in the loop's own thread, because threads end in a random order.
 
     Virtual time stands still while a thread works, so the functions delay nothing in the loop's thread.
     """

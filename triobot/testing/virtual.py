@@ -72,11 +72,12 @@ class VirtualWallClock:
 
 
 STUCK_AFTER: Final = 2.0
-"""Real seconds for a thread to end; after that a test in which no task runs or is due counts as stuck."""
+"""Real seconds to wait for a thread. After this time, a test counts as stuck if no task runs or is due."""
 
 
 WAKE_UPS: Final = 100_000
-"""Time jumps until a test that waits without a deadline counts as stuck: a day with a heartbeat each second.
+"""Number of time jumps after which a test that waits without a deadline counts as stuck. A heartbeat each
+second makes this many jumps in a day.
 """
 
 
@@ -84,12 +85,12 @@ WAKE_UPS: Final = 100_000
 def virtual_time() -> Generator[Callable[[Callable[[], int]], Awaitable[None]]]:
     """Require virtual time, and stop it while a thread works.
 
-    Trio's mock clock jumps as soon as every task waits, even if a task waits for a thread: a question's
+    Trio's mock clock alone jumps as soon as every task waits, even if a task waits for a thread. A question's
     timeout would expire before a file was read.
 
     Yields an async function to run in a nursery between the bot and its test. The function raises
-    AssertionError once the test can only wait for ever. The function's argument returns a number that grows
-    with each request to or from the platform.
+    AssertionError once the test can only wait for ever. The function's argument is a function which returns a
+    number that grows with each request to or from the platform.
 
     Not detected: a bot or a test that keeps sending requests to the platform; a test's task with a deadline
     of its own, such as ``world.waits(days=10_000)``; a task that never lets time pass, such as ``while not
@@ -202,14 +203,16 @@ def _deadline(task: trio.lowlevel.Task) -> float:
 
 
 def _nothing_comes(*, due: bool) -> bool:
-    """Whether no thread or socket can wake a task. Without `due`, nor a deadline or a runnable task."""
+    """Whether no thread or socket can wake a task. If `due` is False, also check that no task is runnable and
+    no deadline is set.
+    """
     found = trio.lowlevel.current_statistics()
     io = found.io_statistics
     if io.backend == "epoll":
         reading, writing = io.tasks_waiting_read, io.tasks_waiting_write
     else:
         reading, writing = getattr(io, "tasks_waiting", 1), 0
-    alone = reading <= 1 and not writing  # one is Trio's own, for results of threads
+    alone = reading <= 1 and not writing  # one reader is Trio's own, for results of threads
     comes = found.seconds_to_next_deadline < math.inf or found.tasks_runnable
     thread = found.run_sync_soon_queue_size or active_thread_count()
     return alone and (due or not comes) and not thread
