@@ -50,7 +50,8 @@ _SHOWN: Final = 60
 _CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cancel_shielded_checkpoint"})
 
 _OURS: Final = str(Path(__file__).parent.parent) + os.sep
-# Engine functions that await the author's code: one awaits a route's function, one a child task's function.
+# Engine functions that await the author's code: one awaits a route's function, one awaits a child task's
+# function.
 _ENTRIES: Final = frozenset({Run.run_within.__code__, held.__code__})
 
 
@@ -86,7 +87,7 @@ class Advice(trio.abc.Instrument):
         self._told: set[tuple[str, str]] = set()
 
     def hear(self, notice: Notice) -> None:
-        """Log a warning if the notice is a reason for a warning."""
+        """Log a warning if the dispatcher's notice shows a problem in the author's code."""
         match notice:
             case Untaken():
                 log.warning("%s", _untaken(notice))
@@ -170,7 +171,9 @@ class Advice(trio.abc.Instrument):
 
 
 def _untaken(notice: Untaken) -> str:
-    """Return the warning for an event that no route took: event, filters tried, and nearest filter."""
+    """Return the warning for an event that no route took: the event, the tried filters and the nearest
+    filter.
+    """
     event = notice.event
     said = event.content if isinstance(event, Message) and isinstance(event.content, str) else ""
     what = _came(event, said)
@@ -196,8 +199,8 @@ def _untaken(notice: Untaken) -> str:
 def foreign_line(frames: Sequence[tuple[FrameType, int]]) -> str | None:
     """Return the author's line that waits for something other than a chat operation, or None.
 
-    The outermost frames are triobot's, up to the call of the author's function. If the author's code in turn
-    calls triobot's code, the task waits for a chat operation.
+    The outermost frames, up to the call of the author's function, belong to triobot. If triobot's code also
+    follows the author's code, the task waits for a chat operation.
     """
     files = [(frame.f_code.co_filename, number) for frame, number in frames]
     entry = next((place for place, (file, _) in enumerate(files) if not file.startswith(_OURS)), 0)

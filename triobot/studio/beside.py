@@ -1,4 +1,4 @@
-"""What `triobot dev` runs beside the platform, as the platform's page shows it."""
+"""The parts of `triobot dev` beside the platform, for the platform's page."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _INSTEAD: Final[Mapping[object, str]] = {
 }
 _MODULES: Final = {"asyncio": ASYNCIOS, "secrets": UNREPEATED.format(instead="a step")}
 Found = tuple[str, str, str]
-"""Line, expression found there, and the problem with the expression."""
+"""A line, an expression in this line, and the problem with the expression."""
 
 
 def habits(handlers: Iterable[Callable[..., object]], *chats: type) -> Iterator[Found]:
@@ -68,7 +68,7 @@ def habits(handlers: Iterable[Callable[..., object]], *chats: type) -> Iterator[
 
 
 def _waits(member: Callable[..., object]) -> bool:
-    """Whether `member` is a coroutine function; an overloaded method is judged by its overloads."""
+    """Whether `member` is a coroutine function. For an overloaded method, check its overloads."""
     declared = get_overloads(member) if inspect.isfunction(member) else ()
     return any(map(inspect.iscoroutinefunction, declared or [member]))
 
@@ -127,7 +127,7 @@ class _SourceReader(ast.NodeVisitor):
     def _tell(self, node: ast.expr | ast.excepthandler, what: str, wrong: str) -> None:
         self.found.append((f"{self._file}:{node.lineno}", what, wrong))
 
-    # Nested functions may be steps, in which only a missing await is a problem.
+    # A nested function may be a step, and the only problem in a step is a missing await.
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """Skip the nested function."""

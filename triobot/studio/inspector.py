@@ -1,7 +1,7 @@
 """Serves past conversations read-only: the page's view, without routes that change anything.
 
-There is no platform and no bot, so no route can send, end or delete. A guard as in the emulator checks the
-requests, with a key of its own.
+There is no platform and no bot, so no route can send, end or delete. The emulator's `RequestGuard` checks the
+requests, with a key of this server.
 
 ``GET /control/travel?after=`` returns conversations, oldest first, with the ``after`` of the next page, or
 null; ``about`` describes the inspected bot, store or export. The other routes are the read-only ones of
@@ -71,7 +71,7 @@ async def serve_inspector(
     """Serve on a loopback port until no request has come for a while; the started value is the `Inspector`.
 
     Args:
-        key: key that each request needs; make a new one each time.
+        key: key that each request needs; use a new key for each server.
         port: port; 0 for a free one.
         idle: seconds without an accepted request, after which this function returns.
 

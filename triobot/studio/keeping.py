@@ -22,11 +22,13 @@ from ..emulator.remembering import UnreadableWorldError, dump_world, load_world
 from ..errors import ConfigError
 from ..operator.loopback import file_of
 
-# Seconds between two writes: a kill -9 of the platform's process loses this much. Writing a chat of thousands
-# of messages takes long, so at least `_SHARE` times the duration of a write passes before the next.
+# Seconds between two writes: a kill -9 of the platform's process loses the changes of this time. A write of a
+# chat with thousands of messages takes long, so the next write comes after at least `_SHARE` times its
+# duration.
 _EVERY: Final = 2.0
 _SHARE: Final = 20
-# Windows defines neither flag: its descriptors aren't inherited by default, and few users may create links.
+# Windows defines neither flag: its processes inherit no descriptors by default, and few users may create
+# links.
 _CAREFULLY: Final[int] = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _BEFORE: Final = "before_its_store"
 
@@ -43,8 +45,8 @@ class SavedPlatform:
 
     Args:
         path: file for the saved state; None saves nothing.
-        store: store of the platform's bot. If the store is missing, the saved platform is deleted, unless it
-            was saved before the store was created.
+        store: store of the platform's bot. If the store is missing, the saved platform is deleted; but a
+            platform that was saved before its bot created the store is kept.
 
     Attributes:
         folder: folder of the uploaded files; None if nothing is saved.
@@ -138,7 +140,7 @@ class SavedPlatform:
         while True:
             began = trio.current_time()
             kept = self._dump(self._exchange, closed=False)
-            # Most news changes nothing in the dump: requests, states of the bot's process.
+            # Most news, such as requests or states of the bot's process, doesn't change the saved text.
             if kept != written:
                 await trio.to_thread.run_sync(self._write, kept)
                 written = kept
@@ -146,7 +148,7 @@ class SavedPlatform:
             heard = await self._exchange.wait_news(heard)
 
     def close(self) -> None:
-        """Write the state, unless `load` failed (a damaged file stays unchanged); release the lock."""
+        """Write the state, and release the lock. After a failed `load`, the damaged file stays unchanged."""
         if self._path is not None and self._exchange is not None:
             self._write(self._dump(self._exchange, closed=True))
         if self._lock is not None:

@@ -34,8 +34,8 @@ class StoredJournals:
         ask: sends a request to the running bot, or answers the request from the store of a stopped bot.
         marks: returns the kills and restarts of the bot's process since a wall time.
         settings: the bot's settings, used to write to the store while the bot is down; None forbids writes.
-        opening: semaphore of one, shared by all tasks that open the store of a stopped bot; None makes a new
-            one.
+        opening: semaphore with the value 1, shared by all tasks that open the store of a stopped bot; None
+            makes a new semaphore.
 
     Attributes:
         marks: `marks` of the arguments.
@@ -86,7 +86,7 @@ class StoredJournals:
     async def has_payments(self, chat_id: int, conversation: int) -> bool:
         """Whether the conversation has requested a payment in this chat."""
         asked: dict[str, object] = {"ask": "payments.list", "chat": chat_id, "limit": _MOST}
-        # Payments are sorted by their random ids: the newest may be on any page.
+        # Payments are sorted by their random ids, so the newest payment may be in any of the answers.
         while rows := await self._payments(asked):
             if any(row["conversation"] == conversation for row in rows):
                 return True

@@ -1,7 +1,7 @@
 """Supervisor of the bot's process under ``triobot dev``: starts, restarts, kills, and forwards output.
 
-One process runs at a time. A process that ended by itself or was killed stays down until a person restarts it
-or saves a file: a loop of failing starts would bury the first error.
+One process runs at a time. After a process has ended by itself or was killed, a new process starts only when
+a person requests a restart or saves a file. A loop of failing starts would bury the first error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KEPT: Final = 1_000
 _TELLING: Final = 40
 # Maximum seconds to wait until the process has done the work that became due.
 _STRIDE: Final = 5.0
-# After a stop request, the process gets its own grace period and a little more; then it is killed.
+# Seconds from a stop request until the process is killed: the process's own grace period and a little more.
 _PATIENCE: Final = GRACE + 2.0
 # Like `start_new_session`: the supervisor, not the terminal, passes Ctrl-C on to the process.
 _GROUP: Final[int | None] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", None)
@@ -50,7 +50,7 @@ log: Final = logging.getLogger("triobot")
 EACH: Final = 1.0
 _SOONEST: Final = 0.2
 _ANSWERS_WITHIN: Final = 2.0
-# The page shows a dozen chats; the newest are requested.
+# Number of the newest chats that are requested from the bot. The page shows a dozen.
 _CHATS: Final = 40
 _PAYMENTS: Final = 100
 
@@ -61,15 +61,17 @@ class BotSupervisor:
 
     Args:
         target: ``MODULE:BOT``.
-        listening: listening socket, inherited by each process in turn: connections made between two processes
-            wait. Where sockets can't be inherited, `listening` is closed, and each process binds its port.
+        listening: listening socket, which each process inherits in turn. A connection that is made while no
+            process runs waits. On systems where processes can't inherit sockets, `listening` is closed, and
+            each process binds the same port.
         write: called with each line of the process's output.
         ahead: lead of the process's clocks over real time at the start, in milliseconds.
         keep_ahead: called with the new lead whenever the clocks are put forward.
         marks: kills, restarts and failures of earlier runs, as `marks` returns them.
         keep_mark: called with each new kill, restart or failure.
-        opening: semaphore of one that guards the store: a starting process holds the semaphore until the
-            process takes events.
+        opening: semaphore with the value 1 that guards the store. A starting process holds the semaphore
+            until
+            the process takes events.
     """
 
     def __init__(
@@ -161,7 +163,7 @@ class BotSupervisor:
     async def _tell_time(self) -> None:
         process = self._process
         if process is not None and process.stdin is not None:
-            # The process is ending; the next one starts with the new time.
+            # The process is ending; the next process starts with the new time.
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await process.stdin.send_all(b"%d\n" % self._ahead)
 
@@ -171,7 +173,9 @@ class BotSupervisor:
         return [self._lines[index] for index in range(len(self._lines) - missing, len(self._lines))]
 
     def marks(self, since: int) -> Sequence[dict[str, JsonValue]]:
-        """Return the process's kills, restarts and failures from `since` on, by its wall clock."""
+        """Return the process's kills, restarts and failures since `since`, a time of the process's wall
+        clock.
+        """
         return [mark for mark in self._marks if cast("int", mark["t"]) >= since]
 
     def _mark(self, what: str, **more: JsonValue) -> None:
@@ -213,12 +217,12 @@ class BotSupervisor:
         await trio.lowlevel.checkpoint()
 
     def keep_events(self, *, keep: bool) -> None:
-        """Start or stop holding events back for the next process."""
+        """With `keep`, hold new events back for the next process; else pass events on again."""
         self._keeps = keep
         self._wake()
 
     async def wait_taking(self) -> None:
-        """Wait until the process takes events, and none are held back for the next process."""
+        """Wait until the process takes events, and no events are held back for the next process."""
         await self.wait_up()
         while self._keeps or self._phase != "running":
             await self._changed.wait()
@@ -226,7 +230,7 @@ class BotSupervisor:
     # --- running the process
 
     async def run(self, environ: Mapping[str, str], tell: Callable[[], None]) -> None:
-        """Run the process, and each successor, until cancelled; then stop it gracefully.
+        """Run one process after another until cancelled; then stop the current process gracefully.
 
         Args:
             environ: the complete environment of the process.
@@ -240,8 +244,8 @@ class BotSupervisor:
             await self._live(environ)
 
     async def _live(self, environ: Mapping[str, str]) -> None:
-        # While no process runs, requests for journals open the store; a starting process would find the store
-        # in use.
+        # While no process runs, requests for journals open the store. A process that starts then would find
+        # the store in use.
         await self._opening.acquire()
         begun = self._ahead
         try:
@@ -284,7 +288,7 @@ class BotSupervisor:
             stderr=subprocess.STDOUT,
             pass_fds=[listening, said_of_child],
             env=environ,
-            # The supervisor passes a Ctrl-C on when the bot should stop, so the terminal must not.
+            # In a session of its own, the process gets no Ctrl-C from the terminal. The supervisor stops it.
             start_new_session=True,
         )
         os.close(said_of_child)
@@ -422,7 +426,7 @@ async def keep_asking(supervisor: BotSupervisor, store: str, exchange: Exchange)
             with trio.move_on_after(_ANSWERS_WITHIN):
                 await _ask_all(supervisor, path)
         except (TriobotError, OSError) as error:
-            # The process may be ending; the next one will answer.
+            # The process may be ending; the next process will answer.
             log.debug("the bot said nothing of itself: %s", type(error).__name__)
         await trio.sleep(_SOONEST)
         with trio.move_on_after(EACH - _SOONEST):

@@ -33,7 +33,7 @@ The bot is triobot/studio/commands/demo_bot.py.
 _WHO: Final = "Sara"
 _WALLET: Final = 1_000_000
 _PRICE: Final = 250_000
-_PATIENCE: Final = 300.0  # the demo takes three seconds; a busy machine is no failure
+_PATIENCE: Final = 300.0  # the demo takes three seconds, and longer on a busy machine
 
 
 @final

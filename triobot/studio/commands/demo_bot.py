@@ -73,7 +73,7 @@ async def deliver(chat: Chat[Paid[PizzaOrder]]) -> None:
 
 @bot.interrupt(command("cancel"))
 async def cancel(chat: Chat) -> None:
-    """End the chat's conversation, whichever it is."""
+    """End the chat's live conversation."""
     await chat.send("Cancelled." if chat.interrupted else "There is nothing to cancel.")
 
 

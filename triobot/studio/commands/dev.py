@@ -1,7 +1,7 @@
 """``triobot dev``: the platform, the bot, and a page in the browser for playing all users.
 
-With ``--store`` not only the bot's store is kept between runs, but also the platform: people, chats, money
-and files. A new platform would refuse all chats in the bot's store, and reuse these chats' numbers for other
+With ``--store``, both the bot's store and the platform (people, chats, money and files) are kept between
+runs. A new platform would refuse all chats in the bot's store, and reuse these chats' numbers for other
 chats.
 """
 
@@ -69,7 +69,7 @@ _COINS: Final = 100
 _MARKS: Final = 1_000
 # A kept store belongs to one platform address and one token: both must be the same in the next run.
 _LASTING_TOKEN: Final = "the-development-platform-of-triobot"
-# Events wait while the bot is down. While the bot answers 5xx, many attempts give time for a fix.
+# Events wait while the bot is down. While the bot answers 5xx, many attempts give the author time for a fix.
 _ATTEMPTS: Final = 100
 
 
@@ -109,7 +109,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
         trio.open_signal_receiver(*ending_signals()) as signals,
         socket.create_server(("127.0.0.1", 0)) as listening,
         TemporaryDirectory(prefix="triobot-dev-") as folder,
-        # Closes the saved platform after its last change, however the run ends.
+        # Closed after the platform's last change, even if the run ends with an error.
         closing(SavedPlatform.beside(arguments.store)) as saved,
     ):
         store: str = arguments.store or f"sqlite:{folder}/dev.db"
@@ -178,7 +178,7 @@ def _module(name: str) -> list[str]:
 def child_environment(
     environ: Mapping[str, str], *, token: str, base_url: str, secret: str, store: str
 ) -> dict[str, str]:
-    """Return `environ` for the bot's process: triobot's settings replaced, and inherited sockets removed."""
+    """Return `environ` for the bot's process, with other triobot settings and without inherited sockets."""
     kept = {name: value for name, value in environ.items() if not name.startswith(("TRIOBOT_", "LISTEN_"))}
     return {
         **kept,

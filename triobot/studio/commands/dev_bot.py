@@ -1,18 +1,19 @@
 """The bot's process under ``triobot dev``: ``python -m``, this module, and the arguments
 ``MODULE:BOT PLACE SAID AHEAD``.
 
-PLACE is the descriptor of the listening socket, SAID the descriptor of a pipe to the parent. On Windows,
-where descriptors can't be inherited, PLACE is ``:PORT``, which the process binds, and SAID is ``out``, its
-standard output; the bot's own output then goes to the error output.
+PLACE is the descriptor of the listening socket, and SAID is the descriptor of a pipe to the parent. Windows
+processes can't inherit descriptors. There, PLACE is ``:PORT``, and the process binds this port. SAID is
+``out``, the process's standard output, and the bot's own output goes to the error output.
 
-The environment that the parent built is the only source of settings: token, platform and store in the bot's
-file are for production, and are ignored. The process ends when its standard input ends, and so never outlives
-a killed parent.
+All settings come from the environment that the parent built. Token, platform and store in the bot's file are
+for production, and are ignored. The process ends when its standard input ends, and so never outlives a killed
+parent.
 
 The process's clocks may be ahead of real time. AHEAD is the clocks' lead at the start, in milliseconds. To
-change the lead, the parent sends the new number as a line to the standard input. The process sends lines to
-SAID: ``ready`` when it takes events, each number back when the work that became due is done, and a JSON
-object with the causes of a conversation's failure, such as a step's error.
+change the lead, the parent sends the new number as a line to the standard input. The process sends three
+kinds of lines to SAID. ``ready`` means that the process takes events. A number repeats a new lead, once the
+work that became due is done. A JSON object contains the causes of a conversation's failure, such as a step's
+error.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _LONGEST_WORDS: Final = 20_000
 HANDS_ON: Final = hasattr(socket, "AF_UNIX")
 """Whether descriptors can be inherited by a process on this system."""
 _OUTPUT, _ERROR_OUTPUT = 1, 2
-# A moment, in seconds: enough for due work to begin. Requests in flight may take `_MOMENTS` moments.
+# A moment, in seconds, in which due work begins. A wait for requests in flight ends after `_MOMENTS` moments.
 _MOMENT: Final = 0.01
 _MOMENTS: Final = 200
 # Days for which the newest conversations that ended without an error are kept for inspection.
@@ -93,7 +94,7 @@ def main() -> None:
 
 
 def _own_output() -> int:
-    """Return a duplicate of the standard output; from now on the standard output goes to the error output."""
+    """Return a duplicate of the standard output, and redirect the standard output to the error output."""
     said = os.dup(_OUTPUT)
     os.dup2(_ERROR_OUTPUT, _OUTPUT)
     return said
@@ -150,7 +151,8 @@ def _show_source(error: ConfigError) -> None:
 
 
 def _tell_failure(said: int, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
-    """Send the parent the errors' causes with frames and variables: a journal contains only messages."""
+    """Send the parent the error's causes with frames and variables. A journal contains only their messages.
+    """
     causes = [one.__cause__ for one in leaves(error)]
     if reference and any(causes):
         words = [one and authors_words(one, variables=True)[:_LONGEST_WORDS] for one in causes]
@@ -192,7 +194,7 @@ async def _run(bot: Bot, settings: Settings, said: int, clock: HurriedClock) -> 
 
 
 async def _let_pass(bot: Bot, clock: HurriedClock, milliseconds: int) -> None:
-    """Put the clocks forward while no request is in flight: a request in flight would time out at once."""
+    """Wait until no request is in flight, then put the clocks forward: a request in flight would time out."""
     await _settled(bot)
     clock.hurry(milliseconds)
     await trio.sleep(_MOMENT)

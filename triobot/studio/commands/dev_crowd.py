@@ -29,7 +29,7 @@ from .simulate import again, unseen
 
 
 def main() -> None:
-    """Simulate the crowd that the parent asked for."""
+    """Simulate the crowd in the parent's plan."""
     with socket.socket(fileno=int(sys.argv[1])) as end, end.makefile("rwb") as line:
         asked: Mapping[str, Any] = json.loads(line.readline())
 
@@ -72,7 +72,7 @@ def _told_first(found: FirstBroken, promise: BrokenPromise) -> JsonObject:
         told |= {name: cast("JsonValue", found.journals[0][0][name]) for name in ("chat_id", "conversation")}
         records = read_exported(found.journals[0]).records
         times = [time_of(records[place]) for place in notch_starts(records)]
-        if not found.person:  # a room has no requests: name the author of the last event before each notch
+        if not found.person:  # for each notch, name the author of the last event before the notch
             wrote = [[who for at, who in found.events if at <= time][-1:] for time in times]
             told["wrote"] = cast("JsonValue", wrote)
         if promise.at is not None:

@@ -29,11 +29,11 @@ Way: TypeAlias = Literal["wait", "end", "take"]
 
 _TOLD: Final = 5
 _READS: Final = 10.0
-"""Seconds that a save waits for the journals to be read."""
+"""Limit in seconds for reading the journals after a save."""
 _TRIES: Final = 20.0
-"""Seconds that a save waits for the journals to be run under the new code."""
+"""Limit in seconds for replaying the journals under the new code after a save."""
 _WRITES: Final = 20.0
-"""Seconds that a save waits for the replacements of conversations to be written."""
+"""Limit in seconds for writing the replacements of conversations after a save."""
 _LOOKS: Final = 1.0
 _SOONEST: Final = 0.1
 
@@ -86,13 +86,12 @@ class HeldReload:
         twins.may_take = self._may_take
         twins.why_not_take = self._why_not_now
         self._held: list[LeaseGuard] = []
-        # Conversations for which an end was ordered; perhaps only the next process carries out the order.
+        # Conversations whose end was ordered. In some cases the next process carries out the order.
         self._ending: set[int] = set()
         self._starts = 0
         # Whether the loop runs only to replace a parked conversation, with no newly saved code.
         self._at_once = False
-        # Why the newest code can't be loaded. The conversations in `_held` were tried under the code saved
-        # before.
+        # Why the newest code can't be loaded. The conversations in `_held` were tried under earlier code.
         self._broken = ""
         self._saved = trio.Event()
         self._trying = trio.CancelScope()
@@ -132,7 +131,7 @@ class HeldReload:
     async def take(self, branch: str) -> None:
         """Replace a conversation by a branch in which the new code got the same answers; load the new code.
 
-        The replacement waits until the other conversations that hold the reload are decided on. A parked
+        The replacement waits for the decisions about all other conversations that hold the reload. A parked
         conversation doesn't hold the reload, and is replaced at once.
 
         Raises:
@@ -185,7 +184,7 @@ class HeldReload:
         return next((held for held in self._held if held.conversation == conversation), None)
 
     def _chosen(self) -> None:
-        # Once the reload waits for no conversation's end, new events are kept for the new code.
+        # If the reload needn't wait until a conversation ends, events from now on are kept for the new code.
         self._bot.keep_events(keep=all(held.way in ("end", "take") for held in self._held))
         self._exchange.tell()
 
@@ -196,11 +195,11 @@ class HeldReload:
     # --- running
 
     def saved(self) -> None:
-        """Start another try: new code was saved."""
+        """Try the open conversations again, because new code was saved."""
         self._twins.pool.changed()
         self._at_once = False
         for held in self._held:
-            if held.taking is not None:  # the replacement was made by older code
+            if held.taking is not None:  # older code made the replacement
                 held.undecided()
         self._saved.set()
         self._trying.cancel()
@@ -251,7 +250,7 @@ class HeldReload:
         if any(held.taking is None for held in self._held):
             self._exchange.tell()
             return False
-        # Shielded: store and platform must change together, even if another save comes now.
+        # Shielded, because store and platform must change together, even if code is saved again now.
         with trio.CancelScope(shield=True, deadline=trio.current_time() + _WRITES) as writing:
             for held in [*self._held]:
                 assert held.taking is not None
@@ -337,7 +336,7 @@ class HeldReload:
 
     async def _is_over(self, held: LeaseGuard) -> bool:
         if held.taking is not None:
-            return False  # holds the reload until the replacement is written
+            return False  # this conversation holds the reload until its replacement is written
         if held.way == "end" and not self._runs:
             return True  # the next process ends the conversation before its code runs
         try:

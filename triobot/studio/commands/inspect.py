@@ -84,7 +84,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Serve the page until Ctrl-C, or until no browser has asked for anything for `IDLE` seconds."""
+    """Serve the page until Ctrl-C, or until `IDLE` seconds have passed without a browser's request."""
     check_listening(arguments)
     which, bot = _meant(arguments.which, arguments.bot)
     if bot is None:
@@ -179,7 +179,7 @@ async def _ask_export(lines: Sequence[Answer], request: Request, tell: Tell) -> 
 
 
 def _noted(ask: Ask) -> Ask:
-    """Wrap `ask` so that the log names each chat that is shown with its texts."""
+    """Return `ask` with logging: the log names each chat whose texts are shown."""
 
     async def noting(request: Request, tell: Tell) -> None:
         async def note(fields: Answer) -> None:
@@ -263,7 +263,7 @@ async def _only(journals: StoredJournals, chat: int | None, conversation: int | 
 async def _running(twins: Twins, once: bool, task_status: trio.TaskStatus[None]) -> None:
     async def up() -> None:
         task_status.started()
-        # The page is written from one pass, so no standby process is needed.
+        # The page is written from one replay, so no waiting twin is needed.
         await (trio.sleep_forever if once else trio.lowlevel.checkpoint)()
 
     await twins.pool.run(up)

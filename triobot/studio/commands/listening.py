@@ -78,7 +78,7 @@ async def announced(
 ) -> None:
     """Write the platform's addresses to ``--ready-fd``, report ready, and open the browser if asked.
 
-    From then on each liberty that the bot takes with the interface is printed once at the terminal.
+    After that, print the bot's requests that the interface doesn't promise to accept, once for each kind.
     """
     platform.exchange.hear_liberty = partial(_tell_liberty, platform)
     if arguments.ready_fd is not None:
@@ -99,7 +99,8 @@ async def open_page(address: str) -> None:
     """Open a page in the browser, or print that this failed.
 
     Args:
-        address: one-time address: other users of this machine can read a browser's command line.
+        address: address that works once, because other users of this machine can read a browser's command
+            line.
     """
     opened = False
     with suppress(webbrowser.Error):
@@ -125,5 +126,5 @@ def tell_ready(fd: int, told: Mapping[str, object]) -> None:
 
 
 def ignored_variables(environ: Mapping[str, str]) -> Sequence[str]:
-    """Return the names of set triobot variables, which development commands ignore."""
+    """Return the names of the triobot variables in `environ`, which development commands ignore."""
     return sorted(name for name, value in environ.items() if name.startswith(PREFIX) and value)

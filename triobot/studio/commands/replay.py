@@ -135,7 +135,9 @@ def _shown(rerun: Rerun, stored: Stored, *, variables: bool) -> Iterator[str]:
 
 
 def _words_of(error: Exception, *, variables: bool) -> Iterator[str]:
-    """Yield the lines through which an error came, the innermost last; with `variables` also its message."""
+    """Yield the author's lines in an error's traceback, the innermost last; with `variables` also the
+    message.
+    """
     if variables:
         yield from authors_words(error, variables=True).split("\n")
         return

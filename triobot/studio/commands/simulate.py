@@ -38,7 +38,7 @@ examples:
 
 def declare(parser: argparse.ArgumentParser) -> None:
     count = whole("a number, 0 or more", 0, 10**9 - 1)
-    # At least 1: an empty crowd, or no run, would look like a bot that kept its promises.
+    # At least 1, because a simulation without people or without runs would break no promise.
     some = whole("a number from 1", 1, 10**9 - 1)
     hours = number("a number from 0.01 to 100000", 0.01, 100_000)
     faults = number("a number from 0 to 100", 0, 100)

@@ -50,8 +50,9 @@ examples:
 
 _WALLET: Final = 10_000_000
 _YOU: Final = "You"
-# Lines typed ahead, or piped, must not overtake the bot's answers on a slow machine. The next line is read
-# once all tasks are blocked. The wait is bounded, since a bot may have a task that never blocks.
+# Seconds to wait before the next input line is read. Lines from a pipe must not overtake the bot's answers,
+# so such a line is read only once all tasks are blocked. This wait has a limit, as a bot may have a task that
+# never blocks.
 _UNHURRIED: Final = 0.3
 _AT_REST: Final = 0.05
 _LONGEST: Final = 10.0
@@ -171,7 +172,8 @@ async def _read(prompt: str) -> str | None:
         return None
     if is_terminal(sys.stdin):
         print(prompt, end="", flush=True)
-    # Unbuffered: a blocked reader would keep the buffer's lock, and the interpreter needs the lock to end.
+    # Read without a buffer: a blocked reader would keep the buffer's lock, which the interpreter needs at its
+    # end.
     unbuffered = cast("RawIOBase", cast("BufferedReader", stdin.buffer).raw)
     line = await trio.to_thread.run_sync(unbuffered.readline, abandon_on_cancel=True)
     # An invalid byte is replaced, and the rest of the line is kept.

@@ -37,8 +37,8 @@ class Transcript:
         platform: the platform to watch.
         person: name of the user who talks to the bot.
         write: called with each line.
-        names: names of other people by id, if there are several.
-        places: names of the chats by id, if there are several.
+        names: names of other people by id, if several people talk to the bot.
+        places: names of the chats by id, if there are several chats.
     """
 
     def __init__(

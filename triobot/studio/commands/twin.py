@@ -1,9 +1,9 @@
 """The twin, a process that replays journals: ``python -m triobot.studio.commands.twin WHOSE FD``.
 
-See `travel.twin`. WHOSE is ``dev`` under ``triobot dev``. Under ``triobot inspect``, WHOSE is ``shown`` or
-``hidden``: whether people's words and the bot's secrets are shown. The twin has the environment of the bot's
-process. The output of the author's modules on import is dropped: under ``triobot dev`` the bot's process has
-already printed the same output.
+See `travel.twin`. WHOSE is ``dev`` under ``triobot dev``. Under ``triobot inspect``, WHOSE is ``shown`` if
+people's words and the bot's secrets are shown, else ``hidden``. The twin has the environment of the bot's
+process. Output of the author's modules on import is dropped, since the bot's process under ``triobot dev``
+has already printed the same output.
 """
 
 from __future__ import annotations

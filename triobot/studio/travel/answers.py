@@ -1,9 +1,9 @@
 """People's recorded answers, repeated in a branch. The branch continues from a notch, or runs new code from
 the start.
 
-A press is matched to a button by its key, and a submission to a form by its fields. A text is repeated if, as
-far as can be determined, the open question is the question that was answered. An answer without a match isn't
-repeated: the developer must decide.
+A press is matched to a button by its key, and a submission to a form by its fields. A text is repeated if the
+open question seems to be the question that was answered. An answer without a match isn't repeated: the
+developer must decide.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def answers_in(stored: Stored, beside: Sequence[Stored] = ()) -> list[PastAnswer
 def late_answers(stored: Stored, beside: Sequence[Stored], said: Sequence[Said]) -> list[PastAnswer]:
     """Return people's acts that a conversation missed: acts after its first time-out or after its end.
 
-    Later conversations of the chat may have received such an act. A text that no conversation took comes from
-    the platform, as `said`.
+    Later conversations of the chat may have received such an act. A text that no conversation received is
+    found in `said`, the texts that the platform recorded.
     """
     ends = (r for r in stored.records if r[0] == ENDED or (r[0] == FIRED and r[4] is None))
     if (end := next(ends, None)) is None:
@@ -124,7 +124,7 @@ def is_sending(record: Record) -> bool:
 
 
 def _is_hint(stored: Stored, place: int) -> bool:
-    """Whether the message at `place` replies to an answer that didn't fit, with the question still open."""
+    """Whether the message at `place` is the bot's hint after an answer that didn't fit the open question."""
     before = next((r for r in reversed(stored.records[:place]) if r[0] in TURNS), None)
     if before is None or before[0] != DONE or event_of(before) is None or before[3] != "receive":
         return False
@@ -140,7 +140,7 @@ def given_at(stored: Stored, place: int, beside: Sequence[Stored] = ()) -> Given
         event = next((event_of(one.records[0]) for one in beside if one.row.id == record[2]), None)
     if isinstance(event, ByPerson) or is_signal(event):
         return event
-    if event is not None:  # a payment's news: the records that follow name the outcome
+    if event is not None:  # an event about a payment; the following records contain the outcome
         later = (notice for r in stored.records[place:] for notice in notices_in(r))
         value = cast("tuple[Any, ...]", CODEC.value_of(record[5]))[3]
         if value is not None and value[0] is None and (notice := next(later, None)) is not None:
@@ -160,8 +160,8 @@ async def give(branch: LiveBranch, answer: PastAnswer, *, exactly: bool = True) 
     """Repeat a person's act in a branch.
 
     Args:
-        exactly: whether the open question is the question that was answered; if so, a text is sent without a
-            check.
+        exactly: whether the open question is known to be the question that was answered. If not, a text is
+            sent only if no question is open.
 
     Raises:
         UnfitAnswerError: the screen shows nothing that fits `answer`.
@@ -218,7 +218,7 @@ def _entries(branch: LiveBranch) -> Sequence[ChatMessage]:
 
 
 def _button(branch: LiveBranch, press: Press[object]) -> tuple[ChatMessage, int, str]:
-    """Find the pressed button: a button with the same data, else a button with the same key."""
+    """Return the pressed button: a button with the same data, else a button with the same key."""
     found = [
         (entry, index, button)
         for entry in _entries(branch)
@@ -253,10 +253,10 @@ async def _pay(branch: LiveBranch, notice: PaymentNotice) -> None:
 
 
 def _check_question(branch: LiveBranch) -> None:
-    """Raise an error if a question is open, which then isn't the question that was answered.
+    """Check that no question is open: an open question would not be the question that was answered.
 
     Raises:
-        UnfitAnswerError: the bot's newest message asks for something else.
+        UnfitAnswerError: the bot's newest message asks another question.
     """
     newest = next((entry for entry in _entries(branch)), None)
     if newest is None:

@@ -81,8 +81,8 @@ _SECRET: Final = "secret-in-the-address-of-a-branch"
 MOST: Final = 3
 """Maximum number of open branches."""
 PATIENCE: Final = 60.0
-"""Virtual seconds within which the bot should come to rest. After that the bot is left running: its code may
-wait for something outside the chat.
+"""Virtual seconds to wait until the bot has nothing to do. After this time the bot is left running, since its
+code may wait for something outside the chat.
 """
 _STRIDE: Final = 0.02
 _KEPT: Final = 256
@@ -110,7 +110,7 @@ class Did:
 
     Attributes:
         after: number of the platform's newest change before the act.
-        name: name of the act in the control API; or ``wait``, or ``tell`` for a signal.
+        name: name of the act in the control API; ``wait`` if time passed; ``tell`` for a signal.
         given: arguments of the act.
     """
 
@@ -127,7 +127,7 @@ class LiveBranch:
 
     Attributes:
         past: the conversation's state at the notch.
-        people: the people of its chat.
+        people: the people of the conversation's chat.
         exchange: the branch's platform, with its `world`.
         failures: errors of the bot's own code so far.
         alarms: alarms that an operator would have received.
@@ -228,7 +228,7 @@ class LiveBranch:
         return all(one["id"] != self.past.stored.row.id for one in self.stands())
 
     async def journal(self, conversation: int | None = None) -> Journal | None:
-        """Return the current journal of `conversation`, by default the branch's own; None if deleted."""
+        """Return the current journal of `conversation`, by default the branch's; None if it was deleted."""
         assert self._intake is not None
         await self._settle()
         number = self.past.stored.row.id if conversation is None else conversation
@@ -252,7 +252,7 @@ class LiveBranch:
         """Act as a person in the app, and wait until the bot has answered; see the emulator's control API.
 
         Args:
-            user_id: the person who acts; by default the first of the chat.
+            user_id: the person who acts; by default the chat's first person.
 
         Raises:
             AppError: the app doesn't offer this act.
@@ -295,7 +295,7 @@ class LiveBranch:
         await self._settle()
 
     async def waits(self, seconds: float) -> None:
-        """Let `seconds` pass, and then a moment more, in which the work that became due is done."""
+        """Let `seconds` pass, and then a moment more for the work that became due."""
         self.diary.append(Did(self.exchange.world.seq, self.now, "wait", {"seconds": seconds}))
         await trio.sleep(seconds + _STRIDE)
         self.exchange.pass_time(0)
@@ -386,7 +386,7 @@ class LiveBranch:
         self.failures.append(Broke(error, name, number, authors_words(error, variables=True)))
 
     async def take(self, body: Body) -> int | None:
-        """Answer an event with the HTTP status that the webhook would give; None before the bot runs."""
+        """Pass an event to the bot; return the webhook's HTTP status, or None before the bot runs."""
         if self._intake is None:
             await trio.lowlevel.checkpoint()
             return None
@@ -401,7 +401,7 @@ class LiveBranch:
                 return 503
 
     async def _settle(self) -> None:
-        """Let time pass until the bot has nothing left to do, or a step asks the developer."""
+        """Let time pass until the bot has nothing left to do, or a step waits for the developer."""
         with trio.move_on_after(PATIENCE):
             while True:
                 await wait_all_tasks_blocked()
@@ -459,7 +459,7 @@ async def open_branch(
         group: whether the chat is a group; None derives it from the journal.
         settings: the bot's settings, of which the branch replaces some; None: the defaults.
         numbers: the branch's messages get numbers above this number.
-        asks: functions whose recorded results aren't used: the branch asks for the outcome of these steps.
+        asks: names of step functions whose recorded results aren't used: the developer decides the outcomes.
         sent: the words that were sent, by operation; the current code may have other words.
 
     Raises:
@@ -504,7 +504,8 @@ async def open_branch(
 
 
 def _settings_of(settings: Settings, exchange: Exchange) -> Settings:
-    """Return the branch's settings: no access to the outside, but the bot's own values for its code."""
+    """Return settings without access to the outside; values that the bot's code uses stay as in `settings`.
+    """
     return Settings(
         development=True,
         token=Secret(_TOKEN),
@@ -545,7 +546,7 @@ def _newest_row(journals: Sequence[Stored]) -> int:
 
 
 async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write], build: int) -> None:
-    """Write the state at the notch into an empty store, with journals that count as fitting `build`."""
+    """Write the state at the notch into an empty store. The journals are marked as fitting `build`."""
     lease = store.lease
     _, set_by, unseen = times_of(past.stored.records)
     writes: list[Write] = [PutSetting(JUMPED, f"{set_by - unseen} {past.at}"), *ledger]
@@ -566,15 +567,17 @@ async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write]
 
 
 def written_down(stored: Stored, lease: Lease) -> list[Write]:
-    """Return the writes that restore a conversation, as unfinished: the bot revives it at once."""
+    """Return the writes that restore a conversation, marked as unfinished, so that the bot revives it at
+    once.
+    """
     row, records = stored.row, tuple(map(encode_record, stored.records))
     begin = BeginConversation(
         lease, row.id, row.chat_id, row.route, row.version, row.started_at, row.kind, row.sender_id, row.key
     )
     position, writes = 0, list[Write]()
     if row.run > 1:
-        # Each continuation as another function increases the run number; the records of earlier runs are
-        # gone.
+        # Each continuation of a conversation by another function increases the run number, and deletes the
+        # records of earlier runs.
         for number in range(row.run - 1):
             position = number + 1
             again = ContinueConversation(

@@ -1,7 +1,7 @@
-"""The branches in a replay process: each branch has a thread, and a clock that stops between acts.
+"""The branches in a process that replays journals.
 
-An act runs in its branch's thread; the answer is the branch's state afterwards. At most three branches are
-open.
+Each branch has a thread, and a clock that stops between acts. An act runs in its branch's thread, and the
+answer is the branch's state afterwards. At most three branches are open.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Thread:
     async def wait_ready(self) -> None:
         """Wait until the branch is open.
 
-        Raises: the error with which opening failed.
+        Raises: the error that prevented the opening.
         """
         error = await trio.to_thread.run_sync(self._ready.get, abandon_on_cancel=True)
         if error is not None:
@@ -208,10 +208,11 @@ class Branching:
         return cast("str", await thread.ask(write))
 
     async def replacement(self, id: str) -> JsonObject:
-        """Return the conversation that new code made of the old answers, as `Replacement.told` formats it.
+        """Return the conversation that resulted from new code and the recorded answers; see
+        `Replacement.told`.
 
         Raises:
-            ConfigError: some of the conversation's work is still in progress.
+            ConfigError: a step or another conversation of the branch is still in progress.
             LocalProtocolError: the branch was not opened from recorded answers.
         """
 
@@ -272,7 +273,7 @@ async def _do(what: str, asked: Mapping[str, Any], branch: LiveBranch, same: Sam
 
 
 async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
-    """Return the branch's state: its chat and people, where its code waits, and what would have left."""
+    """Return the branch's state: the chat, the people, where the code waits, and what would have left."""
     past, world = branch.past, branch.exchange.world
     chat = world.chat(past.chat_id) if is_chat(past.chat_id) else None
     return {

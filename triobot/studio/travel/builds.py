@@ -65,7 +65,7 @@ class _StoredModules(MetaPathFinder):
 
 @final
 class _StoredModule(ExecutionLoader):
-    """Executes one module under its current file name: its code may read files beside the module."""
+    """Executes one module under its current file name, since the code may read files beside the module."""
 
     def __init__(self, file: str, text: str, *, is_package: bool) -> None:
         self._file, self._text, self._is_package = file, text, is_package

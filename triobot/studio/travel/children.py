@@ -14,10 +14,10 @@ from ..errors import TravelError
 async def start_child(
     command: Sequence[str], environ: Mapping[str, str]
 ) -> tuple[trio.Process, trio.SocketStream]:
-    """Start a process; its last argument is the descriptor of its end of the socket.
+    """Start a process. The last argument of its command line is the descriptor of its end of the socket.
 
     Raises:
-        TravelError: a process can't inherit an open socket on this system.
+        TravelError: on this system, a process can't inherit an open socket.
     """
     if not hasattr(socket, "AF_UNIX"):
         raise TravelError("this needs Linux or macOS, where a process is handed an open socket")

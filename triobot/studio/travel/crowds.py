@@ -1,4 +1,4 @@
-"""A simulated crowd beside the real bot: the parent's side of the process with the random people."""
+"""A simulated crowd beside the real bot. This is the parent of the process that runs the random people."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class CrowdProcess:
                         last = json.loads(told)
                         hear(last)
         finally:
-            with trio.CancelScope(shield=True):  # short, because the process is killed
+            with trio.CancelScope(shield=True):  # takes a short time, because the process is killed
                 process.kill()
                 await process.wait()
         if "again" in last:

@@ -1,7 +1,8 @@
-"""Isolation of a branch: what its code sends to other places goes to a list and reaches no one.
+"""Isolation of a branch: messages, signals and data for other places go to a list and reach no one.
 
-The branch's own chat is on its own platform and in its own store. Messages and data for other places are kept
-there too, so that the code finds what it wrote; but the messages are delivered to no one, and start nothing.
+The branch has its own platform and its own store, with the branch's chat. They also keep messages and data
+for other places, so that the code finds its own writes. But these messages reach no one, and start no
+conversation.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Leaves: TypeAlias = Literal["send", "edit", "delete", "signal", "start", "stop",
 
 _MOST: Final = 500
 OLDER: Final = "(an older message)"
-"""Text of a message older than everything in the journals."""
+"""Text of a message that is older than the journals."""
 
 
 @final
@@ -97,7 +98,7 @@ class Fence:
         self._list.append(WouldLeave(self._now() if at is None else at, what, to, text[:_MOST]))
 
     def keeps_back(self, arrival: Arrival) -> bool:
-        """Return whether an arrival is for another place, and list it if so."""
+        """Return whether an event is for another place; add such an event to the list."""
         if arrival.chat_id == self.own:
             return False
         self._look()
@@ -115,7 +116,7 @@ class Fence:
         return True
 
     def wrote(self, writes: Sequence[Write]) -> None:
-        """List the broadcasts and the data of other places among these writes."""
+        """Add the broadcasts, and the data of other places, among these writes to the list."""
         self._look()
         for write in writes:
             match write:
@@ -129,7 +130,7 @@ class Fence:
     def welcome(self, recipient: object, message_id: object = None) -> None:
         """Create the recipient and the message of a request on the branch's platform, if either is missing.
 
-        Recipient and message may be older than everything in the journals.
+        Recipient and message may be older than the journals, which then don't contain them.
         """
         try:
             chat = self._chat(
@@ -169,7 +170,7 @@ def _row_of(arrival: Arrival) -> InboxRow:
 
 @final
 class FencedStore:
-    """A branch's store, which keeps events for other places from being delivered."""
+    """A branch's store, which delivers no events for other places."""
 
     def __init__(self, inner: Store, fence: Fence) -> None:
         self._inner = inner

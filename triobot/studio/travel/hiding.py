@@ -1,8 +1,8 @@
 """Removes people's words from a pass, for operators of a bot in production. Pure.
 
-Lines, kinds, times and deadlines stay, and so do names of variables, functions and classes, which come from
-the code. A text is replaced by its length, a variable by its type. Only listed fields are shown: a new field
-of a notch is hidden until it is added to the list.
+Lines, kinds, times, deadlines, and names from the code (of variables, functions and classes) stay. A text is
+replaced by its length, and a variable by its type. Only listed fields are shown: a new field of a notch is
+hidden until it is added to the list.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CAME: Final = ("what", "message_id", "block", "taken")
 _SENT: Final = ("id", "kind", "line", "to", "message_id", "alert", "reworded", "unknown")
 _BUTTONS: Final = ("buttons", "keyboard", "form")
 _SHORTEST: Final = 8
-"""Shortest secret that is searched for in sources, in characters."""
+"""Minimum length of a secret that is removed from sources, in characters."""
 
 _NUMBERS: Final = (int, float, complex)
 _SIZED: Final[dict[Any, str]] = {

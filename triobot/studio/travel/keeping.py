@@ -76,7 +76,7 @@ class _Line:
     """A line of the test.
 
     Attributes:
-        seq: sort key: the number of a platform change, then the order among lines with the same number.
+        seq: sort key: the number of a platform change, and the order among lines of the same change.
         does: whether the line is an act, which must come at its exact time.
     """
 
@@ -95,7 +95,7 @@ def write_test(
     kills: Sequence[Kill] = (),
     group: bool | None = None,
 ) -> str:
-    """Return a test of the conversation up to a notch, or of a branch from there.
+    """Return a test of the conversation up to a notch, or of a branch from the notch.
 
     Args:
         target: the bot, as ``MODULE:BOT``.
@@ -258,7 +258,7 @@ class _Written:
         return f"await {self._name}.to({self._past.chat_id}).start({name}{args}{key})"
 
     def _kept_first(self) -> Mapping[str, str]:
-        """Return the chat's data that the conversation read but had not written itself."""
+        """Return the chat's data that the conversation read and had not written before."""
         found: dict[str, str | None] = {}
         written: set[str] = set()
         for record in self._past.stored.records:
@@ -367,7 +367,7 @@ class _Written:
                 yield _Line((max(before, default=0), 2), kill.at, f"await world.{what}()", does=True)
 
     def _faults(self) -> Iterator[_Line]:
-        """Yield a fault for each request that the platform refused, placed before the act that caused it."""
+        """Yield a fault for each refused request, placed before the act that caused the request."""
         acts = [change for change in self._changes() if any(does for _, does in self._of_change(change))]
         for record in self._past.stored.records:
             if record[0] == FAILED and str(record[3]).startswith("send "):
@@ -423,7 +423,8 @@ class _Written:
     def _timed(self, lines: Sequence[_Line]) -> Iterator[str]:
         """Yield the lines with waits between them, so that each act comes at its exact time.
 
-        A message that came at once is checked after the next wait: time may pass until the message comes.
+        A check for an immediate message stands after the next wait, since even such a message takes a little
+        time.
         """
         clock, at_once = self._began, list[str]()
         for line in lines:
@@ -515,7 +516,7 @@ def _module_of(target: str) -> tuple[str, str]:
 
 def _variable_of(name: str) -> str:
     lowered = name.casefold()
-    # Other alphabets would make valid identifiers, but not identifiers that everybody can type.
+    # Names in other alphabets are valid identifiers, but not everybody can type such names.
     usable = lowered.isidentifier() and lowered.isascii() and not keyword.iskeyword(lowered)
     return lowered if usable and lowered not in _TAKEN else "person"
 

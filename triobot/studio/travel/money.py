@@ -1,7 +1,7 @@
 """The ledger of a branch, rebuilt from the charges' operations: journals lack the ledger's rows.
 
-A charge that waits at the notch gets the state it had then: shown to the user, paid and not verified,
-declined and under inquiry, or captured and on its way to the aside that delivers the goods.
+A charge that waits at the notch gets the state that it had at the notch: shown to the user, paid and not
+verified, declined and under inquiry, or captured with the goods not yet delivered.
 """
 
 from __future__ import annotations
@@ -75,16 +75,16 @@ def _facts_of(
     """
     asked = charge.asked
     if not charge.sent and asked.kind == "button":
-        return [Plain("send_begun")]  # the button is sent again, under the same number
+        return [Plain("send_begun")]  # the button is sent again, with the same payment number
     if not charge.sent:
-        stage.invoice(past.sent.values(), past.at)  # sending again would make a second invoice
+        stage.invoice(past.sent.values(), past.at)  # a repeated request would make a second invoice
     invoice = stage.invoices.get((asked.amount, asked.text)) if asked.kind == "invoice" else None
     sent: list[Fact] = [
         Plain("send_begun"),
         SendOk(charge.message, None if invoice is None else InvoiceId(invoice)),
     ]
     if given is not None:
-        # The aside has the money, while the charging conversation may not have been informed.
+        # The aside has the money. The conversation that asked for it may not have been informed.
         money, by = given
         if charge.captured is None:
             stage.paid(money, past.at)
@@ -101,7 +101,7 @@ def _facts_of(
 
 
 def _code_of(notice: PaymentNotice | None) -> int | None:
-    """Return the code with which the platform refused; None if the payment may have succeeded."""
+    """Return the platform's error code for the payment; None if the payment may have succeeded."""
     match notice:
         case PaymentNotice(outcome="retry"):
             return notice.code or _NO_ENOUGH_MONEY
@@ -149,11 +149,11 @@ def _delivered(money: Captured, by: Stored) -> Sequence[Fact]:
 
 
 def _with_aside(by: Stored) -> Sequence[Fact]:
-    """Return the facts that follow from the state of the aside that has the money."""
+    """Return the ledger's facts about a payment whose money the aside `by` has received."""
     last = by.records[notch_starts(by.records)[-1]]
     if last[0] == ENDED and last[2] is not None:
         return [Plain("delivered"), Plain("handler_failed")]
-    over = last[0] in ENDS or by.row.run > 1  # the aside's continuation delivers no goods
+    over = last[0] in ENDS or by.row.run > 1  # a function that continues the aside delivers no goods
     return [Plain("delivered"), *([Plain("settled")] if over else [])]
 
 

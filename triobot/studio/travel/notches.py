@@ -1,8 +1,9 @@
 """Notches: a conversation's state at each of its turns, recorded while its journal is replayed.
 
-A notch contains only the differences from the previous notch. A notch is recorded when all tasks are blocked,
-before the replay gives the journal's next turn. A notch contains the operations in which the branches wait,
-the author's lines with their variables, the open blocks, the chat's data, and the messages sent in the turn.
+A notch is recorded when all tasks are blocked, before the replay begins the journal's next turn. A notch
+contains the operations in which the conversation's tasks wait, the author's lines with their variables, the
+open blocks, the chat's data, and the messages sent in the turn. Only differences from the previous notch are
+recorded.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from .values import PLAIN, shown
 
 FORMAT: Final = 1
 SECONDS: Final = 2.0
-"""Processor seconds after which only the variables of branches that ran are read."""
+"""Processor seconds after which a notch reads only the variables of branches that ran in the turn."""
 CAUSES: Final = 8
 """Maximum depth of an error's causes that are shown."""
 WINDOW: Final = 256
@@ -81,7 +82,9 @@ class _Strand:
     """The last recorded state of one branch.
 
     Attributes:
-        operation: the operation in which the branch waits; None if there is none, or it isn't known.
+        operation: the operation in which the branch waits; None if the branch doesn't wait, or if the
+            operation
+            isn't known.
         places: source, line and function of the branch's frames, outermost first.
         texts: texts of the variables, by frame.
         values: the variables with immutable values, by frame.
@@ -101,10 +104,11 @@ class Notches(Onlooker):
     Args:
         seconds: see `SECONDS`.
         write: returns the text of a variable.
-        at: number of a notch, and a function that is called once at that notch with the running frames.
+        at: number of a notch, and a function to call once at that notch, with the running frames.
         sources_from: number of the first source.
-        knows: whether the code is the journal's own build. With other code, only words whose digest matches
-            the journal are shown.
+        knows: whether the code is the build that wrote the journal. If not, only words whose digest matches
+            the
+            journal are shown.
 
     Attributes:
         notches: the notches; the first is complete.
@@ -149,7 +153,7 @@ class Notches(Onlooker):
 
     @property
     def many(self) -> int:
-        """Number of notches, including the beginning's."""
+        """Number of notches, including the notch of the conversation's start."""
         return len(self._places)
 
     # --- during the replay
@@ -179,7 +183,8 @@ class Notches(Onlooker):
         given = run.cursor
         if self._over or given < len(self.notches):
             return
-        # Writing a variable may run its own code and draw numbers, so the conversation's counts are restored.
+        # Code of a variable's class may run here and draw random numbers, so the branches' counts are
+        # restored.
         branches = run.branches
         counts = [branch.count for branch in branches]
         while len(self.notches) < given:
@@ -198,10 +203,10 @@ class Notches(Onlooker):
     # --- after the replay
 
     def close(self, *, stands: bool, failures: Sequence[Exception] = ()) -> None:
-        """Record the rest: the turn in which the code ended, and the end itself.
+        """Record the turn in which the code ended, and the end.
 
         Args:
-            stands: whether the run is still at the last notch.
+            stands: whether the code still waits at the last notch.
             failures: errors with which the run ended.
         """
         if self._over:
@@ -244,7 +249,7 @@ class Notches(Onlooker):
         """Mark the sent messages in `changed` as reworded; return their current words by operation.
 
         Args:
-            changed: operations with words whose digest differs from the recorded one.
+            changed: operations whose words have another digest than the recorded words.
         """
         says: JsonObject = {id: sent.get("text") for id, sent in self._handed.items() if id in changed}
         for id in says:
@@ -263,7 +268,7 @@ class Notches(Onlooker):
         return [self._told_failure(error, 0, "") for error in failures]
 
     def last_frames(self, failures: Sequence[Exception]) -> Frames:
-        """Return the author's frames at the end: the frames in the error's traceback, or the frame that
+        """Return the author's frames at the end: the error's traceback, or the frame of the function that
         returned."""
         if failures:
             return _of_traceback(failures[0].__traceback__)
@@ -274,7 +279,9 @@ class Notches(Onlooker):
 
     @contextmanager
     def holding(self) -> Generator[None]:
-        """Keep a reference to the first frame of the author's code: a run may end before any notch."""
+        """Keep a reference to the first frame of the author's code, since a run may end before the first
+        notch.
+        """
         sys.setprofile(self._calls)
         try:
             yield
@@ -313,7 +320,7 @@ class Notches(Onlooker):
     # --- one notch
 
     def _turn(self, given: int) -> JsonObject:
-        """Return a notch with its record's contents, and the messages that the turn sent."""
+        """Return a notch with the contents of the turn's record, and the messages that the turn sent."""
         place = self._places[given]
         record = self._stored.records[place]
         notch: JsonObject = {"n": given, "t": time_of(record), "r": place, "id": "", "k": "begin"}

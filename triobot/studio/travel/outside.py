@@ -58,10 +58,10 @@ class KeptTest:
 
 
 def save_test(folder: Path, text: str) -> Path:
-    """Save a test with the bot's own tests, under its route's name and a free number; return its path.
+    """Save a test with the bot's own tests, under the route's name and a free number; return the file's path.
 
-    The file goes into the folder ``tests`` if there is such a folder, else beside the bot if other tests are
-    there. Otherwise ``tests`` is created as a package, from which pytest finds the bot.
+    The file goes into the folder ``tests`` if this folder exists, else beside the bot if other tests are
+    there. In all other cases ``tests`` is created as a package, so that pytest finds the bot.
     """
     place = folder / "tests"
     if not place.is_dir() and any(folder.glob("test_*.py")):

@@ -1,4 +1,4 @@
-"""Differences between new code and a conversation's journal: divergence and changed words; see `exact`."""
+"""Differences between new code and a conversation's journal: different operations, and changed words."""
 
 from __future__ import annotations
 
