@@ -12,7 +12,7 @@ class TravelError(TriobotError):
     """A request about conversations' past that can't be answered; the text contains the reason.
 
     Attributes:
-        gone: whether the pass or branch existed before, and can be opened again.
+        gone: whether the pass or branch is gone, but can be opened again.
         refused: whether the request was understood, but is impossible in this pass or branch.
     """
 

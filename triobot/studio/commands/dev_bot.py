@@ -151,8 +151,7 @@ def _show_source(error: ConfigError) -> None:
 
 
 def _tell_failure(said: int, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
-    """Send the parent the error's causes with frames and variables. A journal contains only their messages.
-    """
+    """Send the parent an error's causes, with frames and variables. A journal contains only the messages."""
     causes = [one.__cause__ for one in leaves(error)]
     if reference and any(causes):
         words = [one and authors_words(one, variables=True)[:_LONGEST_WORDS] for one in causes]

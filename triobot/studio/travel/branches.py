@@ -504,8 +504,7 @@ async def open_branch(
 
 
 def _settings_of(settings: Settings, exchange: Exchange) -> Settings:
-    """Return settings without access to the outside; values that the bot's code uses stay as in `settings`.
-    """
+    """Return settings without access to the outside. The values that the bot's code uses stay unchanged."""
     return Settings(
         development=True,
         token=Secret(_TOKEN),

@@ -1,7 +1,7 @@
 """Passes: a journal is replayed from its first record to its last, with a notch at each turn.
 
 The result is a `Passed`: a head that describes the whole pass, and the notches. A pass has a limit in real
-time. Code that exceeds the limit is interrupted, even in a loop without awaits, and the pass names the line.
+time. Code that exceeds the limit is interrupted, even in a loop without awaits, and the head names the line.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Passed:
         notches: the notches; the first is complete.
         texts: the sources, in the order of their numbers.
         wholes: complete notches, by number.
-        standing: where the replay ended.
-        parting: the old and new line at which the code diverges, if the code was compared with the journal's
-            build.
+        standing: the point at which the replay ended.
+        parting: the old and the new line at which code and journal differ, if the code was compared with the
+            journal's build.
         reworded: descriptions of lines with changed words.
     """
 
@@ -101,10 +101,9 @@ async def run_pass(
     """Replay a journal dry, and record a notch at each turn.
 
     Args:
-        services: dry services.
+        services: services without effects.
         seconds: limit of the replay, in real seconds.
-        variables: after this many seconds, only the variables of branches that ran since the last notch are
-            read.
+        variables: after this many seconds, a notch reads only the variables of branches that ran in the turn.
         write: returns the text of a variable.
         set_by: total adjustment of the replay's clock; None if the clock wasn't set after the last turn.
         sources_from, knows: as for `Notches`.
@@ -180,7 +179,7 @@ def _passed(capture: Notches, stored: Stored, rerun: Rerun, *, fills: bool) -> P
 
 
 def _parts(capture: Notches, rerun: Rerun) -> tuple[JsonObject | None, JsonObject | None]:
-    """Return the divergence of code and journal, and the description of a hang; None for either if absent."""
+    """Return where code and journal differ, and where the code hangs; None for a missing point."""
     found = rerun.divergence
     if found is None:
         return None, None
@@ -244,9 +243,9 @@ def told_source(id: int, file: str, text: str) -> JsonObject:
 def cut_after(limit: TimeLimit) -> Generator[None]:
     """Interrupt the author's code at the end of `limit`, even in the middle of a line.
 
-    The replay itself checks `limit` only when a task resumes, so never in code without awaits. Outside the
-    main thread, and on systems without timers, this function does nothing: the caller must end the process
-    instead.
+    The replay itself checks `limit` only when a task resumes, so a loop without awaits would never end.
+    Outside the main thread, and on systems without timers, this function does nothing, and the caller must
+    end the process.
     """
 
     def over(_: int, frame: FrameType | None) -> None:

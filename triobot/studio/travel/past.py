@@ -1,8 +1,8 @@
 """The state at a notch: the journal up to the notch, and the chat as its people saw it.
 
-A notch is a turn: the start, or a record that begins a turn, with the other records of the same turn. A
-journal has the events and the outcomes of operations. The operations' contents come from the code itself, in
-a dry replay (`Onlooker`). Acts of other conversations in the chat are not included.
+A notch is the conversation's start, or a turn: a record that begins the turn, and the turn's other records. A
+journal has only the events and the outcomes of operations. A replay of the code, without effects, adds the
+contents of the operations (see `Onlooker`). Acts of other conversations in the chat are not included.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def up_to(stored: Stored, notch: int, *, noted: bool = True) -> Stored:
         return stored
     end = begins[notch + 1]
     kept = [record for record in stored.records[:end] if record[0] not in EFFECTS]
-    # Newer code records its questions about an old turn later; such records belong to the old turn.
+    # Newer code may add records about an old turn later. Such records belong to the old turn.
     turns = {record[2] for record in kept if record[0] in TURNS} | {0}
     later = [one for one in stored.records[end:] if noted and _is_beside(one) and one[2] in turns]
     return Stored(stored.row, [*kept, *later])
@@ -88,9 +88,9 @@ def _is_beside(record: Record) -> bool:
 async def before_failure(bot: Bot, stored: Stored, notch: int, *, settings: Settings, group: bool) -> int:
     """Return the notch from which the current code can repeat a failure; `notch` if nothing failed.
 
-    The journal contains the error of a failed step, and would replay that error to code that is fixed by now.
-    The code may also differ from the journal before the failure, so the notch is the last one at which both
-    agree.
+    The journal contains the error of a failed step. A later notch would replay this error, although the code
+    may be fixed by now. The code may also differ from the journal before the failure. Then the result is the
+    last notch at which code and journal agree.
 
     Raises:
         NondeterminismError: the runtime would park the conversation without running it.
@@ -149,9 +149,9 @@ class OpenCharge:
         made_at: wall milliseconds at which the charge was recorded.
         sent: whether the charge's message or invoice was sent.
         message: id of the message with the charge's button.
-        captured: the money, once its arrival is known.
+        captured: the captured money; None if no capture is known yet.
         claimed: whether the platform reported a payment that is not verified yet.
-        notice: the later outcome of that report, if the whole journal contains the outcome.
+        notice: the later outcome of this payment, if the whole journal contains the outcome.
     """
 
     id: RefId
@@ -173,7 +173,7 @@ class Past:
         stored: the journal up to the notch.
         whole: the whole journal.
         at: time of the turn, in wall milliseconds.
-        sent: operations given to the outbox, by operation id.
+        sent: operations passed to the outbox, by operation id.
         data: values of the chat's data that the conversation read or wrote, by key; None for a missing value.
         charges: the charges that wait for their money.
         ended: whether the conversation has ended.
@@ -196,7 +196,7 @@ class Past:
 async def look_back(
     bot: Bot, stored: Stored, notch: int, *, settings: Settings | None = None, group: bool = False
 ) -> Past:
-    """Replay a journal up to a notch under the current code, dry, and return the state there.
+    """Replay a journal up to a notch under the current code, without effects; return the state at the notch.
 
     Raises:
         ConfigError: there is no such notch.
@@ -207,7 +207,7 @@ async def look_back(
     async with open_rerun(services, table_of(bot), by_then, group=group, look=heard) as rerun:
         parts, standing = rerun.divergence, rerun.standing()
         looks = {id for id, kind, _ in standing.operations if kind == _VERIFY}
-        # Read while the replay is open: the end of the replay ends the charges.
+        # Read before the replay is closed, since its end also ends the charges.
         charges = [
             _charge_at(heard, by_then, stored, looks, number, *tell())
             for number, tell in heard.charging.items()
@@ -225,7 +225,7 @@ class _Heard(Onlooker):
     """Collects the reports of a replay.
 
     Attributes:
-        sent: operations given to the outbox, by operation id, in order.
+        sent: operations passed to the outbox, by operation id, in order.
         data: last value read or written of each key of the chat.
         charging: the charges that wait for their money, by number.
     """
@@ -253,7 +253,7 @@ class _Heard(Onlooker):
 
 
 def _data_of(by_then: Stored, whole: Stored, heard: _Heard) -> dict[str, str | None]:
-    """Return the chat's data at the notch: values accessed by then, and values first read later."""
+    """Return the chat's data at the notch: values accessed before its end, and values first read later."""
     later: dict[str, str | None] = {}
     known = {id(record) for record in by_then.records}
     for record in whole.records:
@@ -289,7 +289,7 @@ def _charge_at(
 
 
 def _asks_for(operation: Operation[object], charge: OpenCharge) -> bool:
-    """Whether the operation shows the charge to its user."""
+    """Whether the operation shows the charge to the user who is to pay."""
     match operation:
         case (
             SendMessage(inline_keyboard=InlineKeyboard() as keyboard)

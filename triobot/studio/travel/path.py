@@ -1,7 +1,7 @@
 """The path of each turn: the author's lines that ran in the turn, found by a traced replay.
 
 A traced replay takes a few times as long as a pass. It runs only when a path is requested, outside the bot's
-process. Recorded steps don't run again, so no path contains their lines.
+process. Steps aren't executed in a replay, so no path contains a step's lines.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ async def paths_of(
     number_of: Callable[[str], int | None],
     seconds: float = LIMIT,
 ) -> Sequence[Path]:
-    """Replay a journal dry, and return the path of each turn, one for each notch of a pass.
+    """Replay a journal without effects, and return the path of each turn, one for each notch of a pass.
 
     Args:
-        services: dry services.
-        number_of: returns a file's number, or None if its lines are left out.
+        services: services without effects.
+        number_of: returns a file's number, or None if the paths don't contain the file's lines.
         seconds: limit of the replay in real time; turns after the limit have empty paths.
     """
     tracer = _LineTracer(number_of, 1 + sum(record[0] in TURNS for record in stored.records))
@@ -119,7 +119,8 @@ class _LineTracer(Onlooker):
         if run.cursor <= self._turn:
             return
         self._rests(run.cursor)
-        # The running code continues within its current lines, so these lines belong to the next turn too.
+        # In the next turn, the running code continues in its current lines. So these lines belong to both
+        # turns.
         for frame, line in reversed([*traceback.walk_stack(None)]):
             source = self._sources.get(frame.f_code)
             if source is not None:

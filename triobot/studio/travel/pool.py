@@ -1,7 +1,8 @@
-"""The processes of a bot's twins: one has loaded the present code, and one waits for the next code.
+"""The processes of a bot's twins; a twin replays journals, see `twin`.
 
-A twin that exceeds its time to answer is killed. When the code changes, the waiting twin loads the new code.
-The twin with the previous code stays until the next change, for the passes that are open.
+One twin has loaded the present code, and another twin waits for the next code. A twin that exceeds its time
+to answer is killed. When the code changes, the waiting twin loads the new code. The twin with the previous
+code stays until the next change, for the passes that are open.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SECONDS: Final = 60.0
 """Seconds within which a twin must answer; after that the twin is killed."""
 _CHUNK: Final = 1 << 16
 _BUILDS: Final = 4
-"""Maximum number of processes with earlier builds, besides those that open passes need."""
+"""Maximum number of processes with earlier builds, not counting the processes that open passes need."""
 
 
 @final
@@ -32,7 +33,7 @@ class TwinProcess:
 
     Attributes:
         dead: whether the process was killed or has ended.
-        ended: whether the process has ended, and nothing more is read from it.
+        ended: whether the process has ended, and all its answers were read.
         digests: digests of the author's sources that the twin has loaded.
     """
 
@@ -83,7 +84,7 @@ class TwinProcess:
     async def close(self) -> None:
         """Kill the process, and wait until it has ended."""
         self.kill()
-        with trio.CancelScope(shield=True):  # short, because the process was killed
+        with trio.CancelScope(shield=True):  # takes a short time, because the process was killed
             await self._line.aclose()
             await self.process.wait()
 
@@ -151,7 +152,7 @@ class TwinPool:
         """Keep a waiting twin ready until cancelled.
 
         Args:
-            wait_up: returns when starting a twin no longer slows the bot's start.
+            wait_up: returns once the bot has started, so that a starting twin doesn't slow down this start.
         """
         try:
             async with trio.open_nursery() as nursery:
@@ -227,7 +228,7 @@ class TwinPool:
     async def build(
         self, digests: frozenset[str], code: Sequence[JsonObject], needed: Sequence[TwinProcess] = ()
     ) -> TwinProcess:
-        """Return the process with an earlier build; end old processes, but none of `needed`."""
+        """Return the process with an earlier build. End the least recently used others, except `needed`."""
         async with self._loading:
             if (twin := self._builds.get(digests)) is None or twin.dead:
                 sources = [[told["name"], told["text"]] for told in code if told.get("source") in digests]

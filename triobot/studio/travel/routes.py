@@ -74,7 +74,7 @@ from .twins import Twins
 _JSON: Final = "application/json"
 _NEWEST: Final = 256
 _KEPT_FREE: Final = 1_000
-"""Message numbers reserved for a branch that may replace a conversation."""
+"""Number of message ids reserved for a branch that may replace a conversation."""
 _CAN: Final = ("branch", "test", "answers")
 # Settings of `triobot.testing.Plan`: default, least and greatest value.
 _RANGES: Final[Mapping[str, tuple[float, float, float]]] = {
@@ -251,7 +251,7 @@ def past_blueprint(exchange: Exchange, looks: Twins, reload: HeldReload) -> Blue
             texts = [one for one in there.values() if isinstance(one.content, str) and one.author]
             said: list[JsonValue] = [[one.at, one.author, cast("str", one.content)] for one in texts]
             numbers = exchange.world.last_message
-            # The branch's messages may go into this chat, so no other message may have these numbers.
+            # The branch's messages may later be copied into this chat, so no other message may get these ids.
             exchange.world.number_from(numbers + _KEPT_FREE, exchange.world.invoices)
             return await looks.same_answers(
                 chat_id, number, group=group_of(chat_id), numbers=numbers, asks=asks, said=said

@@ -1,8 +1,8 @@
 """Replays people's recorded answers against new code, in a branch.
 
-Every answer comes at its recorded time, and steps return their recorded results. If the code asks something
-other than the recorded question, the replay stops: the developer answers in the branch, or skips an answer,
-and the rest follows. The result can replace the conversation in the bot's store.
+Every answer comes at its recorded time, and steps return their recorded results. If the code asks another
+question than the recorded one, the replay stops. The developer then answers in the branch, or skips an
+answer, and the replay continues. The result can replace the conversation in the bot's store.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ class SameAnswers:
 
     Attributes:
         branch: the branch of the run; the developer's own answers come between the recorded ones.
-        left: recorded answers that remain.
-        stopped: why the next answer isn't given; None once all answers are given.
+        left: recorded answers that were not repeated yet.
+        stopped: why the next answer isn't repeated; None once no answers are left.
     """
 
     def __init__(
@@ -140,13 +140,13 @@ class SameAnswers:
         self._asked: Record | None = None
 
     async def go_on(self) -> None:
-        """Give the remaining answers, until one doesn't fit."""
+        """Repeat the remaining answers, until an answer doesn't fit."""
         self.stopped = None
         while self.left and self.stopped is None:
             await self._give_next(exactly=False)
 
     async def insist(self) -> None:
-        """Give the next answer without checking the question, and then the others as `go_on` does."""
+        """Repeat the next answer without checking the question, and then call `go_on`."""
         self.stopped = None
         if self.left:
             await self._give_next(exactly=True)
@@ -160,7 +160,7 @@ class SameAnswers:
 
     async def _give_next(self, *, exactly: bool) -> None:
         branch, answer = self.branch, self.left[0]
-        # No time passes before a late answer that the developer may leave out.
+        # The developer may leave this late answer out, so no time passes before it yet.
         is_open = answer.is_late and not exactly and not await self._asks_the_same(answer)
         if not is_open and (later := answer.at - branch.now) > 0 and not branch.asked:
             await branch.waits(later / 1000)
@@ -173,8 +173,8 @@ class SameAnswers:
         elif branch.ended:
             self.stopped = "the conversation is over, and this answer was not given"
         else:
-            # The bot sent a hint after the first answer to this message, so the question is still open for a
-            # second answer.
+            # A second recorded answer to the same message: the bot replied to the first answer with a hint,
+            # so the question is still open.
             again = answer.asked is not None and answer.asked is self._asked
             same = exactly or again or await self._asks_the_same(answer)
             try:
@@ -186,10 +186,10 @@ class SameAnswers:
                 del self.left[0]
 
     async def _asks_the_same(self, answer: PastAnswer) -> bool:
-        """Whether the branch's last question is the answered question: has the same words, or the same line.
+        """Whether the branch's last question has the words, or the line, of the answered question.
 
         A question with other words in another line may be another question. The result can replace a real
-        conversation, so the developer must confirm such an answer, with one press.
+        conversation, so the developer must confirm the answer to such a question, with one press.
         """
         journal, then = await self.branch.journal(), answer.asked
         records = [] if journal is None else [decode_record(line) for line in journal.records]
@@ -246,15 +246,15 @@ async def open_same_answers(
     Args:
         bot: bot with the new code.
         stored: journal of the old code.
-        code: recorded builds and sources, as `ReadCode` returns them; with these, a question is recognised
-            even if its words have changed.
+        code: recorded builds and sources, as `ReadCode` returns them. The sources identify a question even if
+            its words have changed.
         beside, group, settings, asks: as for `open_branch`.
         numbers: the branch's messages get numbers above this number.
         said: people's texts in the chat that the platform still has.
 
     Raises:
         ConfigError: the new code lacks the conversation's route, or the opening event isn't recorded.
-        NondeterminismError: as `open_branch`.
+        NondeterminismError: as for `open_branch`.
     """
     route = table_of(bot).named(stored.row.route)
     if route is None:

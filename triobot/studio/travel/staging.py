@@ -34,12 +34,12 @@ from .told import cut
 ByPerson: TypeAlias = Message | Press | Submission | Join | Leave
 """An act of a person in a chat."""
 PLENTY: Final = 100_000_000
-"""Money in each person's wallet, since the real amount isn't known."""
+"""Money in each person's wallet; the journal lacks the real amount."""
 _TIDY: Final = "tidy "
 _DRAIN: Final = "drain "
 _FILE: Final = re.compile(r"/files/([A-Za-z0-9]+)/")
 _UNTOLD: Final = 10**12
-"""Events lack the numbers of people's own messages; rebuilt messages get numbers above this number.
+"""Rebuilt messages of people get numbers above this number, since an event lacks the number of its message.
 """
 
 
@@ -53,7 +53,7 @@ class ChatStage:
     Attributes:
         people: the people who acted, by sender id; the key None is for a person without an id.
         invoices: ids of the created invoices, by amount and description.
-        declined: failed payments: for each, the number of the platform's newest change at that time, the
+        declined: failed payments, each as the number of the platform's newest change before the payment, the
             time, and the error code.
     """
 
@@ -157,7 +157,7 @@ class ChatStage:
             self.invoices[operation.amount, operation.description] = answer.id
 
     def invoice(self, operations: Iterable[Operation[object]], at: int) -> None:
-        """Create the newest invoice among these operations, which had not been confirmed."""
+        """Create the newest invoice among these operations, which the platform had not confirmed."""
         for operation in [one for one in operations if isinstance(one, CreateInvoice)][-1:]:
             self._performed(operation, None, at)
 
@@ -207,7 +207,7 @@ class ChatStage:
                 self._submitted(event, user, at)
 
     def _number_untold(self) -> None:
-        """Continue numbering above `_UNTOLD` if a message of the bot has the next number."""
+        """Number people's messages above `_UNTOLD` if a message of the bot has the next number."""
         world = self._world
         if world.last_message < _UNTOLD and world.last_message + 1 in self._told:
             world.number_from(_UNTOLD + world.seq, world.invoices)
@@ -239,7 +239,7 @@ class ChatStage:
         self._chat.press(Pressed(id, user.id, message_id, at))
 
     def paid(self, money: Captured, at: int) -> None:
-        """Record a person's payment of a bill, and its capture by the bot."""
+        """Record that a person paid a bill, and that the bot captured the money."""
         world = self._world
         unpaid = [one for one in world.bills if one.amount == money.amount and not one.takings]
         bill = next((one for one in unpaid if one.kind == "invoice" or one.id == money.id), None)
@@ -258,7 +258,7 @@ class ChatStage:
                 break
 
     def pay(self, number: str, amount: int, at: int) -> None:
-        """Record a person's payment of a bill that the bot doesn't know about yet."""
+        """Record that a person paid a bill, before the bot knows about the payment."""
         world, payer = self._world, self.payer(None)
         bill = world.bills.payment(number) or world.bills.invoice(number)
         if bill is not None and payer is not None and not bill.takings:

@@ -1,9 +1,9 @@
 """Steps in a branch: results come from the journal, else from the developer, who may also run the step.
 
 A step may call an outside service, so no step runs by itself. A step gets its recorded result if the journal
-after the notch has the same function with the same arguments. In all other cases the branch stops and asks.
-The branch also asks after a recorded error, since the cause may be fixed, and about functions that the
-developer chose.
+after the notch has the same function with the same arguments. Otherwise the branch stops, and the developer
+decides. The developer also decides after a recorded error, since its cause may be fixed by now, and for all
+functions that the developer has named.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Steps:
         return await asked.do()
 
     def _recorded(self, call: StepCall) -> Record | None:
-        """Return the first unused record of this step; if all are used, the last record."""
+        """Return the first unused record of this step, or the last record if all records are used."""
         same = [record for record in self._records if _is_same(record[4], call)]
         left = [record for record in same if not any(record is used for used in self._used)]
         record = left[0] if left else same[-1] if same else None
@@ -196,7 +196,7 @@ class Steps:
         self._answer(asked, do)
 
     async def _opened(self, closed: Closed, stack: AsyncExitStack, opened: dict[str, object]) -> object:
-        """Open the placeholder's resource; return it, or its attribute that the placeholder names."""
+        """Open a placeholder's resource; return the resource, or the attribute that the placeholder names."""
         path = closed_name(closed)
         fits = [one for one in self._resources if f"{path}.".startswith(f"{one.name}.")]
         if not fits:

@@ -45,7 +45,7 @@ def _gone(chat: PlatformChat, before: Stored) -> set[MessageId]:
         for entry in chat.entries.values()
         if entry.id in sent or (entry.author is not None and entry.at >= before.row.started_at)
     }
-    # Messages that waited for the conversation's start were written shortly before it.
+    # A message that waited until the conversation started is a little older than this start.
     heard = [event for _, event in events_in(before.records) if isinstance(event, Message)]
     theirs = [entry for entry in chat.entries.values() if entry.author is not None]
     earlier = [entry for entry in theirs if entry.id not in gone][-len(heard) :] if heard else []

@@ -105,7 +105,7 @@ def _captured(paid: Captured) -> JsonObject:
 
 
 def _moved(seen: object) -> JsonObject | None:
-    """Return the payment or failure that a charge's ledger query found; None if it found neither."""
+    """Return the payment or failure in the result of a charge's ledger query; None if there is neither."""
     notices, paid = cast("Seen", seen) if isinstance(seen, tuple) else ((), None)
     if paid is not None:
         return _captured(paid)
@@ -167,8 +167,8 @@ def _value(node: Node) -> str:
 def _error(node: Node) -> str:
     match node:
         case ["raised", str() as name, [*args], _]:
-            # The step's error classes are known only to its call, so the message is built like that of any
-            # Exception.
+            # Only the step's call knows the step's error classes, so the message is formatted as by
+            # `Exception`.
             words = str(Exception(*map(_value_of, args)))
             return cut(": ".join([name.rpartition(".")[2], *([words] if words else [])]))
         case _:
@@ -194,7 +194,7 @@ def ending_of(records: Iterable[Record]) -> str:
 
 
 def dot_of(record: Record, came: JsonObject | None) -> str:
-    """Return the colour of a turn: whether a person, money, time or the bot caused it."""
+    """Return the colour of a turn, which shows whether a person, money, time or the bot caused the turn."""
     what = None if came is None else came["what"]
     if what in ("message", "press", "form", "join", "leave"):
         return "person"

@@ -6,8 +6,8 @@ request to load the bot. A twin loads the bot once: new code needs a new twin. A
 to the parent is closed.
 
 Both ends send lines of JSON. A request has a number ``n``, a command ``do`` and its arguments. The answer has
-the same number, and ``value``, or ``error`` with a text, or ``size``: that many bytes of compressed JSON
-follow.
+the same number and one of these: ``value``; ``error`` with a text; or ``size``, the number of bytes of
+compressed JSON after this line.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class BranchedFrom:
     group: bool | None = None
 
 
-# Arguments: a command, its arguments, and a function that reads the branch's origin.
+# Its arguments are a command, the command's arguments, and a function that reads the branch's origin.
 Branch: TypeAlias = Callable[
     [str, Mapping[str, Any], Callable[[], BranchedFrom]], Awaitable[JsonObject | str | None]
 ]
@@ -104,8 +104,8 @@ class _KeptPass:
         stored: the replayed journal, for another replay.
         size: size of the notches as JSON, in bytes.
         first: number of the pass's first source.
-        files: the pass's sources, in the order of their numbers: first the sources in the notches, then other
-            sources that ran.
+        files: the pass's sources, in the order of their numbers. The sources in the notches come first, then
+            other sources that ran.
         texts: texts of `files`.
         paths: paths of the turns; None until they are requested.
     """
@@ -127,8 +127,8 @@ class Twin:
         load: loads a bot by its target.
         read: reads an exported journal.
         branch: handles branches of the loaded bot; None refuses branches.
-        secrets: returns the loaded bot's secrets. If given, people's words and these secrets never leave the
-            process; None: nothing is hidden.
+        secrets: returns the loaded bot's secrets. These secrets and people's words then stay in the process.
+            None: nothing is hidden.
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class Twin:
         return _packed(told) if isinstance(told, Mapping) else told
 
     def _origin(self, asked: dict[str, Any]) -> BranchedFrom:
-        """Return the journals from which a branch starts: of a kept pass, or from an exported file."""
+        """Return the journals from which a branch starts: the journal of a kept pass, or exported lines."""
         stored = self._find(asked["id"]).stored if "id" in asked else self._read(asked["lines"])
         beside = [self._read(lines) for lines in asked.get("beside", ())]
         return BranchedFrom(
@@ -313,7 +313,7 @@ class Twin:
         return _packed({"from": start, "to": end, "paths": paths, "sources": _sources(kept)})
 
     def _number(self, kept: _KeptPass, file: str) -> int | None:
-        """Return a file's number in a pass; a new file is added if it is the author's, else return None."""
+        """Return a file's number in a pass. Add a new file of the author; return None for other new files."""
         if file not in kept.files and is_authors(file):
             text = "".join(linecache.getlines(file))
             kept.texts.append(covered(text, () if self._secrets is None else self._secrets()))
@@ -337,7 +337,7 @@ def _sources(kept: _KeptPass) -> list[JsonValue]:
 
 
 def packed_window(passed: Passed, start: int, end: int) -> bytes:
-    """Return notches as compressed JSON: at least one, and as many as fit in an answer."""
+    """Return as many notches as fit in an answer, but at least one, as compressed JSON."""
     parts: list[bytes] = []
     room = LARGEST
     for notch in passed.window(start, min(end, start + WINDOW)):

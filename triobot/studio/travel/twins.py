@@ -1,6 +1,6 @@
-"""The parent's side of the twins: the page's passes and branches of past conversations.
+"""The parent process of the twins: opens passes and branches of past conversations for the page.
 
-The passes of a process that has ended are lost: the page opens them again.
+If a twin's process ends, its passes are lost, and the page opens these passes again.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Open:
             loaded.
         head: head of the pass; None until the pass is ready.
         failed: why the pass failed.
-        beside: the chat's other journals, for a chat outside the bot's store; None reads them from the store.
+        beside: the other journals of a chat outside the bot's store; None: the store has these journals.
         marks: kills and restarts of the process, for a chat outside the bot's store.
     """
 
@@ -89,7 +89,7 @@ class _Open:
 
     @property
     def every(self) -> list[_InTwin]:
-        """All parts of the pass in processes."""
+        """All parts of the pass, and the whole pass, each with its process."""
         return self.parts if self.now is None else [*self.parts, self.now]
 
     @property
@@ -151,9 +151,9 @@ class Twins:
         """Run these journals under the present code.
 
         Returns:
-            How many conversations fit the new code; descriptions of lines with changed words; and, for each
-            conversation that the new code would park, where code and journal differ: see
-            `parting.parting_of`.
+            The number of conversations that fit the new code; descriptions of lines with changed words; and,
+            for each conversation that the new code would park, the difference between code and journal (see
+            `parting.parting_of`).
 
         Raises:
             TravelError: the new code can't be loaded, or a process has ended.
@@ -247,7 +247,7 @@ class Twins:
                 if stretch.digests is not None and not stretch.digests <= present.digests:
                     try:
                         twin = await self.pool.build(stretch.digests, code, [part.twin for part in one.parts])
-                    except TravelError:  # an imported module is missing by now
+                    except TravelError:  # a module that the old code imports may be missing by now
                         known = False
                 given = {"upto": upto, "knows": known, "compares": compares and twin is present}
                 part, head = await self._in_twin(one, twin, lines, heads, stretch.first, **given)
@@ -302,11 +302,11 @@ class Twins:
         return one.head or {"id": one.id}
 
     async def notches(self, id: str, start: int, end: int) -> bytes:
-        """Return some notches of a pass as compressed JSON, up to the next build's part."""
+        """Return some notches of a pass, all of the same build's part, as compressed JSON."""
         return await self._window("notches", id, start, end)
 
     async def path(self, id: str, start: int, end: int) -> bytes:
-        """Return the paths of some turns as compressed JSON, up to the next build's part."""
+        """Return the paths of some turns, all of the same build's part, as compressed JSON."""
         return await self._window("path", id, start, end)
 
     async def _window(self, what: str, id: str, start: int, end: int) -> bytes:
@@ -326,7 +326,7 @@ class Twins:
         return cast("JsonValue", await part.twin.ask("value", id=part.id, **place))
 
     def _at(self, id: str, notch: int, end: int) -> tuple[_InTwin, int]:
-        """Return the part of pass `id` that contains `notch`, and `end`, or that part's end if earlier."""
+        """Return the part of pass `id` that contains `notch`, and the lesser of `end` and the part's end."""
         one = self._ready(id)
         part = next((part for part in reversed(one.parts) if part.first <= notch), one.parts[0])
         return part, min([end, *(other.first for other in one.parts if other.first > notch)])
@@ -385,14 +385,14 @@ class Twins:
         return await self._looks(id, look)
 
     async def _looks(self, id: str, look: JsonObject) -> bytes:
-        """Return a branch's state, with its id in this process, and whether it can replace the original."""
+        """Return a branch's state, with the branch's id, and whether the branch can replace the original."""
         may = id in self._origins and not look["asked"] and self.may_take(self._origins[id][0])
         why = await self.why_not_take(id) if may else None
         told = {**look, "id": id, "can_take": may and why is None, "cannot_take": why}
         return gzip.compress(json.dumps(told).encode())
 
     def origin(self, id: str) -> Sequence[JsonObject]:
-        """Return the journal whose answers a branch gave to new code.
+        """Return the journal whose answers are repeated in a branch of new code.
 
         Raises:
             TravelError: the branch is gone, or was opened at a notch.
@@ -411,7 +411,7 @@ class Twins:
         return await self._looks(id, look)
 
     async def replacement(self, id: str) -> JsonObject:
-        """Return the result of the recorded answers under new code: see `same_answers.replacement_of`."""
+        """Return the conversation that new code made of the recorded answers: see `replacement_of`."""
         twin, own, _ = self._find_branch(id)
         told: JsonObject = json.loads(gzip.decompress(await twin.ask("replacement", id=own)))
         return told
@@ -424,7 +424,7 @@ class Twins:
         await twin.ask("close branch", id=own)
 
     async def keep(self, id: str, notch: int | None, *, group: bool | None) -> JsonValue:
-        """Write a test of a pass up to a notch, or, without `notch`, of a branch; save a passing test."""
+        """Write and run a test of a pass up to `notch`; None: of a branch. Save a test that passes."""
         if notch is None:
             twin, own, kills = self._find_branch(id)
             text = await twin.ask("branch test", id=own, kills=kills)
@@ -495,15 +495,15 @@ async def _sent(one: _Open) -> JsonObject:
     """Return the sent words by operation, from replays under the builds that sent them."""
     sent: JsonObject = {}
     with suppress(TravelError):
-        # The replay of a part also ran the turns of earlier parts, with newer words. The words of the earlier
-        # parts override these words.
+        # The replay of a part also ran the turns of earlier parts, with the words of the later build. The
+        # words of the earlier builds replace these words.
         for part in reversed(one.parts):
             sent |= await part.twin.ask("sent", id=part.id)
     return sent
 
 
 def _kills(one: _Open) -> list[JsonValue]:
-    """Return the kills and restarts of the bot's process in a pass, as time and whether it was a restart."""
+    """Return the kills and restarts in a pass, each as its time and whether it was a restart."""
     marks = [] if one.head is None else cast("list[JsonObject]", one.head["marks"])
     return [[mark["t"], mark["what"] == "restart"] for mark in marks]
 

@@ -1,6 +1,6 @@
 """Values as short texts, for people who look at variables.
 
-Large values aren't copied, and errors in a value's own code don't escape. Texts, collections and the total
+Large values aren't copied, and errors in a value's own code are contained. Texts, collections and the total
 length are limited. A value that contains itself is shown with dots. If a value's `__repr__` fails, only the
 error's class is shown. Objects with fields are written field by field, so that the limits apply to nested
 values too.
@@ -65,7 +65,7 @@ class Extent:
 
 USUAL: Final = Extent()
 IN_FULL: Final = Extent(letters=65_536, members=5_000, levels=12, values=20_000, whole=65_536)
-"""For one requested value: up to 64 kB."""
+"""Limits for one requested value: up to 64 kB."""
 
 _Write: TypeAlias = "Callable[[_Page, Any, int], None]"
 _ways: Final[dict[type, _Write]] = {}
@@ -239,7 +239,7 @@ def _write_module(to: _Page, value: ModuleType, level: int) -> None:
 
 
 def _write_closed(to: _Page, value: Closed, level: int) -> None:
-    to.add(f"<{object.__getattribute__(value, '_name')}, closed>")  # the placeholder's own repr is tracked
+    to.add(f"<{object.__getattribute__(value, '_name')}, closed>")  # the placeholder's own repr is recorded
 
 
 def _write_error(to: _Page, value: BaseException, level: int) -> None:
