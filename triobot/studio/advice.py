@@ -50,8 +50,7 @@ _SHOWN: Final = 60
 _CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cancel_shielded_checkpoint"})
 
 _OURS: Final = str(Path(__file__).parent.parent) + os.sep
-# Engine functions that await the author's code: one awaits a route's function, one awaits a child task's
-# function.
+# Engine functions that await the author's code: the function of a route, or of a child task.
 _ENTRIES: Final = frozenset({Run.run_within.__code__, held.__code__})
 
 
@@ -171,9 +170,7 @@ class Advice(trio.abc.Instrument):
 
 
 def _untaken(notice: Untaken) -> str:
-    """Return the warning for an event that no route took: the event, the tried filters and the nearest
-    filter.
-    """
+    """Return the warning about an event that no route took, with the tried filters and the nearest filter."""
     event = notice.event
     said = event.content if isinstance(event, Message) and isinstance(event.content, str) else ""
     what = _came(event, said)
@@ -199,8 +196,8 @@ def _untaken(notice: Untaken) -> str:
 def foreign_line(frames: Sequence[tuple[FrameType, int]]) -> str | None:
     """Return the author's line that waits for something other than a chat operation, or None.
 
-    The outermost frames, up to the call of the author's function, belong to triobot. If triobot's code also
-    follows the author's code, the task waits for a chat operation.
+    The outermost frames, up to the call of the author's function, belong to triobot. If frames of triobot
+    also follow the author's frames, the task waits for a chat operation.
     """
     files = [(frame.f_code.co_filename, number) for frame, number in frames]
     entry = next((place for place, (file, _) in enumerate(files) if not file.startswith(_OURS)), 0)

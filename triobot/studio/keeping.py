@@ -27,8 +27,7 @@ from ..operator.loopback import file_of
 # duration.
 _EVERY: Final = 2.0
 _SHARE: Final = 20
-# Windows defines neither flag: its processes inherit no descriptors by default, and few users may create
-# links.
+# Windows has neither flag: its processes inherit no descriptors by default, and few users may create links.
 _CAREFULLY: Final[int] = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _BEFORE: Final = "before_its_store"
 
@@ -45,8 +44,8 @@ class SavedPlatform:
 
     Args:
         path: file for the saved state; None saves nothing.
-        store: store of the platform's bot. If the store is missing, the saved platform is deleted; but a
-            platform that was saved before its bot created the store is kept.
+        store: store of the platform's bot. If the store is missing, the saved platform is deleted. A platform
+            that was saved before its bot created the store is kept.
 
     Attributes:
         folder: folder of the uploaded files; None if nothing is saved.

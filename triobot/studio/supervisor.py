@@ -70,8 +70,7 @@ class BotSupervisor:
         marks: kills, restarts and failures of earlier runs, as `marks` returns them.
         keep_mark: called with each new kill, restart or failure.
         opening: semaphore with the value 1 that guards the store. A starting process holds the semaphore
-            until
-            the process takes events.
+            until the process takes events.
     """
 
     def __init__(
@@ -173,8 +172,7 @@ class BotSupervisor:
         return [self._lines[index] for index in range(len(self._lines) - missing, len(self._lines))]
 
     def marks(self, since: int) -> Sequence[dict[str, JsonValue]]:
-        """Return the process's kills, restarts and failures since `since`, a time of the process's wall
-        clock.
+        """Return the process's kills, restarts and failures; `since` is a time of the process's wall clock.
         """
         return [mark for mark in self._marks if cast("int", mark["t"]) >= since]
 

@@ -1,9 +1,9 @@
 """The bot's process under ``triobot dev``: ``python -m``, this module, and the arguments
 ``MODULE:BOT PLACE SAID AHEAD``.
 
-PLACE is the descriptor of the listening socket, and SAID is the descriptor of a pipe to the parent. Windows
-processes can't inherit descriptors. There, PLACE is ``:PORT``, and the process binds this port. SAID is
-``out``, the process's standard output, and the bot's own output goes to the error output.
+PLACE is the descriptor of the listening socket, and SAID is the descriptor of a pipe to the parent. On
+Windows, processes can't inherit descriptors. There, PLACE is ``:PORT``, which the process binds, and SAID is
+``out``, the process's standard output. The bot's own output then goes to the error output.
 
 All settings come from the environment that the parent built. Token, platform and store in the bot's file are
 for production, and are ignored. The process ends when its standard input ends, and so never outlives a killed

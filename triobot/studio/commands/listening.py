@@ -99,8 +99,7 @@ async def open_page(address: str) -> None:
     """Open a page in the browser, or print that this failed.
 
     Args:
-        address: address that works once, because other users of this machine can read a browser's command
-            line.
+        address: address that works once, since other users of this machine can see a browser's command line.
     """
     opened = False
     with suppress(webbrowser.Error):

@@ -135,9 +135,7 @@ def _shown(rerun: Rerun, stored: Stored, *, variables: bool) -> Iterator[str]:
 
 
 def _words_of(error: Exception, *, variables: bool) -> Iterator[str]:
-    """Yield the author's lines in an error's traceback, the innermost last; with `variables` also the
-    message.
-    """
+    """Yield the author's lines in an error's traceback, innermost last; with `variables` also the message."""
     if variables:
         yield from authors_words(error, variables=True).split("\n")
         return

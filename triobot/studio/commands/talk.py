@@ -172,8 +172,7 @@ async def _read(prompt: str) -> str | None:
         return None
     if is_terminal(sys.stdin):
         print(prompt, end="", flush=True)
-    # Read without a buffer: a blocked reader would keep the buffer's lock, which the interpreter needs at its
-    # end.
+    # Read without a buffer: a blocked reader would keep the buffer's lock, which the interpreter's end needs.
     unbuffered = cast("RawIOBase", cast("BufferedReader", stdin.buffer).raw)
     line = await trio.to_thread.run_sync(unbuffered.readline, abandon_on_cancel=True)
     # An invalid byte is replaced, and the rest of the line is kept.

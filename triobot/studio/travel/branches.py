@@ -566,9 +566,7 @@ async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write]
 
 
 def written_down(stored: Stored, lease: Lease) -> list[Write]:
-    """Return the writes that restore a conversation, marked as unfinished, so that the bot revives it at
-    once.
-    """
+    """Return the writes that restore a conversation as unfinished, so that the bot revives it at once."""
     row, records = stored.row, tuple(map(encode_record, stored.records))
     begin = BeginConversation(
         lease, row.id, row.chat_id, row.route, row.version, row.started_at, row.kind, row.sender_id, row.key

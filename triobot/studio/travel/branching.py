@@ -208,8 +208,7 @@ class Branching:
         return cast("str", await thread.ask(write))
 
     async def replacement(self, id: str) -> JsonObject:
-        """Return the conversation that resulted from new code and the recorded answers; see
-        `Replacement.told`.
+        """Return the conversation that new code made of the recorded answers; see `Replacement.told`.
 
         Raises:
             ConfigError: a step or another conversation of the branch is still in progress.

@@ -1,8 +1,8 @@
 """Isolation of a branch: messages, signals and data for other places go to a list and reach no one.
 
-The branch has its own platform and its own store, with the branch's chat. They also keep messages and data
-for other places, so that the code finds its own writes. But these messages reach no one, and start no
-conversation.
+The branch has its own platform and its own store, with the branch's chat. Platform and store also keep
+messages and data for other places, so that the code finds its own writes. But these messages reach no one,
+and start no conversation.
 """
 
 from __future__ import annotations

@@ -83,8 +83,7 @@ class _Strand:
 
     Attributes:
         operation: the operation in which the branch waits; None if the branch doesn't wait, or if the
-            operation
-            isn't known.
+            operation isn't known.
         places: source, line and function of the branch's frames, outermost first.
         texts: texts of the variables, by frame.
         values: the variables with immutable values, by frame.
@@ -107,8 +106,7 @@ class Notches(Onlooker):
         at: number of a notch, and a function to call once at that notch, with the running frames.
         sources_from: number of the first source.
         knows: whether the code is the build that wrote the journal. If not, only words whose digest matches
-            the
-            journal are shown.
+            the journal are shown.
 
     Attributes:
         notches: the notches; the first is complete.
@@ -183,8 +181,7 @@ class Notches(Onlooker):
         given = run.cursor
         if self._over or given < len(self.notches):
             return
-        # Code of a variable's class may run here and draw random numbers, so the branches' counts are
-        # restored.
+        # A variable's own code may run here and draw random numbers, so the branches' counts are restored.
         branches = run.branches
         counts = [branch.count for branch in branches]
         while len(self.notches) < given:
@@ -279,9 +276,7 @@ class Notches(Onlooker):
 
     @contextmanager
     def holding(self) -> Generator[None]:
-        """Keep a reference to the first frame of the author's code, since a run may end before the first
-        notch.
-        """
+        """Keep a reference to the author's first frame, since a run may end before the first notch."""
         sys.setprofile(self._calls)
         try:
             yield
