@@ -17,8 +17,7 @@ from ..wire.events import Event
 from ..wire.rules import JsonValue
 
 KEPT: Final = 1_000
-"""Maximum number of settled deliveries that are kept. Waiting deliveries are limited by the queue's capacity.
-"""
+"""Maximum number of settled deliveries that are kept. The queue's capacity limits the waiting deliveries."""
 # If a bot refuses an event a hundred times, only the last attempts are worth keeping.
 _ANSWERS: Final = 20
 

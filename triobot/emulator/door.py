@@ -34,9 +34,7 @@ Record: TypeAlias = Callable[[Message, Receive, Send, AsgiApp, str], Awaitable[N
 
 CONTROL_HEADER: Final = "X-Triobot-Control"
 PROTOCOL: Final = "triobot"
-"""First subprotocol of a WebSocket. The second is the token in hexadecimal, as a page can't send headers
-here.
-"""
+"""First subprotocol of a WebSocket. The second is the token in hexadecimal: a page can't send a header."""
 MAY_CONTROL: Final = "triobot.may_control"
 """Key in a connection's scope: whether the connection may use the control API."""
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")

@@ -172,8 +172,7 @@ class BotSupervisor:
         return [self._lines[index] for index in range(len(self._lines) - missing, len(self._lines))]
 
     def marks(self, since: int) -> Sequence[dict[str, JsonValue]]:
-        """Return the process's kills, restarts and failures; `since` is a time of the process's wall clock.
-        """
+        """Return kills, restarts and failures of the process; `since` is a time of the process's clock."""
         return [mark for mark in self._marks if cast("int", mark["t"]) >= since]
 
     def _mark(self, what: str, **more: JsonValue) -> None:

@@ -222,9 +222,9 @@ async def drive(
     The bot runs as in production, except for the network, the wall clock and a store in memory. No
     environment variable is read; of the bot's own `Settings` only ``username``, ``max_amount``,
     ``retention_days`` and ``keep_ended`` are used. An alarm, for example of a failed conversation or filter,
-    fails the test at the end of the block, except if the test has called `takes_alarm`. If the bot's own code
-    raised errors, the first error is the cause of the test's failure: pytest shows the lines of this error,
-    and ``--pdb`` opens there.
+    fails the test at the end of the block; `takes_alarm` removes an alarm that the test expects. If the bot's
+    own code raised errors, the first error is the cause of the test's failure: pytest shows the lines of this
+    error, and ``--pdb`` opens there.
 
     Args:
         provided: values in place of resources; see `provide`.

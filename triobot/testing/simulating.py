@@ -61,8 +61,7 @@ _QUIET_HOURS: Final = 1.5
 _WALLET: Final = 1_000_000
 # Events that the platform gives up would look like events that the bot lost, so the platform keeps trying.
 _ATTEMPTS: Final = 10_000
-# Requests that answer a press never fail. The bot never retries such a request, since a late answer is
-# useless.
+# Requests that answer a press never fail here. The bot doesn't retry them, since a late answer is useless.
 _FAILING: Final = tuple(kind.path for kind in OPERATIONS if kind.traits.lane != "answer")
 _WORDS: Final = (
     "hi",
