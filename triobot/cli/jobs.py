@@ -1,4 +1,4 @@
-"""``triobot jobs``: list jobs with their next times; run or forget one."""
+"""``triobot jobs``: list jobs with their next times; run or forget a job."""
 
 from __future__ import annotations
 

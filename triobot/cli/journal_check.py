@@ -194,7 +194,7 @@ class Report:
     def show(self) -> None:
         """Draw the progress, in a terminal."""
         whole = max(self.total, self.checked, 1)
-        # Not drawn for each journal: a terminal is slower than a replay.
+        # The progress isn't drawn for each journal, since a terminal is slower than a replay.
         if self._shown != (per_mille := self.checked * 1000 // whole):
             self._shown = per_mille
             redraw(f"{drawn(self.checked / whole)}{self.checked:,} of {whole:,}, {self.parked:,} parked")
@@ -601,8 +601,8 @@ def _read_finding(told: dict[str, Any]) -> Finding:
 
 async def _send(child: trio.Process, batch: Sequence[Sequence[Answer]]) -> None:
     assert child.stdin is not None
-    # The answers fit into a pipe, so the process can read the whole batch before this process reads an
-    # answer.
+    # All answers of a batch fit into a pipe, so the process can read the whole batch before this process
+    # reads the first answer.
     with suppress(trio.BrokenResourceError):  # the answers show how far the process got
         await child.stdin.send_all(b"".join(json.dumps(lines).encode() + b"\n" for lines in batch))
 

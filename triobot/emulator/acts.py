@@ -363,7 +363,7 @@ def newest_invoice(world: World, user: User, now: int) -> InvoiceId:
     """Return the newest invoice that this person can pay.
 
     Raises:
-        ImpossibleActError: there is none.
+        ImpossibleActError: there is no such invoice.
     """
     found: InvoiceId | None = None
     for bill in world.bills:
@@ -384,7 +384,7 @@ def newest_pay_button(
     """Return the newest visible payment button, or the payment button of one message.
 
     Raises:
-        ImpossibleActError: there is none.
+        ImpossibleActError: there is no such button.
     """
     for entry in chat_of(world, user, chat).in_sight():
         for button in entry.buttons():

@@ -1,6 +1,6 @@
 """The bytes of uploaded files, stored in a temporary folder under the ids in the files' descriptors.
 
-With Pillow (the extra ``dev``) images get their sizes and resized copies; without Pillow they get neither.
+With Pillow (the extra ``dev``), images get their sizes and resized copies. Pillow is optional.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ PLAYED: Final = {
     rb"....ftyp": "video/mp4",
 }
 
-# About the size of a large camera's image. A small file can declare far more pixels and exhaust the memory.
+# Limit of an image's pixels: about a large camera's image. A small file can declare far more pixels, and
+# exhaust the memory.
 _MOST_PIXELS: Final = 60_000_000
 # A name with a line end would make an address that no route matches.
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -165,7 +166,7 @@ def measure(path: Path, folder: Path) -> Measured | None:
                 small.save(folder / previews[edge], kind)
             return Measured(upright.size, previews)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning):
-        # A broken image is still accepted: its sender sees it as it was sent.
+        # A broken image is still accepted, without resized copies.
         return None
 
 

@@ -340,7 +340,7 @@ Consequence: TypeAlias = (
 @final
 @guarded
 class Change:
-    """A consequence with its number in the world's log, and its time.
+    """A change of a chat (`what`), with its number in the world's log, and its time.
 
     Attributes:
         after: id of the message after which the chat shows the change as a line; None if the chat shows no

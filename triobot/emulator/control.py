@@ -280,7 +280,7 @@ def control_blueprint(exchange: Exchange) -> Blueprint:
         of_all(name, change)
     for name, look in platform.looks().items():
         of_all(name, look, "GET")
-    # Catches misspelt paths, which would otherwise count as operations of the platform.
+    # This route catches misspelt paths. Without it, they would count as operations of the platform.
     blueprint.add_url_rule("/<path:rest>", view_func=_nowhere, methods=["GET", "POST"])
     return blueprint
 

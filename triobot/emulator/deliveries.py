@@ -133,7 +133,7 @@ class Deliveries:
         return [*islice(reversed(self._known.values()), count)][::-1]
 
     def settled(self) -> Sequence[PostedEvent]:
-        """Return the settled deliveries, in the order of their settling."""
+        """Return the settled deliveries, in the order in which they were settled."""
         return [self._known[number] for number in self._settled]
 
     def _touch(self, delivery: PostedEvent) -> None:

@@ -5,7 +5,7 @@ makes such a request look like one of the same origin. So `Host` is checked firs
 control API's token. WebSockets get the same checks, since browsers don't apply CORS rules to WebSockets. No
 answer has a CORS header.
 
-The checked path must be the routed path, and a router accepts several spellings of one path. So
+The application must route the same path that the guard checks, but a router accepts several spellings. So
 the guard passes on the spelling that it has checked, and marks requests to the control API. The control API's
 routes serve only marked requests, whatever their path.
 """

@@ -70,7 +70,7 @@ class Switches:
         invoice_life: how long an invoice without its own expiry can be paid.
         edit_drops_keyboard: whether an edit without an inline keyboard removes the message's keyboard.
         edit_needs_data: whether an edit without ``data`` is refused, as the interface says.
-        empty_keyboard_removes: whether a reply keyboard without rows removes the current one.
+        empty_keyboard_removes: whether a reply keyboard without rows removes the current keyboard.
         typing_life: how long the typing indicator of one sendAction shows.
         senders: whether events have ``from``.
         form_callback_ids: whether form submissions have a callback id.
@@ -239,7 +239,7 @@ class FaultPlan:
         return (*self._operations, *self._events)
 
     def add(self, fault: AnyFault) -> None:
-        """Add a fault after the existing ones.
+        """Add a fault after the existing faults.
 
         Raises:
             ValueError: too many faults are planned.

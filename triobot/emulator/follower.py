@@ -53,7 +53,8 @@ from .views import JsonObject, json_for_pages, view_bill, view_change, view_entr
 NEWEST: Final = 60
 # Requests that a page has before the user looks further back.
 NEWEST_CALLS: Final = 400
-# A busy bot makes hundreds of changes a second; a screen shows sixty pictures a second.
+# Seconds in which changes are collected before they are sent to a page together. A busy bot makes hundreds of
+# changes a second, but a screen shows only sixty pictures a second.
 _TOGETHER: Final = 0.02
 # Longest time between two checks for changes, in seconds. Refunds fall due without an act, so a check can't
 # wait for an act. A page that receives nothing for longer considers the connection broken.

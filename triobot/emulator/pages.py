@@ -19,7 +19,7 @@ TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# Listed once at the start, so that no requested name can lead out of the folder.
+# The files are listed once at the start, so that no requested name can lead out of the folder.
 FILES: Final = {
     path.relative_to(_ASSETS).as_posix(): path for path in _ASSETS.rglob("*") if path.suffix in TYPES
 }

@@ -120,7 +120,7 @@ class Pusher:
             raise PushQueueFullError("too many events wait for the bot")
 
     def push(self, *events: Event) -> None:
-        """Queue events after the waiting ones: all of them, or none.
+        """Queue all these events after the waiting events; on an error, queue none.
 
         Raises:
             PushQueueFullError: there is no room.

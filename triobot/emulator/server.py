@@ -140,7 +140,7 @@ def make_exchange(
     largest_upload: int = LARGEST_UPLOAD,
     address: BotAddress | None = None,
 ) -> Exchange:
-    """Create a platform without its HTTP interfaces. Uploads go to `folder`, events to `post`."""
+    """Create a platform without its HTTP interfaces. Uploads go to `folder`, and events go to `post`."""
     clock = clock or ShiftedClock()
     world = World(chance=chance or random.SystemRandom(), switches=switches, base_url=base_url)
     plan = FaultPlan()
@@ -182,8 +182,8 @@ def make_app(
 
     @cache
     def routed(beside: Beside | None) -> AsgiApp:
-        # Created on first use: creation takes longer than a whole test, and a test's bot only sends
-        # operations.
+        # This application is created on first use. Its creation takes longer than a whole test, and a test's
+        # bot only sends operations.
         return cast("AsgiApp", make_routed_app(exchange, token, control_token, largest_upload, tickets))
 
     async def front(scope: Message, receive: Receive, send: Send) -> None:

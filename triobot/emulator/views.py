@@ -95,7 +95,7 @@ def view_form(form: Form | None) -> JsonValue:
 
 
 def view_entry(entry: ChatMessage) -> JsonObject:
-    """Return a message as JSON; for a deleted message, only that it is deleted."""
+    """Return a message as JSON, without the content of a deleted message."""
     told: JsonObject = {"from_bot": entry.author is None}
     if entry.deleted:
         return told | {name: getattr(entry, name) for name in ("id", "author", "at", "deleted")}

@@ -95,7 +95,7 @@ class _SourceReader(ast.NodeVisitor):
         self._operations = operations
         # Expressions under an ``await``.
         self._awaited = set[ast.expr]()
-        # Arguments of other calls: the called function may await them.
+        # Expressions that are arguments of a call. The called function may await such an argument.
         self._passed = set[ast.expr]()
         self._by_name = set[str]()
         self.found: list[Found] = []

@@ -4,8 +4,8 @@ There is no platform and no bot, so no route can send, end or delete. The emulat
 requests, with a key of this server.
 
 ``GET /control/travel?after=`` returns conversations, oldest first, with the ``after`` of the next page, or
-null; ``about`` describes the inspected bot, store or export. The other routes are the read-only ones of
-`past`.
+null; ``about`` describes the inspected bot, store or export. The other routes are the read-only routes of
+`travel.routes`.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ class SavedPlatform:
     def _write(self, kept: Mapping[str, object]) -> None:
         path = cast("Path", self._path)
         fresh = path.with_name(f"{path.name}.new")
-        # As private as the store: the file contains the chats' messages, and the keys.
+        # The file must be as private as the store, since it contains the chats' messages, and the keys.
         fresh.unlink(missing_ok=True)
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             json.dump(kept, file)

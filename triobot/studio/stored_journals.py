@@ -1,4 +1,4 @@
-"""Reads a bot's journals: from the running bot, or from the store of a stopped one."""
+"""Reads a bot's journals: from the running bot, or from the store of a stopped bot."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _TELLING: Final = 40
 _STRIDE: Final = 5.0
 # Seconds from a stop request until the process is killed: the process's own grace period and a little more.
 _PATIENCE: Final = GRACE + 2.0
-# Like `start_new_session`: the supervisor, not the terminal, passes Ctrl-C on to the process.
+# On Windows, in place of `start_new_session`: the terminal doesn't send Ctrl-C to the process.
 _GROUP: Final[int | None] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", None)
 _APART: Final[dict[str, Any]] = {} if _GROUP is None else {"creationflags": _GROUP}
 _BOT: Final = (sys.executable, "-m", "triobot.studio.commands.dev_bot")
@@ -61,9 +61,9 @@ class BotSupervisor:
 
     Args:
         target: ``MODULE:BOT``.
-        listening: listening socket, which each process inherits in turn. A connection that is made while no
-            process runs waits. On systems where processes can't inherit sockets, `listening` is closed, and
-            each process binds the same port.
+        listening: listening socket, which each process inherits in turn. New connections wait while no
+            process runs. On systems where processes can't inherit sockets, `listening` is closed, and each
+            process binds the same port.
         write: called with each line of the process's output.
         ahead: lead of the process's clocks over real time at the start, in milliseconds.
         keep_ahead: called with the new lead whenever the clocks are put forward.

@@ -338,7 +338,7 @@ async def drive(
             + "\n".join(f"{alarm.kind}: {alarm.text}" for alarm in alarms)
         )
     if failure is not None:
-        # Raised outside all nurseries: authors want to read the assertion, not a tree of groups.
+        # Raise the error outside all nurseries, so that authors read the assertion, and no exception group.
         raise failure from failure.__cause__ or _to_be_shown(failures)
 
 

@@ -62,7 +62,7 @@ class BrokenPromise:
         text: description of the violation.
         chat_id: chat of the violation; None if unknown.
         at: wall milliseconds of the violation; None for the conversation's current state.
-        alarm: the alarm that reported the violation, if one did.
+        alarm: the alarm that reported the violation, if there was an alarm.
     """
 
     name: str

@@ -188,7 +188,7 @@ class _StuckDetector(trio.abc.Instrument):
 
 
 def _of_the_test(own: trio.Nursery) -> Iterator[trio.lowlevel.Task]:
-    """Yield the task that drives the bot, and its descendants other than the bot's and the platform's."""
+    """Yield the task that drives the bot, and its child tasks at any depth, without the tasks in `own`."""
     tasks = [own.parent_task]
     while tasks:
         task = tasks.pop()
@@ -241,8 +241,8 @@ class _ThreadsFirst(trio.abc.Instrument):
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         busy = active_thread_count() > 0
-        # If several driven bots run, only one saves and restores the threshold: a second one would restore
-        # "never".
+        # If several driven bots run, only one of them saves and restores the threshold. A second bot would
+        # save and restore "never".
         if busy and not self._held and self._clock.autojump_threshold != math.inf:
             self._held, self._threshold = True, self._clock.autojump_threshold
             self._clock.autojump_threshold = math.inf

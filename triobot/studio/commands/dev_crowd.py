@@ -65,7 +65,7 @@ def _let_in(bot: Bot, asked: Mapping[str, Any], say: Callable[[JsonObject], None
 
 
 def _told_first(found: FirstBroken, promise: BrokenPromise) -> JsonObject:
-    """Describe the first broken promise, and the notch of the conversation at which it broke."""
+    """Describe the first broken promise, and the notch at which the conversation broke the promise."""
     told: JsonObject = {"text": promise.text, "person": found.person, "notch": None}
     told["kills"] = list[JsonValue](found.kills)
     if found.journals:

@@ -156,7 +156,7 @@ class HeldReload:
         self._chosen()
 
     def _may_take(self, row: JsonObject) -> bool:
-        """Whether the conversation holds the reload, or is parked while no conversation holds it."""
+        """Whether the conversation holds the reload, or is parked and no conversation holds the reload."""
         if self._held:
             return self._find(cast("int", row["conversation"])) is not None
         return row["parked_because"] is not None

@@ -251,7 +251,7 @@ async def _meant_in(journals: StoredJournals, which: int | Path | None) -> tuple
 
 
 async def _only(journals: StoredJournals, chat: int | None, conversation: int | None) -> JsonObject:
-    """Return the row of the only conversation that matches; raise ConfigError if several or none do."""
+    """Return the row of the only conversation that matches; raise ConfigError unless exactly one matches."""
     rows = await (journals.every(0, _PAGE) if chat is None else journals.conversations(chat))
     rows = [row for row in rows if conversation in (None, row["conversation"])]
     if len(rows) != 1:

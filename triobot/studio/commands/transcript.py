@@ -65,7 +65,7 @@ class Transcript:
             await self._exchange.wait_change(self._seen)
 
     def catch_up(self) -> None:
-        """Write the changes since the last written one."""
+        """Write the changes since the last written change."""
         for change in self._exchange.world.changes(self._seen):
             self._seen = change.seq
             match change.what:

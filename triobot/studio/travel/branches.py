@@ -240,7 +240,7 @@ class LiveBranch:
         return await self._intake.store.data(self.past.chat_id)
 
     async def payments(self) -> Sequence[PaymentRow]:
-        """Return the chat's payments, except those whose goods other conversations delivered earlier."""
+        """Return the chat's payments, without payments whose goods other conversations delivered earlier."""
         assert self._intake is not None
         await self._settle()
         rows = await self._intake.store.payments.find(chat_id=self.past.chat_id, limit=_KEPT)

@@ -77,7 +77,7 @@ class CrowdProcess:
         """Return the journals of the chat with the broken promise, and the kills and restarts of the process.
 
         Raises:
-            TravelError: no promise was broken, or its journals were not kept.
+            TravelError: no promise was broken, or the chat's journals were not kept.
         """
         if not self._failing:
             raise TravelError("nothing is kept of where a promise was broken", refused=True)

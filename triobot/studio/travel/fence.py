@@ -158,7 +158,7 @@ class Fence:
 
 
 def shortly(content: Content) -> str:
-    """Return a text as it is, and a short description of other content."""
+    """Return a text unchanged; for other content, return a short description."""
     if isinstance(content, str):
         return content
     return f"<{content.kind}> {content.caption}".strip() if isinstance(content, Media) else repr(content)

@@ -84,7 +84,7 @@ def _facts_of(
         SendOk(charge.message, None if invoice is None else InvoiceId(invoice)),
     ]
     if given is not None:
-        # The aside has the money. The conversation that asked for it may not have been informed.
+        # The aside has the money, but the conversation with the charge may not know the outcome yet.
         money, by = given
         if charge.captured is None:
             stage.paid(money, past.at)

@@ -230,7 +230,7 @@ class Notches(Onlooker):
         gone: JsonObject = {path: None for path in self._seen if path}
         seen = self._seen.setdefault("", _Strand())
         seen.frames = self.last_frames(failures)
-        # Code that an operator ended ran in the turn of its end; other code ran in the previous turn.
+        # If an operator ended the conversation, the code ran in the last turn; otherwise in the turn before.
         ran = self.notches[-1 if looked == len(self.notches) - 1 else -2]
         ran["f"] = {"": self._told_places(seen.frames), **gone}
         ran["v"] = {"": self._changed(seen, {})[0], **gone}
@@ -538,7 +538,7 @@ class Notches(Onlooker):
 
 
 def variables_of(frame: FrameType) -> dict[str, object]:
-    """Return the variables of a frame; for a room or chat also its event, and for a chat its sender."""
+    """Return the variables of a frame. For a room or chat, add its event; for a chat, also add its sender."""
     found: dict[str, object] = {}
     for name, value in frame.f_locals.items():
         found[name] = value
@@ -563,7 +563,7 @@ def _frames_of(task: trio.lowlevel.Task) -> Frames:
 
 
 def _own_frames(task: trio.lowlevel.Task) -> Frames:
-    """Return the author's frames of a task; in a deep recursion only the outermost and the innermost ones."""
+    """Return the author's frames of a task; in a deep recursion, only the outermost and innermost frames."""
     frames = authors_frames(_frames_of(task))
     return frames if len(frames) <= FRAMES else [*frames[:_OUTER], *frames[_OUTER - FRAMES :]]
 

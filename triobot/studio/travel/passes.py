@@ -67,7 +67,7 @@ class Passed:
     reworded: Sequence[str] = ()
 
     def window(self, start: int, end: int) -> list[JsonObject]:
-        """Return the notches from `start` until before `end`, the first complete; [] if there are none.
+        """Return the notches from `start` until before `end`; [] if there are none. The first is complete.
 
         Args:
             start: number of the first notch.

@@ -44,7 +44,7 @@ from .branches import LiveBranch, open_branch, written_down
 @final
 @guarded
 class Replacement:
-    """A conversation of new code that can replace the stored one.
+    """A conversation of new code that can replace the stored conversation.
 
     Attributes:
         conversation: number of the replaced conversation.
@@ -125,7 +125,7 @@ class SameAnswers:
     """A run of new code that receives the recorded answers; made by `open_same_answers`.
 
     Attributes:
-        branch: the branch of the run; the developer's own answers come between the recorded ones.
+        branch: the branch of the run. The developer may answer in this branch between recorded answers.
         left: recorded answers that were not repeated yet.
         stopped: why the next answer isn't repeated; None once no answers are left.
     """

@@ -130,7 +130,7 @@ class Twins:
         self._passes: OrderedDict[str, _Open] = OrderedDict()
         # For each branch: its twin, its id in the twin, and the kills of the bot's process before the branch.
         self._branches: dict[str, tuple[TwinProcess, str, list[JsonValue]]] = {}
-        # Journals whose answers were given to the present code, by branch.
+        # For each branch with recorded answers: the journal of these answers.
         self._origins: dict[str, Sequence[JsonObject]] = {}
         self.may_take: Callable[[JsonObject], bool] = lambda _: False
         self.why_not_take: Callable[[str], Awaitable[str | None]] = _no_reason
@@ -523,7 +523,7 @@ def _taken(records: Iterable[Record]) -> Iterator[JsonValue]:
 
 
 def told_row(row: JsonObject, records: Iterable[Record] = ()) -> JsonObject:
-    """Return a conversation's entry in the list; it contains no texts.
+    """Return a conversation's entry in the list, without people's texts.
 
     Args:
         records: the journal's records, if available; they show how the conversation ended.

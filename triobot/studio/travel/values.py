@@ -36,7 +36,7 @@ from ...conversations.running.lines import is_authors
 DOTS: Final = "\N{HORIZONTAL ELLIPSIS}"
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 _DIGITS: Final = 400
-"""Maximum size of an integer that is written out, in bits: writing a larger one takes too long."""
+"""Maximum size of an integer whose digits are written, in bits; a larger integer would take too long."""
 _OURS: Final = "triobot."
 _NAMED: Final = (FunctionType, MethodType, BuiltinFunctionType, CoroutineType, GeneratorType)
 PLAIN: Final = frozenset({str, int, float, bool, bytes, NoneType, complex})
