@@ -192,7 +192,7 @@ class Person:
         await self._act("leave")
 
     async def says(self, content: Content) -> None:
-        """Write text, or send media from bytes, a contact or a location."""
+        """Write text, or send a contact, a location, or media whose bytes are given."""
         await self._act(*act_of(content))
 
     async def shares_contact(self) -> None:

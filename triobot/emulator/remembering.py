@@ -60,7 +60,7 @@ def _chat_row(chat: PlatformChat) -> tuple[object, ...]:
 
 
 def load_world(world: World, text: str) -> Sequence[Event]:
-    """Load a saved world into an empty one; return the waiting events.
+    """Load a saved world into the empty `world`; return the waiting events.
 
     Raises:
         UnreadableWorldError: the text can't be read; the world may then be partly loaded.

@@ -1,4 +1,4 @@
-"""Converts a request's path and fields to an operation, as the platform does (for the emulator)."""
+"""For the emulator: converts a request's path and fields to an operation, as the platform does."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _create_invoice(form: _RequestFields, edited_type: str) -> Operation[object]
 
 
 def _description(form: _RequestFields) -> str:
-    """Return an invoice's description; the caption, if the invoice has a picture instead."""
+    """Return an invoice's description, or the caption if the invoice has a picture and no description."""
     if form.optional("description") is None and form.optional("type") == "image":
         content = form.decoded("image", partial(decode_content, "image"))
         if isinstance(content, Image):

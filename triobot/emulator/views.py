@@ -42,7 +42,7 @@ def view_user(user: User) -> JsonObject:
 
 
 def view_content(content: Content) -> JsonObject:
-    """Return a message's content as JSON, by its type."""
+    """Return a message's content as JSON, in the format of the content's type."""
     match content:
         case str():
             return {"type": "text", "text": content}

@@ -11,9 +11,9 @@ parent.
 
 The process's clocks may be ahead of real time. AHEAD is the clocks' lead at the start, in milliseconds. To
 change the lead, the parent sends the new number as a line to the standard input. The process sends three
-kinds of lines to SAID. ``ready`` means that the process takes events. A number repeats a new lead, once the
-work that became due is done. A JSON object contains the causes of a conversation's failure, such as a step's
-error.
+kinds of lines to SAID. ``ready`` means that the process takes events. After a change of the lead, the process
+sends the new number back once the work that became due is done. A JSON object contains the causes of a
+conversation's failure, such as a step's error.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def _let_in(bot: Bot, asked: Mapping[str, Any], say: Callable[[JsonObject], None
     told: JsonObject = {"failed": ""}
     try:
         outcome = virtual.run(partial(simulate_until_broken, bot, plan, found, progress=progress))
-    except Exception as error:  # a journal that doesn't repeat itself, or any error of a background task
+    except Exception as error:  # code that differs from its journal, or any error of a background task
         told["failed"] = str(error) or type(error).__name__
     else:
         names = ("acts", "events", "messages", "faults", "routes", "kept", "broken")

@@ -89,7 +89,7 @@ class HeldReload:
         # Conversations whose end was ordered. In some cases the next process carries out the order.
         self._ending: set[int] = set()
         self._starts = 0
-        # Whether the loop runs only to replace a parked conversation, with no newly saved code.
+        # Whether the loop runs only to replace a parked conversation: no new code was saved.
         self._at_once = False
         # Why the newest code can't be loaded. The conversations in `_held` were tried under earlier code.
         self._broken = ""

@@ -174,7 +174,7 @@ class LiveBranch:
 
     @property
     def left(self) -> Sequence[WouldLeave]:
-        """Messages, signals and the like that would have left the branch."""
+        """Effects, such as messages and signals, that would have left the branch."""
         return self.fence.left
 
     def chat(self) -> list[JsonObject]:

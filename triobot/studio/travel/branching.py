@@ -272,7 +272,7 @@ async def _do(what: str, asked: Mapping[str, Any], branch: LiveBranch, same: Sam
 
 
 async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
-    """Return the branch's state: the chat, the people, where the code waits, and what would have left."""
+    """Return the branch's state: chat, people, waiting lines of code, and effects that would have left."""
     past, world = branch.past, branch.exchange.world
     chat = world.chat(past.chat_id) if is_chat(past.chat_id) else None
     return {

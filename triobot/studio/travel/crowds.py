@@ -1,4 +1,4 @@
-"""A simulated crowd beside the real bot. This is the parent of the process that runs the random people."""
+"""A simulated crowd beside the real bot: starts the process with the random people, and reads its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The twin: a process beside the bot's own that replays journals.
+"""The twin: a process that replays journals, beside the bot's process.
 
 The author's code between operations runs here. If that code hangs, exhausts memory or ends the process, the
 bot's process and the page's process are unaffected. A new twin loads everything but the bot, and waits for a

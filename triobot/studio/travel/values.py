@@ -49,11 +49,11 @@ class Extent:
     """Limits of a value's text.
 
     Attributes:
-        letters: characters of one text.
-        members: members of one collection.
-        levels: nesting depth.
-        values: values in total.
-        whole: characters in total.
+        letters: maximum number of characters of one text.
+        members: maximum number of members of one collection.
+        levels: maximum nesting depth.
+        values: maximum number of values in total.
+        whole: maximum number of characters in total.
     """
 
     letters: int = 200
@@ -239,7 +239,7 @@ def _write_module(to: _Page, value: ModuleType, level: int) -> None:
 
 
 def _write_closed(to: _Page, value: Closed, level: int) -> None:
-    to.add(f"<{object.__getattribute__(value, '_name')}, closed>")  # the placeholder's own repr is recorded
+    to.add(f"<{object.__getattribute__(value, '_name')}, closed>")  # its own repr marks it as used
 
 
 def _write_error(to: _Page, value: BaseException, level: int) -> None:
