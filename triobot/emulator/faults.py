@@ -198,7 +198,7 @@ def in_words(fault: AnyFault | None) -> str:
     return ", ".join(parts)
 
 
-# More faults than people write by hand; a script that adds faults in a loop should fail.
+# Limit of planned faults. People write fewer by hand, and a script that adds faults in a loop should fail.
 MOST_FAULTS = 1_000
 
 

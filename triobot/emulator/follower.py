@@ -49,9 +49,9 @@ from .exchange import Exchange
 from .traffic import view_call, view_calls
 from .views import JsonObject, json_for_pages, view_bill, view_change, view_entry, view_keyboard, view_user
 
-# Messages of a chat that a page has before the user scrolls up.
+# Number of a chat's newest messages that a page gets before the user scrolls up.
 NEWEST: Final = 60
-# Requests that a page has before the user looks further back.
+# Number of the newest requests that a page gets before the user scrolls to older requests.
 NEWEST_CALLS: Final = 400
 # Seconds in which changes are collected before they are sent to a page together. A busy bot makes hundreds of
 # changes a second, but a screen shows only sixty pictures a second.

@@ -34,7 +34,7 @@ from ..wire.undocumented import UNDOCUMENTED, GetLeaderBoard, PutGameData
 
 V = TypeVar("V")
 
-# Names of an invoice's expiry in seconds; older clients use the second name.
+# Field names of an invoice's expiry (a number of seconds). Older clients use ``expire_date``.
 _EXPIRY: Final = ("expire_time", "expire_date")
 _Reader: TypeAlias = "Callable[[_RequestFields, str], Operation[object]]"
 

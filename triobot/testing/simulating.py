@@ -434,8 +434,8 @@ def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: 
 
     Args:
         invoice: whether there is an invoice that could be paid.
-        words: words that the bot waits for, such as its commands; half of the texts that no question asked
-            for are taken from these words.
+        words: words that the bot waits for, such as its commands. If no question asks for a text, half of the
+            person's texts are such words.
     """
     if invoice and chance.random() < 0.5:
         return _paying(None, chance)

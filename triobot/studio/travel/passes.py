@@ -107,7 +107,7 @@ async def run_pass(
         write: returns the text of a variable.
         set_by: total adjustment of the replay's clock; None if the clock wasn't set after the last turn.
         sources_from, knows: as for `Notches`.
-        fills: whether turns that the replay doesn't reach get notches too.
+        fills: whether to add notches for turns that the replay doesn't reach.
         comparison: comparison with the build that recorded the journal, if the code is another build.
     """
     changed = None if comparison is None else Changed(comparison, stored.row, stored.records)
