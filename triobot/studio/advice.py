@@ -86,7 +86,7 @@ class Advice(trio.abc.Instrument):
         self._told: set[tuple[str, str]] = set()
 
     def hear(self, notice: Notice) -> None:
-        """Log a warning if the dispatcher's notice shows a problem in the author's code."""
+        """Log a warning if the dispatcher's notice hints at a mistake, such as a dropped signal."""
         match notice:
             case Untaken():
                 log.warning("%s", _untaken(notice))

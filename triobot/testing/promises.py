@@ -36,8 +36,8 @@ _OF_FAULTS: Final[frozenset[AlarmKind]] = frozenset(
         "maybe_paid_again",
     }
 )
-# Alarms that people's acts may cause: for example, a person pays too late, a payment is declined, or a person
-# leaves a chat that still shows a payment button.
+# Alarms that people's acts may cause: for example, a person pays for something that is over, a payment is
+# declined, or a person leaves a chat that still shows a payment button.
 _OF_PEOPLE: Final[frozenset[AlarmKind]] = frozenset(
     {"inbox_half_full", "paid_will_lapse", "declined_by_code", "button_still_live"}
 )
