@@ -6,8 +6,9 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # Search libraries in the working directory last: it may have an attrs.py. `load_bot` puts a bot's folder
-    # first. Not `Path.cwd`: pathlib's own imports would be searched there.
+    # Search the working directory last for libraries, since it may contain an attrs.py, for example.
+    # `load_bot` puts a bot's folder first. `Path.cwd` isn't used: Python would search the working directory
+    # for pathlib's own imports.
     if not sys.flags.safe_path and sys.path[0] == os.getcwd():  # noqa: PTH109
         sys.path.append(sys.path.pop(0))
     from .cli import main

@@ -22,9 +22,9 @@
         UnreadableRecordError    this program can't read a record
       PaymentError
         PaymentDeclinedError     the platform confirmed that the payment failed
-        PaymentExpiredError      no payment before the button or invoice expired
-        AmountMismatchError      a payment of another amount
-        PaymentHandedOverError   paid; an aside or an operator gives the goods
+        PaymentExpiredError      no payment arrived before the button or invoice expired
+        AmountMismatchError      the user paid another amount
+        PaymentHandedOverError   the user paid; an aside or an operator gives the goods
       StoreError
         StoreLockedError         another process has the store open
         StoreVersionError        another version of triobot made the store
@@ -39,7 +39,8 @@
         NotFoundError            an operator named an object that doesn't exist
         ConflictError            the current state forbids an operator's request
 
-Each class names the side at fault and whether repeating helps. All exceptions are picklable. No exception's
+Each class's docstring names the side at fault, and says whether repeating helps. All exceptions are
+picklable. No exception's
 arguments contain the token, a phone number or a message's text; `str` and `repr` show no raw bytes.
 """
 
@@ -177,7 +178,7 @@ class DeliveryUnknownError(TransportError):
 
 
 class ConversationError(TriobotError):
-    """Base class of errors in the use of a chat by the author's code."""
+    """Base class of errors in the author's use of a chat."""
 
 
 @final
@@ -315,7 +316,8 @@ class PaymentError(TriobotError):
 
 @final
 class PaymentDeclinedError(PaymentError):
-    """The payment failed: the platform reported so, and verify and inquiry agreed (interface section 6).
+    """The payment failed. The platform reported the failure, and verify and inquiry confirmed the failure
+    (interface section 6).
 
     Attributes:
         code: the payCallback code; None for an invoice.
@@ -342,7 +344,7 @@ class PaymentExpiredError(PaymentError, trio.TooSlowError):
 
 @final
 class AmountMismatchError(PaymentError):
-    """The captured amount differs from the amount that the charge asked for; nothing was granted.
+    """The captured amount differs from the amount that the charge asked for; no goods were given.
 
     Attributes:
         asked: amount of the charge.
@@ -360,7 +362,8 @@ class AmountMismatchError(PaymentError):
 
 @final
 class PaymentHandedOverError(PaymentError):
-    """The payment is made, but a failed aside will run again for it, or an operator handles it.
+    """The payment is made, but the goods are given elsewhere: the payment's failed aside will run again, or
+    an operator handles the payment.
 
     Give no goods in the code that catches this error.
     """

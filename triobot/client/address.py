@@ -152,7 +152,7 @@ def allowed_domains(base: BaseUrl, further: Iterable[str]) -> frozenset[str]:
 
 
 def check_addresses(addresses: Iterable[str], *, trusted_network: bool) -> tuple[str, ...]:
-    """Check the resolved addresses of a media host: all must be public, since a name can lead into the own
+    """Check that all resolved addresses of a media host are public: a name can point into the bot's own
     network.
 
     Raises:

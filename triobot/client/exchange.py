@@ -122,9 +122,10 @@ class Patience:
         self.scope.deadline = min(trio.current_time() + self.seconds, most)
 
     def pause(self) -> None:
-        """Remove the deadline until the next `renew`, since work on the local disk doesn't count.
+        """Remove the deadline until the next `renew`: time for work on the local disk doesn't count.
 
-        A test clock that jumps ahead whenever all tasks wait would not notice the working thread.
+        Otherwise a test clock, which jumps ahead whenever all tasks wait, would reach the deadline while a
+        thread works.
         """
         self.scope.deadline = math.inf
 

@@ -31,11 +31,11 @@ _AT_ONCE: Final = 4
 _ADDRESSES: Final = 4
 # A limit per address, so that an unreachable address leaves time for the next address.
 _CONNECT_SECONDS: Final = 5
-# A download may take an hour. A longer one must average `_SLOWEST` bytes a second since its start.
+# A download may take an hour. A longer download must average `_SLOWEST` bytes a second since its start.
 _LONGEST: Final = 3600
 _SLOWEST: Final = 16 * 1024
-# Endings that a desktop opens in a viewer or a player. Files with any other ending are saved without one, so
-# that a sender's "invoice.exe" or "report.html" doesn't run by a click.
+# Endings that a desktop opens in a viewer or a player. Any other ending is removed from a saved file's name,
+# so a click on a sender's "invoice.exe" or "report.html" doesn't run the file.
 _SUFFIXES: Final = frozenset(
     {".jpg", ".jpeg", ".png", ".gif", ".webp", ".heic"}
     | {".mp4", ".m4v", ".mov", ".webm", ".mkv", ".3gp"}

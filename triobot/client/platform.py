@@ -75,9 +75,9 @@ class PlatformClient:
         token: the service's token, from the developer portal.
         transport: transport of the operations, of httpx; closed with the client. None: a
             `triobot.http.TrioTransport`, or an httpx transport if that package is missing.
-        media_transport: transport of downloads; responsible for the addresses it connects to. The other rules
-            for downloads still apply, and the transport never gets the token. None: a transport that connects
-            to checked addresses only.
+        media_transport: transport of downloads. A transport of yours must itself check the IP addresses that
+            it connects to. The other rules for downloads still apply, and the transport never gets the token.
+            None: a transport that connects to checked addresses only.
         lent: whether the given transports stay open, because other clients share them.
         allow_insecure: whether to accept ``http://`` to another machine; for a trusted network only.
         media_hosts: further domains, with all names below them, that files may be downloaded from, besides
@@ -88,8 +88,9 @@ class PlatformClient:
         on_unreadable: called for each unreadable 2xx answer, with the operation's path and the answer's
             shape, without its content. Must be quick, and must not raise.
         certain: called right before a request is sent, since the process may have been suspended while the
-            request waited for a connection. If the result is 0, nothing is sent, and NotDeliveredError is
-            raised. Not called with a transport of yours that reports no steps.
+            request waited for a connection. Returns for how many seconds more the process certainly owns its
+            store. If the result is 0, nothing is sent, and NotDeliveredError is raised. With a transport of
+            yours that reports no steps, the function isn't called.
 
     Raises:
         ConfigError: an argument is invalid.
@@ -175,12 +176,12 @@ class PlatformClient:
     async def perform(self, operation: Operation[R], /) -> R:
         """Perform one operation, once.
 
-        A 2xx status means that the platform accepted a send, whatever the answer's body, and even if the body
-        doesn't arrive. Without a readable id, the `Sent` has no id. The same holds for every other operation
-        whose result isn't in the body. For an operation with its result in the body, an unreadable 2xx answer
-        counts as unknown, because the platform may have performed it. If an answer breaks off within its
-        head, a status that was read decides. With a transport of yours the outcome is then unknown, because
-        the transport doesn't report the status.
+        After a send, any 2xx status means that the platform accepted the message, even if the answer's body
+        is unreadable or doesn't arrive. The `Sent` then has no id. The same holds for every other operation
+        whose result isn't in the body. If the result is in the body, an unreadable 2xx answer counts as an
+        unknown outcome, because the platform may have performed the operation. If an answer breaks off within
+        its head after the status, the status decides. With a transport of yours the outcome is unknown in
+        that case, because the transport doesn't report the status.
 
         Raises:
             LocalProtocolError: the operation can't be sent, its file can't be read, or its file changed while
@@ -251,10 +252,10 @@ class PlatformClient:
     ) -> Path:
         """Download a file from the platform, without the token.
 
-        Downloads use https only, from the base URL's registered domain and `media_hosts` only, from public
-        addresses only, without redirects. If the base URL is on this machine, or was accepted because of
-        `allow_insecure`, cleartext and non-public addresses are allowed. The file appears complete or not at
-        all, readable by its owner only. The sender's filename is never used.
+        The address must be https, on the base URL's registered domain or on one of the `media_hosts`, and its
+        IP addresses must be public. Redirects aren't followed. If the base URL is on this machine, or was
+        accepted because of `allow_insecure`, cleartext and non-public addresses are allowed. The file appears
+        complete or not at all, and only its owner can read it. The sender's filename is never used.
 
         Args:
             source: media with a descriptor, or one of its `screenshots`.

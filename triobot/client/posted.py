@@ -1,7 +1,7 @@
 """Requests over our own connections, without httpx: an operation as a form.
 
-This module needs `triobot.http`. The caller's task sends the request; without this module, separate tasks
-(couriers) send operations.
+This module needs `triobot.http`. With this module, the caller's task sends the request. Without this module,
+the outbox starts a separate task (a courier) for each operation.
 """
 
 from __future__ import annotations

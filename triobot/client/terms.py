@@ -77,7 +77,7 @@ class Terms:
         such a token could be a part of any word.
         """
         token = self._token_bytes
-        # `in` first tries the bytes as a number, and drops the exception: that costs more than `find`.
+        # `in` costs more than `find`: it first tries to convert the bytes to a number, and drops the error.
         return body if body.find(token) < 0 or len(token) < _SHORTEST_TOKEN else body.replace(token, b"***")
 
     def check_certain(self, operation: str) -> None:
@@ -99,7 +99,7 @@ def cut_off(operation: str, error: Exception, *, may_have_left: bool) -> Failure
 
 
 def stalled(operation: str, patience: float, *, may_have_left: bool) -> Failure:
-    """Return the error of an operation without an answer in time."""
+    """Return the error of an operation that got no answer in time."""
     return _verdict(operation, f"no answer within {patience:g} seconds", may_have_left)
 
 
@@ -112,8 +112,8 @@ def _verdict(operation: str, what: str, may_have_left: bool) -> Failure:
 def cause_of(error: BaseException) -> str:
     """Return the text of the resolver's, socket's or TLS's error that prevented a connection.
 
-    Such a text contains nothing of the request. Libraries wrap these errors, some without any text; then the
-    text of a cause is returned.
+    Such a text contains nothing of the request. Libraries wrap these errors. If a wrapping error has no text,
+    the text of its cause is returned.
     """
     within: BaseException | None = error
     while within is not None:
@@ -130,7 +130,7 @@ class Reply:
 
     Attributes:
         too_large: whether the body was longer than the limit; `body` is then empty.
-        broken: the failure after a 2xx head that left `body` empty; None if there was none.
+        broken: the failure that came after a 2xx head and left `body` empty; None without such a failure.
         retry_after: see `retry_after_of`.
     """
 
@@ -142,7 +142,7 @@ class Reply:
 
 
 def retry_after_of(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
-    """Return the pause in seconds that the platform asks for; None if it asks for none.
+    """Return the pause in seconds that the platform asks for; None without such a request.
 
     `Retry-After` is a number of seconds, or a date. A date is compared with the answer's own date, since the
     two machines' clocks may differ. The result is at most an hour.

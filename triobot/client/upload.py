@@ -32,7 +32,7 @@ _PACKED: Final = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "x
 # Escapes of browsers (HTML, "multipart/form-data encoding algorithm") for the quote and the line ends. Other
 # control characters are escaped too, since no server needs them.
 _ESCAPES: Final = {code: f"%{code:02X}" for code in (*range(0x20), 0x22, 0x7F)}
-# The unit of progress: a patience of 30 s demands 2 KiB/s, which the slowest link has.
+# Bytes that count as progress. With a patience of 30 s, a link must carry 2 KiB/s; the slowest links do.
 PIECE: Final = 64 * 1024
 
 
@@ -96,7 +96,7 @@ def _types() -> mimetypes.MimeTypes:
 
 def media_type(filename: str) -> str:
     """Return the media type for a file's name; ``application/octet-stream`` if the ending is unknown."""
-    # Only the ending: `guess_type` parses its argument as a URL.
+    # `guess_type` gets the ending only, because it parses its argument as a URL.
     stem, dot, ending = filename.rpartition(".")
     if not (stem and dot):
         return "application/octet-stream"

@@ -136,7 +136,7 @@ class ClientConnection:
         return reader.pieces[0] if len(reader.pieces) == 1 else b"".join(reader.pieces)
 
     async def wait_continue(self) -> bool:
-        """Wait at most a second for a 100; return whether to send the body: False if an answer came instead.
+        """Wait at most a second for a 100. Return whether to send the body; False if an answer came instead.
 
         Raises: as `receive`.
         """
@@ -277,7 +277,9 @@ class Connections:
         self._line: OrderedDict[Waiter, None] = OrderedDict()
 
     def close(self) -> None:
-        """Close idle connections now, and busy connections after their requests; assign no more."""
+        """Close idle connections now, and busy connections after their requests. No connection is assigned
+        any more.
+        """
         self._closed = True
         self.close_idle()
 

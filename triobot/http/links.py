@@ -1,9 +1,9 @@
 """Bytes over one connection, plain or through TLS, for both sides of HTTP.
 
-A plain link uses the socket directly: it writes before it waits for room, and waits before it reads. With
-requests and responses, a write nearly always fits and a read nearly always has to wait. So each write and
-each read costs one system call. Closing is synchronous and abrupt: HTTP messages mark their own ends. So no
-task waits for the other side to close, and a cancelled task can close too.
+A plain link uses the socket directly: it writes before it waits for room, and waits before it reads. In HTTP
+a write nearly always fits into the kernel's buffer, and a read nearly always has to wait. So each write and
+each read costs one system call. Closing is synchronous and abrupt, since HTTP messages mark their own ends.
+So no task waits for the other side to close, and a cancelled task can close a link.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _READ_BYTES: Final = 64 * 1024
 
 POLLIN: Final[int] = getattr(select, "POLLIN", 1)
 """Poll event: there are bytes to read."""
-# Linux reports that the other side closed its half even while received bytes wait to be read.
+# Linux's flag for a connection that the other side has half-closed; set even while received bytes are unread.
 _GONE: Final[int] = getattr(select, "POLLRDHUP", 0)
 
 LOST: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
@@ -62,7 +62,7 @@ class ByteLink(Protocol):
     Attributes:
         wrote: whether a byte may have been sent since the attribute was last set to False.
         stalled_since: when a write began to wait for the other side to read; infinite while no write waits.
-        seen: number of received bytes that were peeked at and not read.
+        seen: number of received bytes that `peek` has returned, but that were not read.
     """
 
     wrote: bool
@@ -70,7 +70,7 @@ class ByteLink(Protocol):
     seen: int
 
     async def receive(self) -> bytes:
-        """Return the next bytes; empty once the other side will send no more.
+        """Return the next bytes; empty at the end of the other side's bytes.
 
         Raises:
             trio.BrokenResourceError: the connection failed.
@@ -176,7 +176,7 @@ class PlainLink:
         return self._sock.recv(most, socket.MSG_PEEK)
 
     def is_quiet(self) -> bool:
-        """See `ByteLink`. Bytes counted in `seen` don't count."""
+        """See `ByteLink`. The bytes that `seen` counts are ignored."""
         if self._fd == -1 or not self.seen:
             return self._fd != -1 and not self._poll.poll(0)
         try:

@@ -1,8 +1,8 @@
 """Accepts and limits connections, closes slow connections, and stops without refusing a connection.
 
-A full listener makes room by closing the connection that its sender has kept waiting longest. Such a
-connection waits for a request, for the rest of a request, or for its sender to read an answer. A connection
-with a request in progress is never closed for this. So senders that hold unused connections don't block other
+A full listener makes room: it closes the connection that has waited longest for its sender. Such a connection
+waits for a request, for the rest of a request, or for its sender to read an answer. A connection with a
+request in progress is never closed to make room. So senders that hold unused connections don't block other
 senders.
 """
 
@@ -39,7 +39,8 @@ _TOGETHER: Final = 4
 _AT_LEISURE: Final = 0.01
 # Seconds until the next attempt, if no connection of a full listener can be closed.
 _PAUSE: Final = 0.02
-# Descriptors left to the rest of the process when they run out, and the seconds before more are used again.
+# When descriptors run out: the number left to the rest of the process, and the seconds until the listener
+# uses more descriptors again.
 _LEFT_FREE: Final = 8
 _SCARCE_FOR: Final = 60.0
 _BACK_OFF: Final = 0.1
@@ -124,14 +125,15 @@ class _Server:
         self._shared = lru_cache(1024)(Networks(limits.shared_addresses).hold)
         self._open: set[ServerConnection] = set()
         self._counts: Counter[str] = Counter()
-        # Waiting connections found by the last scan, the longest wait last: for each sender at its limit, the
-        # sender's connections; under None, the connections of all senders. The result of a scan is used until
-        # it is empty.
+        # Waiting connections, as found by a scan, the longest wait last. Each sender at its limit has a list
+        # of its own connections; the list under None has the connections of all senders. When a list is
+        # empty, the next scan fills it.
         self._waiting: dict[str | None, list[tuple[float, ServerConnection]]] = {}
-        # Bounds, over all connections, the pipelined requests that start before other tasks run.
+        # Bounds how many pipelined requests, of all connections together, start before other tasks run.
         self._turnstile = trio.CapacityLimiter(_BEHIND)
         self._known: KnownHeads = {}
-        # Connections without a whole head, by descriptor; with epoll they have no task.
+        # Connections that have not sent a whole head, by descriptor. If the system has epoll, such a
+        # connection has no task.
         self._silent: dict[int, ServerConnection] = {}
         self._epoll = select.epoll() if hasattr(select, "epoll") else None
         self._tasks = 0
@@ -339,7 +341,9 @@ class _Server:
             await self._close_waiting(_AT_LEISURE)
 
     async def settle(self) -> None:
-        """Wait `settle_seconds` for open connections; then close idle and slow ones until none is left."""
+        """Wait `settle_seconds` for open connections; then close idle and slow connections until all are
+        closed.
+        """
         if self._tasks:
             self._none_left = trio.Event()
             with trio.move_on_after(self._limits.settle_seconds):

@@ -124,7 +124,7 @@ class ResponseReader:
             self.headers.append((name, value.rstrip(_BLANKS)))
 
     def on_headers_complete(self) -> None:
-        """Check the head; of an interim response, only record a 100."""
+        """Check the head; for an interim response, record only whether its status is 100."""
         if self.done:
             return
         status = self.status or self._parser.get_status_code()

@@ -114,7 +114,8 @@ class Talk:
         The first call sends a 100 to a sender that waits for it.
 
         Raises:
-            SenderLeftError: the rest will not come. Unless `broken` is set, no answer can reach the sender.
+            SenderLeftError: the rest of the body will not arrive. If `broken` is None, no answer can reach
+                the sender.
         """
         request = self.request
         while not request.pieces:
@@ -247,9 +248,9 @@ Handler: TypeAlias = Callable[[Talk], Awaitable[None]]
 
 _log: Final = logging.getLogger("triobot.http")
 
-# Bytes of an incomplete head that wait in the kernel; a longer head gets a task.
+# Size from which a connection gets a task for its incomplete head; a shorter head waits in the kernel.
 _LOOKED_AT: Final = 2048
-# Seconds after which a sender that reads its answers has made room.
+# Within these seconds, a sender that reads its answers has made room for more bytes.
 _MOMENT: Final = 1.0
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 
@@ -341,8 +342,8 @@ class ServerConnection:
         """Time since which only the sender delays this connection; infinite while a handler works on it.
 
         The connection may wait for a request, for the rest of a head, or for the next bytes of a body. It may
-        discard bytes after its last answer. After a moment, a wait for the sender to read an answer counts
-        too, and so does a pipelined request that hasn't started.
+        discard bytes after its last answer. A pipelined request may not have started yet. A wait for the
+        sender to read an answer also counts, but not its first `_MOMENT` seconds.
         """
         return min(
             self.waiting_since,
@@ -409,7 +410,7 @@ class ServerConnection:
             request = reader.next()
             if request is not None:
                 self.waiting_since = math.inf
-                # A pipelined request, of which there may be thousands: these take turns.
+                # A connection may have thousands of pipelined requests; their starts take turns.
                 self._queued_since = trio.current_time()
                 with trio.CancelScope() as self._queued:
                     async with self._turnstile:

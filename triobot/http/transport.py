@@ -1,7 +1,8 @@
 """`TrioTransport`: HTTP/1.1 for httpx on Trio. The only module of this package that uses httpx.
 
 httpx's own transport iterates over all connections of its pool twice for each request. With fifty connections
-that is most of a request's cost. Here a request costs the same for any number of connections.
+these iterations are most of a request's cost. In this module a request costs the same for any number of
+connections.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def within(seconds: float | None, error: type[httpx.TimeoutException]) -> Genera
 
 @contextmanager
 def _receiving(connection: ClientConnection, seconds: float | None = None) -> Generator[None]:
-    """Raise httpx's error if the response fails, or doesn't come within `seconds`."""
+    """Raise httpx's error if the response fails, or doesn't arrive within `seconds`."""
     try:
         with within(seconds, httpx.ReadTimeout):
             yield
@@ -98,7 +99,8 @@ async def send_request(
         with _receiving(connection):
             answered = not await connection.wait_continue()
         if answered:
-            # The body is never sent now, so no other request can follow on this connection.
+            # The answer came instead of the 100, so the body is never sent. No other request can follow on
+            # this connection.
             connection.broken = True
             return
     assert isinstance(request.stream, httpx.AsyncByteStream)
@@ -115,7 +117,8 @@ async def send_request(
             elif sent < framing.length:
                 await connection.send(piece)
             else:
-                # This piece completes the request, which may then take effect; so it is sent last.
+                # This piece completes the request, and a complete request may take effect. So the piece is
+                # sent at the end, after the check that no further piece follows.
                 last = last or piece
             if connection.broken:
                 return
@@ -145,7 +148,8 @@ class TrioTransport(httpx.AsyncBaseTransport):
     An idle connection is used again unless the other side has closed it. If the other side closes the
     connection before a byte of the request is written, another connection is used. A request is never
     repeated in any other case. Requests beyond the number of connections wait in line, in order. httpx's
-    timeouts apply. Its ``trace`` extension gets one step, ``http11.send_request_headers.started``.
+    timeouts apply. The function in httpx's ``trace`` extension is called for one step,
+    ``http11.send_request_headers.started``.
 
     Proxies are not supported, neither as an argument nor from the environment; use `httpx.AsyncHTTPTransport`
     for a proxy. HTTP/2 is not supported either. The transport must be used on Trio.

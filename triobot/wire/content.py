@@ -6,8 +6,8 @@ the outbox uploads the source before it sends the message. Descriptors are store
 unchanged (interface section 2.8).
 
 On the wire, content is a ``type`` and a ``data`` text, in the same format in both directions (interface
-sections 2.6 to 2.8 and 4.3). So a received content can be sent on unchanged. A media caption is the
-descriptor's key ``desc`` on the wire, and a separate field here.
+sections 2.6 to 2.8 and 4.3). So a received content can be sent on unchanged. On the wire, a media caption is
+the descriptor's key ``desc``; in these classes, the caption is a separate field.
 """
 
 from __future__ import annotations
@@ -249,8 +249,8 @@ class Contact:
 def _degrees(value: float | int | str) -> str:
     if isinstance(value, float):
         return f"{value:.12f}".rstrip("0").rstrip(".")
-    # Return other values, and integers too long for decimal text, unchanged: the validator refuses these
-    # values.
+    # Other values are returned unchanged, and so are large integers: Python refuses to write some of them as
+    # text. The validator accepts text only.
     return str(value) if isinstance(value, int) and abs(value) < 1_000 else cast("str", value)
 
 

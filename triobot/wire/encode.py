@@ -125,8 +125,8 @@ def encode_operation_form(operation: Operation[object]) -> bytes:
 
 
 def _quoted(name: str, text: str) -> str:
-    # Same result as `urllib.parse.quote_plus` in a tenth of the time: each UTF-8 byte becomes the character
-    # of that number, for `translate`.
+    # Same result as `urllib.parse.quote_plus` in a tenth of the time. Each UTF-8 byte becomes the character
+    # with the byte's number, because `translate` works on characters.
     if text.isascii():
         return text.translate(_QUOTED)
     return check_text(name, text, empty=True).encode().decode("latin-1").translate(_QUOTED)
@@ -304,15 +304,16 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
 
     Args:
         event: the event decoded from `body`.
-        content_type, body: used only for an event that was unreadable, or whose text may have been mended.
-            Such an event's key is made of `body`, so that two events that differ only in a broken character
-            have two keys.
+        content_type, body: used only if the event was unreadable, or if a broken character in its text may
+            have been replaced. The key of such an event is made of `body`. So two events that differ only in
+            a broken character have two keys.
 
     Returns:
-        For a press, or a form with a callback id: a key with the callback id, and True. A second delivery is
-        never a new event. For payment callbacks: None and False. Two callbacks with the same bytes may report
-        first a failure, then the payment. For all other events: a digest of chat, type, data and sender,
-        equal in both body formats; and False. Users may send the same text twice.
+        For a press, or a form with a callback id: a key with the callback id, and True, because a second
+        delivery is never a new event. For payment callbacks: None and False, because the same bytes may first
+        report a failure, and later the payment. For all other events: a digest of chat, type, data and
+        sender, and False, because users may send the same text twice. The digest is equal in both body
+        formats.
     """
     match event:
         case Message():  # first, since most events are messages
@@ -332,7 +333,7 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
     kind, data = encode_event_data(event)
     if MENDED in data or (kind != "text" and quote(MENDED) in data):  # a form's values are quoted
         return _key_of_bytes(event, content_type, body)
-    # The JSON of a list of these four values, made faster than by the encoder.
+    # This text equals the JSON of a list of the four values; the JSON encoder is slower.
     told = f"[{event.chat_id},{_TEXT(kind)},{_TEXT(data)},{_sender_text(event.sender)}]"
     if BESIDE and (more := beside(event)):
         told += compact_json(more)

@@ -114,7 +114,7 @@ class Press(Generic[V_co]):
     Attributes:
         value: the button's data. `pressed(Take)` and `Buttons.pressed` decode the data to the original value.
         message_id: message with the button.
-        callback_id: id for `AnswerCallback`, which may answer once.
+        callback_id: id for `AnswerCallback`; a press may be answered once.
     """
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)
@@ -168,7 +168,7 @@ class Submission:
 @final
 @guarded
 class InvoiceCallback:
-    """A hint that an invoice was paid, **or** that paying it failed: both send the same bytes."""
+    """A hint that an invoice was paid, **or** that the payment failed: the same bytes report both."""
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)
     invoice_id: InvoiceId = attrs.field(converter=as_invoice_id)
@@ -189,7 +189,8 @@ class PayCallback:
         message_id: message with the pressed button, or None.
         status: the platform's status word, such as ``error``; the word for success is not documented.
         code: 1000 to 1006, or None.
-        charge_url: with code 1000, the address where the user can top up. Never sent on without a check.
+        charge_url: with code 1000, the address where the user can top up the wallet. triobot checks the
+            address before sending it to a user.
     """
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)
@@ -204,7 +205,7 @@ class PayCallback:
 @final
 @guarded
 class UnknownEvent:
-    """An event of a type unknown to this version, or with ``data`` unreadable as its type.
+    """An event that this version can't interpret: its type is unknown, or its ``data`` is unreadable.
 
     Attributes:
         type: received type.

@@ -1,9 +1,9 @@
 """Strict JSON readers: an accepted value can be stored, encoded again and read by any program.
 
 The readers refuse, always with `ValueError`: invalid JSON, NaN, infinities (also as ``1e999``) and integers
-beyond the range of a double. They also refuse repeated names in an object, since some readers use the first
-value and some the last, and nesting deeper than another reader's stack allows. Lone surrogates are refused,
-too, but `read_mended` replaces them, since users' texts must arrive.
+beyond the range of a double. They refuse repeated names in an object, since some programs read the first
+value and some read the last. They refuse deep nesting, which could exhaust another reader's stack. They also
+refuse lone surrogates; only `read_mended` replaces lone surrogates, since users' texts must arrive.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .rules import JsonValue, compact_json
 _BOM: Final = b"\xef\xbb\xbf"
 
 DEEPEST: Final = 32
-LONGEST_INTEGER: Final = 309  # the digits of the largest double
+LONGEST_INTEGER: Final = 309  # number of digits of the largest double
 
 # With `surrogateescape`, one undecodable character becomes one or more surrogates; replace them together.
 _SURROGATE: Final = re.compile("[\udcc2-\udcf4][\udc80-\udcbf]{1,2}|[\ud800-\udfff]")
@@ -36,7 +36,7 @@ def read_mended(text: str, *, whole: str = "") -> JsonValue:
     """Decode JSON text as `read_json` does, but replace lone surrogates in strings.
 
     Args:
-        whole: name of an object's entry that must have no lone surrogates: that entry is not mended.
+        whole: name of an object's entry that is never mended: a lone surrogate in the entry is an error.
 
     Raises:
         ValueError: as `read_json`.

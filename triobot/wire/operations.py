@@ -83,7 +83,7 @@ def _is_content(instance: object, attribute: attrs.Attribute[Any], value: object
 
 
 def _are_below(instance: SendMessage, attribute: attrs.Attribute[Any], value: object) -> None:
-    """Check keyboards and form together: most messages have none of them."""
+    """Check keyboards and form in one call, since most messages have neither keyboards nor a form."""
     if instance.reply_keyboard is not None:
         check_is_a("reply_keyboard", instance.reply_keyboard, ReplyKeyboard)
     if instance.inline_keyboard is not None:
@@ -191,7 +191,8 @@ class AnswerCallback(Operation[None]):
 class Upload(Operation[Descriptor]):
     """Upload a file's bytes; the returned descriptor may be sent often. Repeatable.
 
-    The keyboards' effect is not documented (gap 38); a message's visible keyboards are sent with the message.
+    An upload's keyboards have no documented effect (gap 38). The keyboards that a user sees are sent with the
+    message.
     """
 
     path: ClassVar[str] = "upload"

@@ -89,11 +89,11 @@ class Answer:
 
 
 def read_nothing(operation: object, answer: JsonValue, body: bytes) -> None:
-    """Return None: after a 2xx the operation has taken effect, so the answer's content is ignored."""
+    """Return None. After a 2xx the operation has taken effect, so the answer's content is ignored."""
 
 
 def read_sent(operation: Any, answer: JsonValue, body: bytes) -> Sent:
-    """Read the message's id. For an unreadable answer the id is None, since the message was sent."""
+    """Read the message's id. If the answer is unreadable, the id is None: the message was sent anyway."""
     id = answer.get("id") if isinstance(answer, dict) else None
     try:
         number = as_message_id(id) if isinstance(id, int | str) else None

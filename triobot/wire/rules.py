@@ -16,10 +16,10 @@ from ..errors import LocalProtocolError, RemoteProtocolError
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
-# attrs has no narrower type that both type checkers accept for a field of any type.
+# The narrowest type of a validator that both type checkers accept for every field.
 Validator: TypeAlias = Callable[[Any, "Attribute[Any]", Any], None]
 
-# JSON readers may store numbers as doubles; a larger integer would change.
+# A larger integer would change in a JSON reader that stores numbers as doubles.
 LARGEST_INTEGER: Final = 2**53 - 1
 
 _DIGITS: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
@@ -31,8 +31,10 @@ def is_digits(text: str) -> bool:
 
 
 def check_text(field: str, value: object, *, empty: bool = False) -> str:
-    """Check that a value is text, not empty unless `empty`, and without lone surrogates, which UTF-8 can't
-    encode.
+    """Check that a value is text without lone surrogates, which UTF-8 can't encode.
+
+    Args:
+        empty: whether the text may be empty.
     """
     if type(value) is not str and not isinstance(value, str):
         raise LocalProtocolError(field, "must be text")
@@ -136,7 +138,8 @@ _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), al
 class their_fault:
     """Context manager that converts a `LocalProtocolError` in the block into a `RemoteProtocolError`.
 
-    For blocks that make value objects of received parts: their constructors raise `LocalProtocolError`.
+    Used for blocks that make value objects of received data, because the constructors of these objects raise
+    `LocalProtocolError`.
 
     Args:
         field: name of the field in the received data; None if the value class uses the same name.
@@ -145,7 +148,8 @@ class their_fault:
         RemoteProtocolError: instead of a `LocalProtocolError`.
     """
 
-    # A class, not a generator: entering a generator costs three times as much, for each id of each event.
+    # A class, not a generator: a generator's block costs three times as much, and each id of each event is
+    # checked in such a block.
     __slots__ = ("_field",)
 
     def __init__(self, field: str | None = None) -> None:

@@ -1,6 +1,6 @@
-"""Common properties of an operation class's operations, declared once with the class.
+"""Properties that all operations of a class share; each class declares them once.
 
-Code that encodes, decodes, orders, repeats or shows operations uses these properties, and checks an
+Code that encodes, decodes, orders, repeats or shows operations uses these properties. Such code checks an
 operation's class only where the properties don't suffice.
 """
 
@@ -52,7 +52,7 @@ class Traits:
 
 
 def told(*names: str) -> Mapping[str, object]:
-    """Return the metadata of a field with these names on the wire: no name, one or several."""
+    """Return an attrs field's metadata: the field's names on the wire, if it has any."""
     return {_TOLD: names}
 
 

@@ -1,6 +1,7 @@
 """Operations outside the interface, known only from public clients. The platform may have removed them.
 
-Each returns the platform's answer uninterpreted (`Answer`). triobot itself uses none of them.
+Each operation returns the platform's answer uninterpreted (`Answer`). triobot itself uses none of these
+operations.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class SendGameEvent(Operation[Answer]):
 @final
 @guarded
 class GetLeaderBoard(Operation[Answer]):
-    """Read a game's best players of a period (gap 14: the field's name)."""
+    """Read a game's best players of a period (the field's name is a guess, see gap 14)."""
 
     path: ClassVar[str] = "leaderBoard"
     traits: ClassVar[Traits] = _TRAITS
