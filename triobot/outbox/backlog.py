@@ -1,4 +1,4 @@
-"""The age of the oldest waiting operation, and whether all operations wait for the platform alone. Pure."""
+"""The age of the oldest waiting operation, and whether only the platform's recovery helps the queue. Pure."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def is_stuck(lanes: Lanes[Delivery], now: float) -> bool:
 
     - the breaker holds everything;
     - the first operation of every lane has failed at least once;
-    - the pace would delay the queue by more than a second, and every operation is repeated after the next
-      start or may be lost.
+    - the platform asked for a pause, or the pace delays the queue by more than a second; and a restart may
+      drop every operation (`comes_again`).
     """
     if lanes.in_flight or not lanes.queued:
         return False

@@ -1,7 +1,7 @@
 """Circuit breaker: decides whether a 401 or 403 means a bad token or a chat that the user has left. Pure.
 
 The platform answers both cases with the same status. A refused operation therefore doesn't fail at once. The
-operation is *suspected*, and waits in its lane until one of these decides:
+operation is *suspected*, and waits in its lane until one of these events shows the cause:
 
 - A request that began after the refusal succeeds. The operation is then tried once more. If the platform
   refuses the operation again, its own chat is the cause, and the caller gets the error.
@@ -14,15 +14,16 @@ operation is *suspected*, and waits in its lane until one of these decides:
 
 A broadcast's refusal is *faint* evidence if the chat hasn't worked lately: most users of an old audience may
 have left. Faint refusals wait for a success like other refusals, but don't count among the several chats.
-After a minute without any success, several faint refusals mean the token, and a few mean the chats.
+After a minute without any success, several faint refusals mean that the token is the cause. Fewer faint
+refusals mean that their chats are the cause.
 
 No operation fails while everything is held. Every half minute one queued operation is sent as a probe. While
 fewer than `BreakerRules.chats` chats are suspected, an operation of a chat without a refusal is sent as a
 probe at once.
 
 A *question*, a request that concerns no chat, is sent every half minute too: the queue may be empty, and a
-chat that was left proves nothing. The first question is sent at once if the hold began after seconds without
-other evidence.
+chat that the user has left proves nothing. The first question is sent at once if everything was held because
+a few seconds passed without other evidence.
 
 The first success releases all operations, and the breaker judges each refusal afresh.
 """
@@ -287,16 +288,16 @@ class Breaker:
         """Whether the token itself is refused.
 
         The last question's answer decides, otherwise the refusals of the chats. A question without a usable
-        answer makes the value False: every refused user may have left. The next success or refusal of a probe
-        then shows which.
+        answer makes the value False, because every refused user may have left. The next success or refusal of
+        a probe then shows the cause.
         """
         if self.held is None or self._undecided:
             return False
         return self.held.sure if self._denied is None else self._denied
 
     def _due(self, suspicion: _Suspicion) -> float:
-        # The repeated attempt has no deadline of its own. The suspicion stays for a while, in case the
-        # attempt waits for something else.
+        # The repeated attempt has no deadline of its own, and may wait for something else in between. So the
+        # suspicion stays for a while.
         if suspicion.cleared_at is not None:
             return suspicion.cleared_at + 60.0
         patience = self._rules.faint_patience if suspicion.faint else self._rules.patience

@@ -6,7 +6,7 @@ lanes' broadcast class fairly. The lanes send replies first, and keep each chat'
 
 After a crash the next process continues after the last receiver marked as *meant*: a mark is stored before
 the request is sent. Meant receivers without an outcome are counted as unknown, so each receiver gets the
-message at most once. With ``on_unknown="resend"`` the message is sent to those receivers again.
+message at most once. With ``on_unknown="resend"`` the message is sent again to the unknown receivers.
 
 An operator's question and its answer are plain JSON values:
 
@@ -154,7 +154,7 @@ class _Capture:
 
 @attrs.define(eq=False)
 class _RunningBroadcast:
-    """A running broadcast: its course, its wake-up event, and the cancel scopes of its requests.
+    """A running broadcast: its plan, its wake-up event, and the cancel scopes of its requests.
 
     Attributes:
         news: set when the task has something to do.
@@ -278,7 +278,7 @@ class Broadcasts:
         finally:
             del self._capturing[key]
             mine.ended.set()
-            # The capture is complete, incomplete or unknown: the stored row tells which.
+            # The stored row shows whether the capture is complete, incomplete or unknown.
             self._look_at(key)
         return True
 
@@ -396,7 +396,7 @@ class Broadcasts:
         all_done = True
         for key in list(self._due):
             if key in self._running or key in self._capturing:
-                # The task or the capture schedules its own key again at its end.
+                # A running task or capture adds the key to `_due` again when it ends.
                 del self._due[key]
                 continue
             job = await self._store.broadcast(key)
@@ -507,7 +507,7 @@ class Broadcasts:
             return Outcome.FAILED
         except Exception as error:
             if not isinstance(error, DeliveryUnknownError):
-                # An unexpected error may have come after the delivery.
+                # The message may have been delivered before this unexpected error.
                 _log.warning("a message of a broadcast failed with %s", type(error).__name__)
             return Outcome.UNKNOWN
         return Outcome.SENT

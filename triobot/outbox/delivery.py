@@ -1,7 +1,7 @@
 """Deliveries, the entries of a lane: an operation, the calls that wait for its result, and its attempts.
 
 An edit that no code awaits, such as the removal of old buttons, has a lane of its own beside its chat's lane.
-The chat's messages never wait for such an edit. Edits of the same message keep their order even so.
+The chat's messages never wait for such an edit. Edits of the same message keep their order nevertheless.
 
 An edit queued directly after an edit of the same message replaces the earlier edit: the user would see only
 the last text anyway. Both callers then get the last edit's result. Three conditions must be met: the two
@@ -49,7 +49,7 @@ def beside(chat: Hashable) -> Hashable:
 
 
 def way_of(operation: Operation[object]) -> tuple[Hashable, Hashable]:
-    """Return an operation's lane, and the key of its chat in any lane.
+    """Return two keys: of the operation's lane, and of its chat, whichever lane the operation is in.
 
     Operations of the same lane are sent one after the other. Each payment's verify and inquiry have a lane of
     their own: money must not wait for a message that can't be delivered. Actions and answers don't wait in
@@ -98,12 +98,14 @@ class Delivery(Place):
     """An entry of a lane, with all its state.
 
     Attributes:
-        chat: key of the chat that the operation concerns, in any lane.
+        chat: key of the chat that the operation concerns, whichever lane the delivery is in.
         calls: the calls that want the result; the last call's operation is sent.
-        since: when the delivery was queued, in the loop's seconds; uploads before it in the lane don't count.
+        since: when the delivery was queued, in the loop's seconds. The time of file uploads before it in the
+            lane is added, so that uploads don't count as waiting.
         began: when the current attempt's request or upload began.
-        after: event to wait for before the attempt: the end of an attempt at an edit of the same message in
-            the lane beside, or the durable outcome of the operation before.
+        after: event that must be set before the attempt. The event means that the attempt at an earlier edit
+            of the same message in the edits' own lane has ended, or that the outcome of the lane's earlier
+            operation is durable.
         followers: later edits that wait for the end of this delivery's attempt.
         landed: set at the end of the attempt, for the followers.
         attempts: number of attempts begun.
@@ -113,7 +115,7 @@ class Delivery(Place):
         written: whether the request is in progress; uploads don't count.
         uploading: cancel scope of the upload, cancelled when no call wants the file any more.
         cached: cache key of the descriptor in use, if the descriptor came from the cache.
-        refreshed: whether a forgotten descriptor was replaced; that is done once.
+        refreshed: whether a descriptor that the platform had forgotten was replaced; replaced once only.
         dropped: whether the user left the chat while the request was in flight.
         probe: whether this attempt tests if the token works again.
         begun: the request that a caller's task has begun.

@@ -135,7 +135,7 @@ class Lanes(Generic[P]):
         self._ready: ReadyQueue[_Lane[P]] = ReadyQueue(self._slots, self.pace)
         # End of the pause of all classes except money.
         self.limited_until = 0.0
-        # End of each lane's pause that the platform asked for, and the start of the oldest of these pauses.
+        # For each lane, the end of the pause that the platform asked for; and the start of the oldest pause.
         self._limits: dict[Hashable, float] = {}
         self._limited_since = 0.0
         # Time of the first failure since the last success; None without such a failure.
@@ -304,11 +304,12 @@ class Lanes(Generic[P]):
 
         Args:
             rests: seconds of pause that the platform asked for (`Retry-After`). The lane pauses. If the
-                pauses of two lanes overlap, and since the first pause no newer request was answered, every
-                class except MONEY pauses, too. Lanes of the class MONEY don't count.
+                pauses of two lanes overlap, every class except MONEY pauses, too. An answer to a request that
+                began after the first of these pauses ends the pause of the classes. Operations of the class
+                MONEY pause only their own lane.
 
         Returns:
-            Time at which the lane's current row of failures began.
+            Time of the first failure since the lane's last success or refusal.
         """
         lane, flight = self._flying(place)
         if lane.failing_since is None:

@@ -81,7 +81,7 @@ async def open_outbox(
 @final
 @attrs.define(eq=False)
 class _Typing:
-    """The typing blocks of one chat, and the scope of the task that shows typing while there are any."""
+    """The number of a chat's typing blocks, and the scope of the task that shows typing during the blocks."""
 
     blocks: int = 0
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
@@ -219,7 +219,9 @@ class LaneOutbox:
         return self._lanes.pace.rate
 
     def works(self) -> bool:
-        """Return whether the platform accepts requests; if unknown, send a question in the background."""
+        """Return whether the platform accepts requests. If the breaker doesn't know, send the breaker's
+        question in the background.
+        """
         breaker = self._suspects.breaker
         if breaker.may_ask_first():
             breaker.ask_started(trio.current_time())

@@ -1,13 +1,13 @@
 """The overall rate of started requests, adapted to the platform's unknown limits. Pure.
 
-The rate is unlimited until outcomes show that the rate is too high. The sign is the share of bad outcomes in
-a sample of a few dozen outcomes, over a second or more:
+The rate is unlimited until outcomes show that the rate is too high. The evidence is the share of bad outcomes
+in a sample of a few dozen outcomes, over a second or more:
 
-- 429: a tenth of the outcomes is enough. The platform answers 429 because of the rate. - Late answers, other
-errors and lost connections: a third of the outcomes is enough. A smaller share proves nothing,
-  since some requests always fail.
-- No answer: counted only if the answered requests are late too, or if nothing is answered at all. While other
-  requests are answered at once, the cause lies in the unanswered chats.
+- 429: a tenth of the outcomes is enough, because the platform answers 429 because of the rate.
+- Late answers, other errors and lost connections: a third of the outcomes is enough. A smaller share proves
+  nothing, since some requests always fail.
+- Requests without an answer: counted only if the answered requests are late too, or if nothing is answered at
+  all. While other requests are answered at once, the unanswered chats are the cause, not the rate.
 
 Bad outcomes of only one or two lanes never slow the other lanes: the pauses before their own retries are
 enough.
@@ -22,8 +22,8 @@ An outage is a sample without any success and without any 429. An outage proves 
 an outage the first successes restore the former rate in a slow start: each success doubles the rate, each
 failure halves it.
 
-After a cut each second of successes raises the rate by a twentieth of the rate before the first cut. At twice
-the rate before the first cut, the limit is removed.
+After a cut each second of successes raises the rate by a twentieth of the rate before the first cut. When the
+limit reaches twice the rate before the first cut, the limit is removed.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Pace:
         self._next_start = 0.0
         self._sample = _Sample(float("-inf"))
         self._trial: _Trial | None = None
-        # Starts a second before the first cut.
+        # The rate before the first cut, in starts a second.
         self._carried = 0.0
         # Share of bad outcomes that doesn't depend on the rate, as measured by the last wrong cut.
         self._noise = 0.0
@@ -165,7 +165,7 @@ class Pace:
         self._took(took)
         if self._counts(began):
             if self._trial is not None and self._trial.outage and not self._sample.well:
-                # The outage is over, and its failures prove nothing about later requests.
+                # The outage is over. The failures of the outage prove nothing about later requests.
                 self._sample = _Sample(now)
             self._sample.well += 1
             if took >= self._rules.late:
@@ -253,7 +253,7 @@ class Pace:
         self._trial = trial
         carried = (sample.well - sample.late) / took
         self._rate = max(self._rules.least, started / 2, 0.9 * carried)
-        # Requests that start earlier still compete with requests from before the cut.
+        # The sample begins later than the cut: until then, new requests compete with those before the cut.
         self._sample.since = now + min(self.usual, self._rules.longest_window)
 
     def _grow(self, rate: float, now: float) -> None:

@@ -45,7 +45,7 @@ class ReadyQueue(Generic[L]):
 
     Args:
         slots: tells whether a class may start another operation.
-        pace: tells whether the rate is limited, as in a backlog.
+        pace: tells whether the rate is limited; a limited rate counts as a backlog.
     """
 
     def __init__(self, slots: Slots, pace: Pace) -> None:

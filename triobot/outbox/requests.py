@@ -63,15 +63,15 @@ class Requests:
         request = delivery.begun = self._begin(operation, fresh=fresh)
         if request is not None:
             deadline = delivery.began + min(request.within, self._rules.answer_within)
-            if not self._deadlines:  # equal time limits: the first deadline is the earliest
+            if not self._deadlines:  # all time limits are equal, so the first deadline is the earliest
                 self._timer.mind(deadline)
             self._deadlines[delivery] = deadline
         return request
 
     def ended(self, delivery: Delivery) -> None:
         """Forget a delivery's request, if any was begun."""
-        # A request that is past its deadline has no entry here, but can still end with an answer: an answer
-        # counts even without the end of its body.
+        # A request past its deadline has no entry here. Such a request can still end with an answer, because
+        # an answer counts even if its body is incomplete.
         self._deadlines.pop(delivery, None)
         delivery.begun = None
 
@@ -109,7 +109,9 @@ class Requests:
         return await self.perform(operation, within)
 
     async def ask(self) -> None:
-        """Send the question, which the platform refuses only because of the token; then stir the timer."""
+        """Send the breaker's question, which the platform refuses only because of the token. Then wake the
+        timer task.
+        """
         try:
             await self.perform(_QUESTION, self._rules.answer_within)
         finally:

@@ -1,7 +1,8 @@
 """Starts the operations of the lanes, in callers' tasks and in couriers.
 
-If the platform's client can begin a request without a task of its own (`requests`), the caller's task sends
-its own operation when the operation starts; with a separate task an echo takes 40 % longer.
+The platform's client may be able to begin a request without a task of its own (`requests`). Then the caller's
+task sends its own operation when the operation starts. With a separate task, answering a message takes 40 %
+longer.
 
 A *courier* is a task of the outbox's own for one attempt. Couriers handle everything that callers can't send
 themselves: files, operations that have to wait in their position, probes, operations without a waiting task,
@@ -118,12 +119,12 @@ class LaneSender:
                 with a `recorded` waits for the event in its position.
 
         Raises:
-            RefusedError: the platform refused the operation. 403 only if the chat is the cause, not the
-                token.
+            RefusedError: the platform refused the operation. A 403 is raised only if the chat is the cause,
+                not the token.
             NotDeliveredError: every attempt in the lane failed for `RetryRules.patience`, or the outbox
                 closed.
-            DeliveryUnknownError: the operation may have taken effect, and isn't sent again: it is an invoice,
-                `on_unknown` is `OnUnknown.RAISE`, or the patience is over.
+            DeliveryUnknownError: the operation may have taken effect, and isn't sent again: the operation
+                creates an invoice, `on_unknown` is `OnUnknown.RAISE`, or the patience is over.
             ForbiddenError: the user left the chat while the operation was queued (`drop`).
             LocalProtocolError: the operation can't be sent.
             OSError: a file can't be read.
@@ -350,7 +351,7 @@ class LaneSender:
                 delivery.cached = uploaded.cached
                 operation = with_media(send, uploaded.media)
                 took, delivery.began = self._time() - delivery.began, self._time()
-                for waiting in self._lanes.standing(delivery.key).places:  # an upload isn't waiting
+                for waiting in self._lanes.standing(delivery.key).places:  # uploads don't count as waiting
                     waiting.since = min(delivery.began, waiting.since + took)
                 self._lanes.began(delivery, delivery.began)
             delivery.written = True

@@ -17,8 +17,8 @@ import attrs
 from ..seams.outbox import Urgency
 from .pacing import Pace
 
-# Least seconds for which an operation keeps its slot while other lanes are answered. Twice the usual answer
-# time applies if longer.
+# Seconds for which an operation keeps its slot while other lanes are answered. If twice the usual answer time
+# is longer, the operation keeps its slot for that time.
 _WAITS: Final = 0.5
 # Divisor of `_WAITS` while nothing is answered.
 _HASTE: Final = 5
@@ -73,7 +73,7 @@ class Slots:
         self._pace = pace
         # Lists indexed by class: hashing an enum member costs a call.
         self._caps = [share_caps(parallel)[urgency] for urgency in Urgency]
-        # For each class, the total of operations in flight at which the class no longer starts any.
+        # For each class, the total of operations in flight at which the class starts no further operation.
         self._connection_caps = [max(1, connections - connections // 16 * urgency) for urgency in Urgency]
         self._half = max(1, connections // 2)
         self._stuck_cap = max(1, parallel - parallel // 4)
@@ -84,8 +84,7 @@ class Slots:
         self._stuck_holding = self._stuck_flying = 0
         # Time of the last start while half of the connections were in use.
         self._flew_at = 0.0
-        # Time of the last answer. If a request started later, while no request was in flight: the time of the
-        # request's start.
+        # Time of the last answer; or of a later request's start, if no other request was in flight then.
         self._heard_at = float("-inf")
         # Latest start time among the answered requests.
         self._answered_began = float("-inf")

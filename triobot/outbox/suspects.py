@@ -39,7 +39,7 @@ class Suspects:
 
     Args:
         lanes: the lanes of the deliveries.
-        requests: sends the question.
+        requests: sends the breaker's question.
         rules: the breaker's settings.
         raise_alarm: called when everything is held.
 
@@ -76,13 +76,13 @@ class Suspects:
         return delivery
 
     def look_again(self, now: float) -> float:
-        """Return when a delivery may next start or be judged without other events."""
+        """Return when a delivery may next start, or be judged by the breaker, if nothing else happens."""
         if self.breaker.is_untroubled():
             return self._lanes.look_again(now)
         breaker_at = self.breaker.look_again(now)
         if self.breaker.held is not None and breaker_at <= now:
-            # A probe is allowed, but no delivery can be sent: only an event or the end of a lane's pause
-            # helps.
+            # A probe is allowed, but no delivery can be sent. Only a new delivery, the end of a request, or
+            # the end of a lane's pause can change that.
             breaker_at = NEVER
         return min(self._lanes.look_again(now), breaker_at)
 
@@ -126,7 +126,7 @@ class Suspects:
             self.tell()
 
     async def ask(self) -> None:
-        """Send the question to learn whether the token is refused; the answer's content doesn't matter."""
+        """Send the breaker's question: the answer's status shows whether the token is refused."""
         began, good, denied = trio.current_time(), True, False
         try:
             await self._requests.ask()

@@ -195,10 +195,10 @@ class _Passage:
         if message["type"] == "http.response.start":
             if self._body_first:
                 await self._wait_for_whole()
-            # A disconnect follows the body in the server's queue, and Quart has read it after two passes of
-            # the scheduler. Don't check after the answer: a sender that opens a connection per request may
-            # have disconnected by then, after reading the answer. The sender's next equal event would then
-            # count as a repetition.
+            # A disconnect follows the body in the server's queue, and after two passes of the scheduler Quart
+            # has read the disconnect. A check after the answer would be too late: a sender that opens a
+            # connection per request may read the answer and disconnect before the check. The sender's next
+            # equal event would then count as a repetition.
             await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()
             self._stayed = not self._left
@@ -391,7 +391,7 @@ async def serve_stock(
     config.bind = [f"fd://{listener.socket.detach()}" for listener in listeners]
     config.certfile, config.keyfile = certificate, key or certificate
     config.accesslog = ACCESS if ACCESS.isEnabledFor(logging.INFO) else None
-    # The path is hidden already.
+    # The log may show the path, because `_hide_path` has replaced the secret.
     config.access_log_format = "%(m)s %(U)s %(s)s %(L)s s"
     config.errorlog = _log
     config.include_server_header = False

@@ -9,9 +9,9 @@ but users also send the same text twice. An equal event counts as a repetition o
 was not fully written. So the record must survive the process, and is made right after the answer.
 
 A kill may come between an answer and its record, in either order of the two. If the record came first, the
-platform would repeat an event that counts as answered, and the event would be handled twice. As the record
-comes second, the worst case concerns a user who sends the same text again within a minute: the second message
-counts as a repetition.
+platform would repeat an event that counts as answered, and the event would be handled twice. The record comes
+second, so a kill can lose the record. In the worst case a user then sends the same text again within a
+minute, and this second message counts as a repetition.
 """
 
 from __future__ import annotations
@@ -319,8 +319,10 @@ class Inbox:
 
     @property
     def roomy(self) -> bool:
-        """Whether less than a quarter of the quota is used. With a limit of a half, a level that varies
-        around a half would raise an alarm each time.
+        """Whether less than a quarter of the quota is used.
+
+        The inbox raises an alarm when half of the quota is used, and no further alarm until the inbox has
+        been roomy. So a level that varies around a half raises one alarm.
         """
         return self._store.statistics().inbox_bytes * 4 < self._quota.bytes_in_all
 

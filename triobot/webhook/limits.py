@@ -59,7 +59,7 @@ class Limits:
     # hypercorn allows 5 s for a request line. Uploads never use the webhook, so 10 s is plenty.
     body_seconds: float = 10.0
     bodies_bytes: int = 64 * 1024 * 1024
-    # nginx: lingering_timeout is 5 s. A sender that is disconnected sooner only returns sooner.
+    # nginx's lingering_timeout is also 5 s. A sender that is disconnected sooner only connects again sooner.
     linger_seconds: float = 5.0
     retry_seconds: int = 5
     header_bytes: int = 16 * 1024
@@ -100,7 +100,7 @@ class Limits:
     def serving(self) -> ServingLimits:
         """Limits for the webhook's listener."""
         same: dict[str, Any] = {one.name: getattr(self, one.name) for one in attrs.fields(ServingLimits)}
-        same["body_seconds"] *= 2  # the endpoint's 408 comes first
+        same["body_seconds"] *= 2  # so that the endpoint answers 408 before the listener closes
         return ServingLimits(**same)
 
 

@@ -24,8 +24,8 @@ from ..seams.values import reading
 _SHAPE: Final = re.compile(r"[A-Za-z0-9_-]{22,512}", re.ASCII)
 _RULE: Final = "a webhook secret must be 22 to 512 random letters, digits, - or _ (at least 128 bits)"
 
-# A person's "aaaa..." has the right shape. A random secret of 22 characters has fewer than eight different
-# characters about once in 10**12.
+# A person may choose "aaaa...", which has the right shape. A random secret of 22 characters has fewer than
+# eight different characters about once in 10**12.
 _FEWEST_DIFFERENT: Final = 8
 
 

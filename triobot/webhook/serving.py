@@ -89,7 +89,7 @@ class _DirectExchange:
 
 
 def _framing_of(request: Incoming) -> RequestFraming:
-    """The body's type and length; never conflicting, since the listener has refused such requests."""
+    """The body's type and length. The headers don't conflict: the listener has refused such requests."""
     return RequestFraming(request.content_type, request.length, False, not request.complete)
 
 
@@ -111,7 +111,7 @@ async def serve(
         handler: handler of the requests, for one bot or several.
         binds: addresses to listen on, all or none.
         shutdown: event that stops the server.
-        limits: of connections and time; None: the defaults.
+        limits: limits of connections and time; None: the defaults.
         tls: the server's certificate; None: no TLS, for use behind a proxy with a certificate.
         traffic: counters of the requests refused before the endpoint.
         task_status: receives the addresses, with the ports that the system chose.
