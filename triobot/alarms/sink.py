@@ -1,8 +1,8 @@
 """Store and log alarms, and call the author's hook, at most once an hour for each kind and key.
 
-Each alarm is a row of the store, so it survives the process. The hook is called at least once for each alarm,
-and again every hour until an operator has acknowledged it or the alarm's state is over. For an alarm about an
-event, which has no duration, the hook is not called again.
+Each alarm is a row of the store, so the alarm survives the process. The hook is called at least once for each
+alarm. The hook is called again every hour, until an operator has acknowledged the alarm or the alarm's state
+is over. For an alarm about an event, which has no duration, the hook is not called again.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class AlarmSink:
         # For each alarm: the last time that it was raised, and how often.
         self._recent: dict[tuple[AlarmKind, str], tuple[float, int]] = {}
         self._queue: deque[Alarm] = deque()
-        # Alarms that the store could not save, for the couriers.
+        # Alarms that the store could not save; the targets' couriers send these alarms too.
         self._unstored: dict[tuple[AlarmKind, str], AlarmRow] = {}
         self._listeners: list[Callable[[], None]] = []
         self._news = trio.Event()
@@ -90,7 +90,7 @@ class AlarmSink:
         if what in self._rung and now < self._rung[what] + _QUIET_SECONDS:
             if self._at_rest:
                 self._news.set()  # the alarm was acknowledged, and is to be reported again
-            # Otherwise an operator may have acknowledged the alarm since the last check.
+            # Otherwise check soon: an operator may have acknowledged the alarm since the last check.
             self._look_by = self._looked_at + _LOOK
             self._pause.deadline = min(self._pause.deadline, self._look_by)
             return False
@@ -158,7 +158,7 @@ class AlarmSink:
             try:
                 await store.commit(KeepAlarm(alarm.kind, alarm.key, alarm.text, clock.now()))
             except StoreError:
-                # The store itself may be the problem: then call the hook without a row.
+                # The store itself may be the problem, so call the hook without a stored row.
                 self._queue.popleft()
                 if len(self._unstored) < _WAITING:
                     now = clock.now()
@@ -187,7 +187,7 @@ class AlarmSink:
                 continue
             if self._recent.get(what) != recent:
                 continue  # raised again during `is_over`
-            # Remove first: an alarm that is raised from here on is stored after the acknowledgement.
+            # Remove the alarm before the acknowledgement: an alarm that is raised later is then stored anew.
             self._recent.pop(what, None)
             self._rung.pop(what, None)
             self._unstored.pop(what, None)

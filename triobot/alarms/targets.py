@@ -117,8 +117,8 @@ class Target(Protocol):
 
         Raises:
             NotYetError: try again soon, and raise no alarm about this target.
-            Exception: the receiver did not accept it. For exceptions other than `TargetError` only the class
-                is logged.
+            Exception: the receiver did not accept the alarm. For exceptions other than `TargetError`, only
+                the class is logged.
         """
         ...
 
@@ -229,7 +229,7 @@ class Courier:
                 again = min(2 * again, _LONGEST_AGAIN)
                 continue
             except StoreError:
-                more = True  # checked again a minute later
+                more = True  # so the alarm is checked again a minute later
             again = _FIRST_AGAIN
             if more:
                 await trio.sleep(_FIRST_AGAIN)
@@ -259,7 +259,7 @@ class Courier:
         now = self._clock.now()
         recent = [row for row in self._unstored() if row.kind in STATES or now - row.last < _HOUR]
         rows: dict[What, AlarmRow] = {(row.kind, row.key): row for row in (*recent, *(stored or ()))}
-        rows.pop((UNTOLD, self.name), None)  # when this target can get its own alarm, the alarm is untrue
+        rows.pop((UNTOLD, self.name), None)  # if this alarm reached the target, the alarm would be untrue
         for what, mark in list(self._marks.items()):
             if stored is None or what in rows:
                 continue

@@ -85,8 +85,8 @@ class About:
         risk: what is at risk, and until when.
         act: the operator's action; commands as they are typed, with ``REF`` for the payment's number.
         ends: when the alarm ends by itself, if it reports a state of the bot; else empty.
-        once: whether the alarm reports a past event without duration. With neither `ends` nor `once`, the
-            alarm is about a payment and ends with it.
+        once: whether the alarm reports a past event without duration. If `ends` is empty and `once` is False,
+            the alarm is about a payment, and a later change of the payment ends the alarm.
         stops: whether the bot can't do its work while the alarm is open.
     """
 

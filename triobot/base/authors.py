@@ -181,5 +181,5 @@ def _traceback_of(error: BaseException) -> TracebackType | None:
 
 
 def _code_of(handler: Callable[..., object]) -> CodeType | None:
-    inner = getattr(handler, "func", handler)  # of a partial
+    inner = getattr(handler, "func", handler)  # a partial has its function in `func`
     return getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)

@@ -92,7 +92,7 @@ def allow_descriptors(needed: int) -> None:
     try:
         import resource
     except ImportError:
-        return  # Windows has no such bound
+        return  # Windows doesn't limit the number of open files
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -155,7 +155,7 @@ def _listen_unix(bind: UnixBind, backlog: int) -> trio.SocketListener:
         try:
             made.bind(path)
         except OSError as error:
-            if error.errno is None:  # raised by Python, before any system call
+            if error.errno is None:  # Python raised the error before any system call
                 raise ValueError("the path is too long for a socket; Linux takes 107 bytes") from None
             if error.errno != errno.EADDRINUSE or not _is_left_over(path):
                 raise

@@ -1,17 +1,18 @@
 """The time of day as protocol `WallClock`, and detection of jumps.
 
-The time of day gets set: by people, by a late time service, and at each start of a machine without a battery.
-An hour's timer must still last an hour. So a running bot reads the time through a `Timepiece`. At each
-reading, `Timepiece` compares the time of day with a clock that only goes forward, so no jump goes unnoticed.
-There is one exception, since an event reads the clock several times: for 100 ms after a comparison, a reading
-of the system clock makes no new comparison, unless the clock shows an earlier time. So if the system clock is
-set back to a time within these 100 ms, the jump is detected only after the 100 ms.
+The time of day is set by people, by a late time service, and at each start of a machine without a battery. An
+hour's timer must still last an hour. So a running bot reads the time through a `Timepiece`. At each reading,
+`Timepiece` compares the time of day with a clock that only goes forward, so no jump goes unnoticed.
+
+There is one exception, because handling an event reads the clock several times. For 100 ms after a
+comparison, a reading of the system clock makes no new comparison, unless the clock shows an earlier time. So
+if the system clock is set back to a time within these 100 ms, the jump is detected only after the 100 ms.
 
 A jump is detected only by a reading, so a wait for a time of day reads the clock at least each minute
 (`Timepiece.wait`). A clock that reports each change, such as virtual time, is not read between changes.
 
-Sleep of the machine is no jump where the operating system counts the hours slept (Linux, macOS): those hours
-have passed for every timer. Elsewhere, as in a virtual machine that was paused, sleep is detected as a jump.
+Linux and macOS count the time that the machine sleeps. So sleep is no jump there: the time has passed for
+every timer. On other systems, sleep is detected as a jump, and so is the pause of a virtual machine.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ class TimeOfDay(Protocol):
 
 @runtime_checkable
 class Steady(Protocol):
-    """A time of day with a second clock that can't be set. Other clocks are compared with Trio's clock."""
+    """A time of day with a second clock that can't be set.
+
+    A `Timepiece` compares any other time of day with Trio's clock.
+    """
 
     def steady(self) -> int:
         """Return milliseconds since an arbitrary moment; sleep of the machine counts."""
@@ -71,7 +75,7 @@ def steady_time() -> int:
     """Return this machine's milliseconds since an arbitrary moment; sleep of the machine counts."""
     if sys.platform == "linux":
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-    if sys.platform == "darwin":  # time.monotonic() stops there while the machine sleeps
+    if sys.platform == "darwin":  # on macOS, time.monotonic() stops while the machine sleeps
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
     return time.monotonic_ns() // 1_000_000
 

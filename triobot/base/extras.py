@@ -1,6 +1,4 @@
-"""Optional dependencies (pip's extras): error messages with the install command; and entry points of other
-packages.
-"""
+"""Optional dependencies (pip's extras), with install commands in errors; other packages' entry points."""
 
 from __future__ import annotations
 

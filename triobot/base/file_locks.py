@@ -6,7 +6,7 @@ import os
 from importlib import import_module
 from typing import Any, Final
 
-# Windows locks bytes, and other processes can't read a locked byte: so lock a byte that is never written.
+# Windows locks bytes, and other processes can't read a locked byte. So lock a byte that is never written.
 _BYTE: Final = 1 << 30
 
 

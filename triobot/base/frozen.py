@@ -2,7 +2,8 @@
 a class in half the time that attrs needs.
 
 attrs compiles `__eq__`, `__hash__` and `__repr__` for each class, and a start of triobot makes about 300
-classes. Here all classes share the three methods; a comparison takes 0.3 us instead of 0.1.
+classes. With these decorators all classes share the three methods, and a comparison takes 0.3 us instead of
+0.1.
 
 Only type checkers prevent changes of a `frozen` value. attrs' own frozen classes refuse changes at run time,
 so their constructors must bypass the refusal for each field. For a value of five fields, the bypass costs

@@ -75,8 +75,8 @@ class ServingLimits:
             of open files minus `spare_descriptors`. If there are too many connections, the bot closes the
             connection that has waited longest for its sender. If every connection has a request in progress,
             the new connection waits in the kernel's queue. While strangers open more connections than this
-            limit, each good event takes about a second. With fewer connections, an event takes some
-            milliseconds.
+            limit, the platform's events arrive about a second late. Below the limit, an event arrives within
+            some milliseconds.
         connections_per_address: largest number of connections of one IPv4 address, or of one IPv6 network of
             64 bits; None: no limit. If a sender opens more connections, the bot closes the connection of this
             sender that has waited longest. If each of the sender's connections has a request in progress, the
@@ -95,17 +95,17 @@ class ServingLimits:
 
     header_bytes: int = 16 * 1024
     idle_seconds: float = 5.0
-    # nginx: client_body_timeout is 60 s, there also between two reads. Applications may want less.
+    # nginx's client_body_timeout is 60 s, and also counts from the last read. Applications may want less.
     body_seconds: float = 60.0
-    # nginx: send_timeout is 60 s. Answers are short here, and connections are scarce.
+    # nginx's send_timeout is 60 s. Here the limit is lower: answers are short, and connections are scarce.
     send_seconds: float = 30.0
     send_bytes: int | None = None
-    # nginx: lingering_timeout is 5 s. A sender that is disconnected sooner only returns sooner.
+    # nginx's lingering_timeout is also 5 s. A sender that is disconnected sooner only connects again sooner.
     linger_seconds: float = 5.0
     # Enough for thousands of silent connections until their time limit, at about 10 kB each.
     connections: int = 4096
     connections_per_address: int | None = 128
-    # Addresses of this machine and of private networks: proxies are there.
+    # Addresses of this machine and of private networks, where proxies usually run.
     shared_addresses: tuple[str, ...] = PRIVATE
     spare_descriptors: int = 128
     settle_seconds: float = 0.25

@@ -62,7 +62,7 @@ def hearing_signals(most: int) -> Generator[AsyncIterator[int]]:
         to_the_loop(number, frame)
 
     with trio.open_signal_receiver(*ending_signals()) as signals:
-        # Shell and system may both send SIGHUP when a window is closed: only the first counts.
+        # Shell and system may both send SIGHUP when a window is closed: only the first SIGHUP counts.
         to_the_loop = cast("Callable[[int, FrameType | None], None]", signal.getsignal(signal.SIGINT))
         for number in ending_signals():
             signal.signal(number, hear)

@@ -1,7 +1,7 @@
 """Alignment: matches points of an old build with points of the current build.
 
-The order of points is ignored, because the journal contains the order and replay compares it. A match only
-has to be beyond doubt: a point that resembles two others equally is matched with neither.
+The order of points is ignored, because the journal contains the order, and replay compares the order. Each
+match must be beyond doubt: a point that resembles two other points equally isn't matched.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Alignment:
     Args:
         old: changed sources of the old build, by module.
         new: changed sources of the current build, by module.
-        formerly: current ``module.function`` names by old ones, from the routes.
+        formerly: current ``module.function`` names by old names, from the routes.
         accepted: changes that the author has accepted.
         unchanged: returns the sources that both builds share; called only to compare texts.
 
@@ -68,13 +68,13 @@ class Alignment:
         self._match_points(accepted)
 
     def to(self, point: Point) -> Point | None:
-        """Return the current point for an old one; None if there is none, or if the match is doubtful."""
+        """Return the current point for an old point; None without a match, or if the match is doubtful."""
         if point.function.source not in self.old:
             return point
         return _at_same_place(point, self._same) or self._to.get(point)
 
     def back(self, point: Point) -> Point | None:
-        """Return the old point for a current one, or None."""
+        """Return the old point for a current point, or None."""
         if point.function.source not in self.new:
             return point
         return _at_same_place(point, self._back_same) or self._back.get(point)

@@ -115,7 +115,8 @@ class Sites:
         first = frame = sys._getframe(inner)  # pyright: ignore[reportPrivateUsage]
         try:
             last, node = entry.cr_frame, self._seen[root]
-            # An offset is smaller than its code object in memory, so no other code's id gives the same sum.
+            # The sum of a code's id and an offset identifies both: ids are addresses in memory, and an offset
+            # is smaller than its code object.
             while frame is not last:
                 node = node[id(frame.f_code) + frame.f_lasti]
                 frame = cast("FrameType", frame.f_back)

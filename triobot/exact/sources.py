@@ -170,7 +170,7 @@ class Source:
         inside = [one for one in self.functions if one.node.lineno <= line <= _end_of(one.node)[0]]
         sizes = {point: _fits(point.node, place) for function in inside for point in function.points}
         found = {point: size for point, size in sizes.items() if size is not None}
-        if place[1] is None and len(found) > 1:  # without columns, calls on one line look the same
+        if place[1] is None and len(found) > 1:  # without columns, calls on one line can't be distinguished
             return None
         return min(found, key=found.__getitem__, default=None)
 
@@ -259,7 +259,7 @@ class Function:
         return ast.unparse(rewritten(ast.Module(self.node.body[is_told:] or [ast.Pass()], []), change))
 
     def renames(self, other: Function) -> bool:
-        """Whether no variable here has the name of a different variable in the other function."""
+        """Whether each variable name that both functions use has the same number in both (see `numbers`)."""
         return all(other.numbers.get(name, number) == number for name, number in self.numbers.items())
 
     def knows(self, name: str) -> bool:
@@ -493,7 +493,7 @@ def rewritten(node: _AnyNode, change: Callable[[ast.AST], ast.AST | None]) -> _A
 
 
 def quieted(node: ast.AST) -> ast.AST | None:
-    """Return only the name of an operation whose arguments decide no value; None for other nodes."""
+    """Return a call's bare name if the arguments of the operation decide no value; None for other nodes."""
     name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
     return ast.Name(name, ast.Load()) if name in QUIET else None
 

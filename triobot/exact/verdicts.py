@@ -1,4 +1,4 @@
-"""Replay with another build: whether each operation is the recorded one.
+"""Replay with another build: decides whether each current operation is the recorded operation.
 
 The recorded site is compared with the site of the current operation. When the sites match but the texts
 differ, the sources must explain the difference.
@@ -76,7 +76,7 @@ NOWHERE: Final = SourceLine("", 0, "")
 @final
 @guarded
 class Parting:
-    """Difference between a recorded operation and the current one.
+    """Difference between a recorded operation and the current operation.
 
     Attributes:
         because: why the operations are not the same.
@@ -120,13 +120,13 @@ class Build:
 
 @final
 class Comparison:
-    """Sources and sites of the old builds and the current one, with results for all conversations.
+    """Sources and sites of the old builds and the current build, with results for all conversations.
 
     Args:
         sites: sites of the store and of the running code.
         builds: the old builds, in order.
         source_of: returns an old source by its digest, or None.
-        formerly: current ``module.function`` names by old ones.
+        formerly: current ``module.function`` names by old names.
         accepted: changes that an author has accepted.
     """
 
@@ -159,12 +159,12 @@ class Comparison:
         return self._sources[digest]
 
     def alignment(self, build: int) -> Alignment:
-        """Return the matches of an old build's points with the current ones."""
+        """Return the matches of an old build's points with the current build's points."""
         if len(self.sites.present) != self._present:  # a module was imported since
             self._present = len(self.sites.present)
             self._alignments, self._differences, self._readings = {}, {}, {}
         if build not in self._alignments:
-            from .alignment import Alignment  # a bot with unchanged code never needs it
+            from .alignment import Alignment  # imported here: with unchanged code the module isn't needed
 
             digests = next((one.digests for one in self._builds if one.number == build), frozenset[str]())
             same = digests & self.sites.present.keys()
@@ -178,7 +178,7 @@ class Comparison:
         return {one.name: one for one in map(self.source, sorted(digests)) if one is not None}
 
     def build_of(self, site: int, at: int) -> int:
-        """Return the build that recorded a site: the newest one by `at` that has the site's sources."""
+        """Return the build that recorded a site: the newest build up to `at` that has the site's sources."""
         digests = {link.digest for link in self.sites.chain(site) if link.digest and link.digest[0] != CODE}
         having = [one for one in self._builds if digests <= one.digests]
         then = [one.number for one in having if one.since <= at]
@@ -203,7 +203,7 @@ class Comparison:
     # --- chains
 
     def parts(self, site: int) -> list[_Part]:
-        """Return the points of a site; for a link without a source, the link itself."""
+        """Return the point of each link of a site; or the link itself if the source has no such point."""
         return [self._part(link) for link in self.sites.chain(site)]
 
     def _part(self, link: SiteLink) -> _Part:
@@ -211,7 +211,7 @@ class Comparison:
         return (source.at(link.place) if source is not None else None) or link
 
     def points(self, site: int) -> list[Point]:
-        """Return the points of a site, without links that have no source."""
+        """Return the points of a site; links without a point are left out."""
         return [part for part in self.parts(site) if isinstance(part, Point)]
 
     def around(self, site: int) -> Sequence[object]:
@@ -272,9 +272,9 @@ class Comparison:
         return None if all(ends) or (all(ends[:-1]) and self._is_told(old, new, build)) else OTHER_VALUES
 
     def readings(self, site: int, build: int = -1) -> Sequence[Reading]:
-        """Return the readings of a site's points, in an old build or by default in the current one."""
+        """Return the readings of a site's points, in an old build or, by default, in the current build."""
         if (site, build) not in self._readings:
-            from .reading import Reading  # imported here, as for alignments
+            from .reading import Reading  # imported here: with unchanged code the module isn't needed
 
             chain, module = self.points(site), partial(self._module, build)
             functions = [one.function for one in chain]
@@ -321,7 +321,7 @@ class Comparison:
         if print_of is None:
             return None
         chain = [one.point for one in self.readings(site, build)]
-        # Texts found for other conversations are tried first, the last one first of all.
+        # Texts found for other conversations are tried first, the text found last before the others.
         found = self._found.setdefault((site, build), {})
         if not found:
             found |= {text: None for one in self.readings(site, build) for text in (*one.texts, *one.said)}
@@ -412,7 +412,7 @@ class Judge:
         return None if why is None else self._part(why, old, new)
 
     def compare_standing(self, at: int, recorded: Told, now: Told | None) -> Parting | None:
-        """Compare an operation at which a conversation waited with the current one.
+        """Compare an operation at which a conversation waited with the current operation.
 
         Args:
             at: time at which the conversation began to wait.
@@ -507,7 +507,7 @@ class Judge:
         """Whether the old text is gone from the sources, and a new text is in the same position.
 
         Args:
-            is_open: result for texts that are in no source, as a template may produce them.
+            is_open: result for texts that are in no source: a template may have produced these texts.
         """
         old, new, of = recorded.sites[-1], now.sites[-1], self._comparison
         alignment = of.alignment(build)
@@ -523,7 +523,7 @@ class Judge:
         )
 
     def part(self, because: str) -> Parting:
-        """Record a difference for another reason, at the lines that were compared last."""
+        """Record that code and journal part, for the reason `because`, at the lines compared last."""
         return self._part(because, *self._last)
 
     def _part(self, because: str, old: int, new: int) -> Parting:

@@ -1,7 +1,8 @@
 """Requests to the platform about a payment, and the meaning of the answers: no single answer is final.
 
 The lane retries a failed request, except a verify that may have taken effect: an inquiry must come before the
-next verify. A request here has a deadline of its own, because a payment must be verified within an hour.
+next verify. Each of these requests has a deadline of its own, because a payment must be verified within an
+hour.
 """
 
 from __future__ import annotations

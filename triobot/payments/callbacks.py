@@ -2,8 +2,8 @@
 
 A callback is a hint about one payment. Callbacks are never deduplicated, since the callbacks of a failure and
 of a success are the same bytes. A callback is never trusted, and never causes a verify of a payment that
-isn't ours. An invoice without a known id is found by its chat, and by the amount that the platform names for
-the unknown id.
+isn't ours. If the ledger doesn't contain a callback's invoice id, the invoice is found by two values: the
+callback's chat, and the amount that the platform names for the id.
 
 A callback stays in the inbox until the transaction that stores its hint. When too many callbacks are in
 memory, only the inbox position of a new callback is kept. The callback is read from the inbox again when
@@ -107,7 +107,7 @@ class CallbackHandler:
         try:
             await self._entries.move(matching[0].id, Adopted(event.invoice_id), _hint(event), also=also)
         except StaleRowError:
-            return False  # another fact has brought the invoice's id first
+            return False  # another fact has already stored the invoice's id
         return True
 
     async def _without_id(self, chat_id: ChatId) -> list[Entry]:
@@ -142,7 +142,7 @@ class Callbacks:
 
     Args:
         store: the store with the inbox.
-        counts: number of events by word.
+        counts: numbers of events, by the event's name.
     """
 
     def __init__(self, handler: CallbackHandler, store: Store, counts: Counter[str]) -> None:

@@ -85,8 +85,8 @@ class Budget:
 
     Attributes:
         per_second: examinations a second of payments without a callback. Payments with a callback come first
-            and aren't counted. Beyond the limit the sweep, which examines all open payments from time to
-            time, falls behind, and an alarm names the risk.
+            and aren't counted. If more examinations are due, the sweep of all open payments falls behind, and
+            an alarm names the risk.
         parallel: largest number of examinations at a time.
     """
 
@@ -132,7 +132,8 @@ class Cashier:
         self._budget = budget or Budget()
         rows = store.payments
         self.entries = Entries(rows, store.commit, clock.now, self._moved)
-        # Retries while the disk is full, so that no answer of the platform is lost.
+        # Commits through this object are repeated while the disk is full, so no answer of the platform is
+        # lost.
         self._patient = Entries(rows, self._commit_at_last, clock.now, self._moved, self.entries.counts)
         self._hands = Hands(self.ask, self._remove, self._hand_out)
         handler = CallbackHandler(self._patient, rows, self._commit_at_last, self._look_up, clock.now)
@@ -166,10 +167,11 @@ class Cashier:
         return new_ref_id()
 
     def opened(self, id: RefId, charge: Charge) -> tuple[OpenTicket, MovePayment]:
-        """Return a payment's ticket, and the write that stores the payment. Commit the write before sending.
+        """Return a payment's ticket, and the write that stores the payment. Commit the write before sending
+        the button or creating the invoice.
 
-        The commit is refused with StaleRowError if another payment has the number: with ten million payments,
-        that happens to one charge in a billion.
+        The commit is refused with StaleRowError if another payment has the number. With ten million payments,
+        this happens to one charge in a billion.
         """
         now = self._clock.now()
         entry, write = opening(self.entries, self._new(id, charge), now)
@@ -185,8 +187,8 @@ class Cashier:
         entry = await self.entries.read(id)
         while entry is not None:
             ticket = OpenTicket(self.entries, entry, self._clock.now, self._tickets, since)
-            # From here on the ticket gets each change of the entry. A second read shows a change that came
-            # earlier.
+            # From here on the ticket gets each change of the entry. A second read finds a change that came
+            # between the first read and this point.
             entry = await self.entries.read(id)
             if entry is not None and entry.revision <= ticket.revision:
                 return ticket
@@ -463,7 +465,7 @@ class Cashier:
         try:
             await work_on(id_, self._patient, self._hands, self._clock.now)
         except UnreadableRecordError:
-            # Another version of the bot wrote the row. Its payment stays in `_busy`, so that it isn't tried
+            # Another version of the bot wrote the row. The payment stays in `_busy`, so that it isn't tried
             # every second.
             text = f"payment {id_} can't be read by this version; it is neither verified nor delivered"
             self._ring(Alarm("payment_unverified", id_, text))
@@ -509,7 +511,9 @@ class Cashier:
                 return await asking.ask(self._outbox, entry, to)
 
     async def _remove(self, entry: Entry) -> bool | None:
-        """Remove the button from the user's screen; None if a more urgent duty cancelled the attempt."""
+        """Remove the button from the user's screen. Return whether that succeeded; None if a more urgent duty
+        cancelled the attempt.
+        """
         with trio.CancelScope() as self._removing[entry.id]:
             try:
                 async with self._asking:

@@ -6,8 +6,8 @@ A conversation's move must be stored together with the conversation's records. `
 it reads the entry, and retries if the entry has moved since it was read. A conversation shares its commit
 with other conversations, and continues before the commit is durable, so it can't retry. `moving`, `opening`
 and `claiming` therefore return writes that read the entry and decide the move inside the transaction, where
-no other move can come between. The store calls their functions in its own thread. The functions get
-everything as values, the time too, and never wait.
+no other move can come between. The store calls the functions of these writes in its own thread. The functions
+get everything as values, including the time, and never wait.
 """
 
 from __future__ import annotations
@@ -125,12 +125,12 @@ class Entries:
     ) -> Planned | None:
         """Apply facts to an entry, and store the moves with `also` in one transaction.
 
-        A fact that the table refuses changes nothing, is counted, and raises an alarm; `also` is stored even
-        so.
+        A fact that the table refuses changes nothing, is counted, and raises an alarm; `also` is stored
+        anyway.
 
         Args:
-            may_fail: the entry may have moved on since the caller read it: if the table refuses the facts,
-                store nothing, and raise no alarm.
+            may_fail: if the table refuses the facts, store nothing and raise no alarm, because the entry may
+                have changed since the caller read it.
             taker: store nothing, and return None, if the entry has another taker.
 
         Returns:
@@ -162,7 +162,7 @@ class Entries:
         """Apply facts to many entries, read just before, in one transaction.
 
         Returns:
-            The entries that have moved on since they were read, and were left unchanged.
+            The entries that have changed since they were read; these entries are not moved.
         """
         now = self._now()
         planned = [(entry, plan(entry, facts, now)) for entry, facts in moves if facts]
@@ -216,7 +216,7 @@ def moving(
             text = f"payment {id_} can't be read by this version: {', '.join(map(_word, facts))}"
             return (RaiseAlarm("payment_unverified", id_, text, now),)
         if planned is not None and entry == planned.entry:
-            return ()  # an earlier commit, with unknown outcome, has stored the moves
+            return ()  # an earlier commit, with an unknown outcome, has already stored these moves
         planned = None
         if entry is not None and taker in (None, entry.taker):
             decided = plan(entry, facts, now)
@@ -231,7 +231,7 @@ def moving(
 
 
 def opening(entries: Entries, entry: Entry, now: int) -> tuple[Entry, MovePayment]:
-    """Return a new entry after "send_begun", and the write that stores the entry first.
+    """Return a new entry after the fact "send_begun", and the write that adds the entry to the store.
 
     The commit is refused if another owner has the number. The write does nothing if the entry exists already.
     """
@@ -256,7 +256,7 @@ def opening(entries: Entries, entry: Entry, now: int) -> tuple[Entry, MovePaymen
 
 
 def claiming(entries: Entries, entry: Entry, fact: Fact, now: int) -> tuple[Entry, MovePayment]:
-    """Return an entry after a fact, and the write of that move; the commit fails if the entry moved on."""
+    """Return an entry after a fact, and the write of that move; the commit fails if the entry has changed."""
     planned = plan(entry, [fact], now)
 
     def move(row: PaymentRow | None) -> Sequence[Decided]:

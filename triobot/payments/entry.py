@@ -90,7 +90,7 @@ class Entry:
             id.
         sent_at: earliest moment at which the user may have seen the button or invoice.
         hinted_at: time of the last callback, whatever its content.
-        claimed_at: time of the last callback that may mean paid.
+        claimed_at: time of the last callback that may mean that the payment was paid.
         claims: callbacks since the payment was certainly unpaid, without callbacks whose code means that no
             money left the wallet.
         tries: examinations since the last callback, without examinations caused by starts of the program.
@@ -99,7 +99,7 @@ class Entry:
         asked_at: when the last verify began.
         verify_said: answer of the last verify; None before the answer, and after an inquiry's first
             "verified".
-        seen_at: when the inquiry first said "verified", while no verify has said so.
+        seen_at: when the inquiry first said "verified", as long as no verify has said "verified".
         doubt_at: when the last verify with a lost answer began: it may still take effect for a while. None
             once that verify certainly captured nothing.
         clean_at: last moment at which the payment was certainly unpaid; the hour in which a verify can
@@ -197,7 +197,8 @@ class Entry:
         """
         if self.taker != "handler":
             return False
-        # The aside that settled the payment continued as another aside, which may give more goods.
+        # If the payment is settled, the aside that settled it has continued as another aside
+        # (`Chat.continue_as`), which may give more goods.
         mine = self.state == "delivered" and not self.held and (uncertain or not self.uncertain)
         return mine or self.state == "settled"
 

@@ -1,7 +1,7 @@
 """Carries out the due duties of one payment, one after the other.
 
-The module waits for nothing except the books and the functions in `Hands`. So a simulation can run the module
-unchanged, and stop it at any point like a crash.
+The module waits only for the stored entries (`Entries`) and for the functions in `Hands`. So a simulation can
+run the module unchanged, and stop the module at any point, like a crash.
 """
 
 from __future__ import annotations
@@ -95,5 +95,5 @@ async def _examine(entry: Entry, entries: Entries, hands: Hands) -> None:
     if verified.word == "verified":
         await entries.move(entry.id, verified)
         return
-    # Both answers in one commit: a verify's answer decides nothing before the inquiry's answer.
+    # Store both answers in one commit: a verify's answer decides nothing before the inquiry's answer.
     await entries.move(entry.id, verified, await hands.ask(begun.entry, "inquire"))

@@ -173,7 +173,7 @@ class Adopted:
 @final
 @guarded
 class Hint:
-    """A callback: a positive or negative hint, sent by anyone who knows our address.
+    """A callback: a positive or negative hint. Anyone who knows the webhook's address can send a callback.
 
     Attributes:
         code: a payCallback's code; None without a code.
@@ -274,10 +274,10 @@ def _is_proof(entry: Entry, now: int) -> bool:
     """Return whether another "verified" of the inquiry proves a capture.
 
     The interface doesn't define whether "verified" means paid or captured. Suppose that a verify between two
-    such answers said "error". Then the verify had nothing to capture, because the payment was captured. The
-    only other explanation is that the money went back before the verify, and that the user paid again after
-    the verify. This explanation needs an hour since the payment was certainly unpaid, and time between the
-    three answers.
+    such answers said "error". Then the verify had nothing to capture, because the payment was captured. There
+    is only one other explanation: the money went back before the verify, and the user paid again after the
+    verify. The other explanation is possible only an hour after the payment was certainly unpaid, and only if
+    there was time between the three answers.
 
     An unwanted payment isn't verified. But uncaptured money goes back within the hour, so a later "verified"
     proves a capture too.

@@ -103,7 +103,7 @@ def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
 
 
 def _allowed(entry: Entry, name: FactName) -> bool:
-    """Return whether an entry may take a fact, beyond the table's columns."""
+    """Return whether a fact may change an entry, by the conditions that the table doesn't contain."""
     match name:
         case "verify_begun":
             return entry.wanted and entry.verifiable
@@ -123,7 +123,7 @@ def _taker(entry: Entry, row: Transition) -> Taker:
         case "late":
             return entry.late if entry.taker == "conversation" else entry.taker
         case "last":
-            # One last verify, now, finds a payment made in time without a callback.
+            # One last verify follows now: it finds a payment that was made in time, but without a callback.
             asked = entry.verifiable and entry.ask == "verify"
             return entry.taker if entry.taker != "conversation" else "handler" if asked else entry.late
         case "once" | "once_more":
@@ -331,16 +331,16 @@ def _with_duties(
                         after, check_at=after.check_at if after.state == "verifying" else None
                     )
                     continue
-                # An inquiry's first "verified": the platform answers again, and the payment's hour may be
-                # nearly over.
+                # Verify at once, except after a repeated "verified" of an inquiry. After the first
+                # "verified", the platform answers again, and the payment's hour may be nearly over.
                 again = after.check_at if name == "inquire_seen" and not _anew(before) else now
                 after = attrs.evolve(after, check_at=again, ask="verify")
             case "examine" | "inquire":
                 if not after.verifiable:
                     continue
-                # A wanted payment is verified again, which captures it or says error. An unwanted payment is
-                # only inquired about. A payment restored from a backup is only inquired about too, since it
-                # may have been captured and granted.
+                # A wanted payment is verified again: it is captured, or the answer is "error". An unwanted
+                # payment is only inquired about. A payment restored from a backup is only inquired about too,
+                # since it may have been captured, and its goods given, after the backup.
                 verified = duty == "examine" and after.wanted and not after.uncertain
                 asked = duty == "examine" or name == "restored"
                 later = after.check_at if name in _UNANSWERED else now
@@ -386,7 +386,7 @@ def _deliver_at(entry: Entry, name: FactName, now: int) -> int | None:
 
 
 def _told(before: Entry, after: Entry, row: Transition, fact: Fact) -> tuple[Entry, Notice | None]:
-    """Return the entry, and the notice for a waiting conversation, if there is one."""
+    """Return the entry, and the notice for a waiting conversation; None if the move causes no notice."""
     outcome = row.outcome
     waits = before.taker == "conversation" or before.state in ("verified", "delivered")
     if outcome is None or not waits:
@@ -397,7 +397,8 @@ def _told(before: Entry, after: Entry, row: Transition, fact: Fact) -> tuple[Ent
         # Only an examination that began after the callback confirms a decline.
         if after.decline is None or not after.clean or after.hinted:
             return after, None
-        # Unpaid, but the user may press again, with a new payment number if the old one is used.
+        # "retry": the payment is unpaid, but the user may press again. If the payment's number is used up,
+        # the next attempt gets a new number.
         word: Outcome = "declined" if after.decline in REFUSED else "retry"
         return attrs.evolve(after, decline=None), Notice(word, after.decline)
     if isinstance(fact, Hint):

@@ -96,7 +96,7 @@ def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[PutPayment | Ra
         yield _alarm("impossible_transition", outcome.entry, now, what)
         return
     entry = outcome.entry
-    # The payment was never claimed to be paid: keep the row, without the history.
+    # No callback ever claimed that the payment was paid, so the row is kept without its history.
     folds = outcome.fact == "life_over" and entry.claimed_at is None
     yield PutPayment(row_of(entry), outcome.fact, now, folds)
     for kind in outcome.alarms:
@@ -126,7 +126,7 @@ def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
 
 
 def _both(entry: Entry) -> str:
-    """Describe both payments if two may have been captured; the platform gives the payments no numbers."""
+    """Describe both payments by their times if two may have been captured; else return an empty text."""
     known = [at for at in (entry.doubt_at, entry.verified_at, entry.hinted_at) if at is not None]
     if len(known) < 3 or entry.claims < 2:
         return ""

@@ -2,11 +2,11 @@
 
 A payment must be verified within an hour. The hour begins no earlier than the last moment at which the
 payment was certainly unpaid. If a callback is lost, only the sweep finds the payment. The sweep's interval is
-therefore shorter than an hour, and the rest of the hour is the time for the platform to answer. That rest is
-at least 20 minutes in the first three hours after the button was shown, after the last callback, and after
-the conversation stopped waiting. Afterwards the intervals grow with the elapsed time: an unpaid button must
-not cost requests forever. A payment made that late is found by its callback, by another press, or by the
-examination at the conversation's end.
+therefore shorter than an hour, and the rest of the hour is the time for the platform to answer. The rest is
+at least 20 minutes during three hours. The three hours start again when the button is shown, when a callback
+arrives, and when the conversation stops waiting. Afterwards the intervals grow with the elapsed time, because
+an unpaid button must not cost requests forever. A payment made that late is found by its callback, by another
+press, or by the examination at the conversation's end.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def next_check(entry: Entry, now: int) -> int:
         return now + distance(entry, now)
     at = now + pause(PAUSES, entry.tries, rarely(entry, now, UNCLEAR))
     alarm = None if "unchecked_20min" in entry.warned else _blind(entry)
-    # One lost answer, or a crash during a verify, doesn't mean a silent platform: examine again before the
-    # alarm.
+    # After one lost answer, or a crash during a verify, the platform may still answer: examine the payment
+    # again before the alarm.
     return now + NEAR if alarm is not None and now < alarm[0] <= at else at
 
 
@@ -85,12 +85,12 @@ def distance(entry: Entry, clean_at: int) -> int:
 
 
 def rarely(entry: Entry, at: int, pause: int) -> int:
-    """Return `pause`; a longer pause if the outcome, unknown for days, is needed only for accounting."""
+    """Return `pause`, or a longer pause if nothing has happened to the payment for days."""
     return max(pause, (at - _fresh_at(entry, at)) // 24)
 
 
 def _fresh_at(entry: Entry, now: int) -> int:
-    """Return the latest moment, up to now, at which a payment was likely, or the conversation ended."""
+    """Return the latest of the moments, up to now, after which the user is likely to pay."""
     known = (entry.made_at, entry.sent_at, entry.hinted_at, entry.ended_at)
     return max((at for at in known if at is not None and at <= now), default=now)
 
@@ -101,8 +101,9 @@ def verify_by(entry: Entry) -> int:
 
 
 def claimed_since(entry: Entry) -> int | None:
-    """Return when a callback claimed that the payment was paid; None if unwanted, or if the payment was found
-    unpaid since.
+    """Return when a callback claimed that the payment was paid.
+
+    None if the payment is unwanted, or was found unpaid after the callback.
     """
     open_ = entry.wanted and entry.claimed_at is not None and unpaid_until(entry) < entry.claimed_at
     return entry.claimed_at if open_ else None
@@ -115,7 +116,7 @@ def watched_until(entry: Entry) -> int | None:
 
 
 def due(entry: Entry) -> tuple[int, Clock] | None:
-    """Return the next fact caused by time alone, with its time; None if there is none."""
+    """Return the next fact caused by time alone, with its time; None if no such fact is expected."""
     found = (_life(entry), _hint(entry), _blind(entry), _unsettled(entry), _late(entry))
     clocks = [clock for clock in found if clock]
     return min(clocks, default=None)
@@ -166,8 +167,8 @@ def without_future(entry: Entry, now: int) -> Entry:
 def moved_on(entry: Entry, by: int, now: int) -> Entry:
     """Correct an entry after the clock was set forward while the program ran: elapsed times stay the same.
 
-    Due times aren't moved. So a duty, or the end of a button's life, is due if its time lies before the new
-    time.
+    Due times aren't moved. So a duty is due if its time lies before the new time. The same applies to the end
+    of a button's life.
     """
     return _with_moments(entry, _HAPPENED, lambda at: min(at + by, now))
 
@@ -208,10 +209,11 @@ def _blind(entry: Entry) -> tuple[int, Clock] | None:
         return entry.blind_at + rarely(entry, entry.blind_at, BLIND_STILL), "unchecked_20min"
     unpaid = unpaid_until(entry)
     asked = [unpaid + distance(entry, unpaid) + ANSWER]
-    # A callback, and the conversation's end, cause an early examination. The platform gets `BLIND` for its
-    # answer.
+    # A callback causes an early examination, and so does the conversation's end. The platform has the time
+    # `BLIND` for its answer.
     asked += [at + BLIND for at in (entry.hinted_at, entry.ended_at) if at is not None and at > unpaid]
-    # After a start or standstill one alarm covers the past; then the platform gets time to answer.
+    # After a start or a standstill, one alarm covers the time before. So this warning waits until the
+    # platform has had time to answer.
     return max(min(asked), (entry.watched_at or 0) + ANSWER), "unchecked_20min"
 
 

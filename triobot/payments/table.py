@@ -7,10 +7,11 @@ leaves the entry unchanged. Duties are carried out only after the entry is store
 Three laws:
 
 - A payment known to be captured is never verified again: another verify would capture a second payment.
-- An ``error`` of a verify isn't final without an inquiry, and after a lost answer no verify follows without
-  an inquiry. If no inquiry is answered for half an hour, the payment is verified anyway.
+- After a verify's ``error``, an inquiry must confirm that the payment is unpaid. After a verify's answer was
+  lost, an inquiry comes before the next verify. If no inquiry is answered for half an hour, the payment is
+  verified anyway.
 - A payment can still be paid until 75 minutes after its button was removed, and a day longer if the button
-  may be on the screen twice. The entry is watched until then.
+  may be on the screen twice. The entry is watched until the end of that time.
 """
 
 from __future__ import annotations

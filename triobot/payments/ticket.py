@@ -65,7 +65,8 @@ class OpenTicket:
         entry = self._entry
         if entry.state in ("prepared", "sending", "unsure"):
             return True
-        # A start examines unclear payments, so their state doesn't show whether the user has the message.
+        # A start of the program examines unclear payments, and so changes their state. In these states only
+        # an id or a callback shows that the user has the message.
         named = entry.message_id is not None or entry.invoice_id is not None or entry.hinted_at is not None
         return entry.state in ("check", "verifying") and not named
 
@@ -96,7 +97,7 @@ class OpenTicket:
             self._tell()
 
     def listen(self, news: Callable[[], None] | None) -> None:
-        """Register `news`, to be called whenever the ticket gets news; it must not wait.
+        """Register `news`, which the ticket calls after each move of the payment; `news` must not wait.
 
         With None, the ticket receives no more moves.
         """
@@ -139,7 +140,7 @@ class OpenTicket:
     # --- waiting
 
     async def wait_notice(self) -> PaymentNotice | None:
-        """Wait for the next notice; None: a callback came, and is being examined."""
+        """Wait for the next notice; None: a callback came, and the payment is being examined."""
         while not self._notices:
             await self._wait_news()
         return self._notices.popleft()
@@ -167,7 +168,7 @@ class OpenTicket:
         entry = self._entry
         if entry.state not in ("check", "verifying"):
             return False
-        # Wait only for the first two examinations after a callback: the later ones are too far in the future.
+        # Wait only for the first two examinations after a callback: later ones are too far in the future.
         return entry.hinted or (not entry.clean and entry.tries < 2)
 
     # --- once it is captured

@@ -97,7 +97,7 @@ JALALI: Final = CalendarSystem(
 @recorded(name="triobot.widgets.month")
 @guarded
 class OtherMonth:
-    """Key of a button that shows the month `by` months later; 0 leads back from the times to the days."""
+    """Key of a button that shows the month `by` months later; with 0, the button leads from times to days."""
 
     by: int
 
@@ -198,7 +198,7 @@ def _days(start: date, after: date) -> Sequence[date]:
 
 
 def _weeks(system: CalendarSystem, start: date, after: date, had: Collection[date]) -> Buttons[date | NoDay]:
-    """Return the rows of a month: the weekdays' names, then its days; only days in `had` are offered."""
+    """Return a month's rows: the weekdays' names, then the month's days; only days in `had` are offered."""
     week, first = len(system.weekdays), system.first_weekday
     cells: dict[date | NoDay, str] = {
         NoDay(number): system.weekdays[(first + number) % week] for number in range(week)

@@ -205,7 +205,11 @@ class Menu(Generic[K_co]):
 @recorded(name="triobot.widgets.menu")
 @guarded
 class OtherMenu:
-    """Key of a button that opens the menu at `path`, titles from the root; empty opens the menu above."""
+    """Key of a button that opens another menu.
+
+    Attributes:
+        path: titles from the root to the menu; empty for the menu above the open menu.
+    """
 
     path: tuple[str, ...] = ()
 
