@@ -39,10 +39,9 @@ _REMEMBERED: Final = 10_000
 _RECENT: Final = 100
 
 IsOver: TypeAlias = Callable[[AlarmKind, str, float], Awaitable[bool]]
-"""Returns whether the cause of an alarm with this kind and key is gone; the number is the seconds since it
-was last raised.
+"""Returns whether the cause of an alarm with this kind and key is certainly gone.
 
-True only if that is certain.
+The number is the time in seconds since the alarm was last raised.
 """
 
 
@@ -128,7 +127,7 @@ class AlarmSink:
         Every five minutes, `is_over` is called for each alarm about a state; without `is_over`, no alarm ends
         by itself. Only alarms at least five minutes old are checked, so that a state that comes and goes is
         one alarm. The first check is five minutes after the start, so that the alarms of an earlier run can
-        be raised again first.
+        be raised again before the check.
         """
         began = trio.current_time()
         while True:
@@ -174,7 +173,7 @@ class AlarmSink:
     async def _end_what_is_over(self, store: Store, clock: WallClock, is_over: IsOver) -> None:
         found = await store.alarms.open(kinds=tuple(STATES), limit=_MOST_STATES)
         rows: dict[tuple[AlarmKind, str], AlarmRow] = {(row.kind, row.key): row for row in found}
-        # Some alarms have no row: an operator has acknowledged them, or the store could not save them.
+        # An alarm has no row here if an operator has acknowledged it, or if the store could not save it.
         lasting = [what for what in self._recent if what[0] in STATES]
         for what in dict.fromkeys((*rows, *lasting)):
             kind, key = what
@@ -215,8 +214,8 @@ class AlarmSink:
         # Without alarms about states, the next round is for the next repetition; alarms about events are not
         # repeated.
         told = [row.told or 0 for row in rows if row.kind not in EVENTS or row.last > (row.told or 0)]
-        # The next round is some minutes after the hour, so that alarms reported one after the other are then
-        # reported together.
+        # The next round is some minutes after the hour is over: alarms that were reported within some minutes
+        # are then reported together.
         return max(min(told) + _HOUR - clock.now(), 0) / 1000 + _LOOK if told else math.inf
 
     async def _call(self, alarm: Alarm) -> bool:

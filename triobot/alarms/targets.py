@@ -65,7 +65,8 @@ class AlarmNews:
     Attributes:
         bot: the bot's name.
         text: what is at risk, until when, and what to do; empty when the alarm is over.
-        at, first, last: now, and when the alarm was first and last raised, in wall-clock milliseconds.
+        at: time of the message, in wall-clock milliseconds.
+        first, last: when the alarm was first and last raised, in wall-clock milliseconds.
         count: how often the alarm was raised.
     """
 
@@ -81,7 +82,7 @@ class AlarmNews:
 
     @property
     def id(self) -> str:
-        """Id of the alarm, the same in all its messages from its first time to its end."""
+        """Id of the alarm, the same in all messages about the alarm until its end."""
         told = f"{self.bot}\n{self.kind}\n{self.key}\n{self.first}"
         return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
@@ -152,8 +153,8 @@ class _Mark:
     """The last message sent to a target about an alarm.
 
     Attributes:
-        first: when the alarm was first raised, which distinguishes the alarm from a later alarm of the same
-            key.
+        first: when the alarm was first raised. This time distinguishes the alarm from a later alarm with the
+            same key.
         told: time of the last message.
     """
 
@@ -264,7 +265,7 @@ class Courier:
             if stored is None or what in rows:
                 continue
             if what[0] in EVENTS:
-                del self._marks[what]  # an event has no end: an operator has acknowledged its alarm
+                del self._marks[what]  # an event has no end to report: an operator has acknowledged its alarm
                 continue
             kind, key = what
             yield "resolved", AlarmRow(kind, key, "", mark.first, now, 0)

@@ -82,8 +82,8 @@ def can_be_told(error: BaseException, *, shown: bool = False) -> bool:
 def contained_in_task(error: BaseException) -> Exception:
     """Convert an error into an Exception: the failure of the code that the current task awaited.
 
-    If no scope around the task is cancelled, a cancellation came from another task or nursery, and is
-    converted, too.
+    If no scope around the task is cancelled, a cancellation came from another task or nursery. Such a
+    cancellation is converted, too.
 
     Raises:
         BaseException: `error`, if a signal handler raised it, or if a scope around the task is cancelled.
@@ -133,8 +133,7 @@ def only_of(error: BaseException) -> BaseException:
 
 
 def came_by_signal(error: BaseException) -> bool:
-    """Whether an error, or an error in a group, was raised in a signal handler: a handler's frame is in its
-    traceback.
+    """Whether a signal handler raised an error or an error in its groups, as the traceback's frames show.
 
     Trio's own Ctrl-C handler is a Python function, as are the handlers that programs set. Only Python's
     default handler has no Python frame, and Trio replaces it while Trio runs. If a program sets the default

@@ -185,8 +185,8 @@ def _group_id(group: str) -> int:
 
 
 def _set_mode(path: str, mode: int) -> None:
-    # Change the mode through a descriptor of the path: in a folder that others may write, a link could
-    # replace the path before the change.
+    # Change the mode through a descriptor of the path. If other users may write in the folder, they could
+    # replace the path by a link before the change.
     nameless = getattr(os, "O_PATH", None)
     if nameless is None:
         Path(path).chmod(mode)
@@ -273,7 +273,7 @@ class RenewedCertificate:
     def __init__(self, certificate: str | Path, key: str | Path | None = None) -> None:
         self._certificate = Path(certificate)
         self._key = None if key is None else Path(key)
-        # Read the state before the content: the next call then detects a change between the two reads.
+        # Read the files' state before their content: so the next call detects a change between the two reads.
         self._seen = self._look()
         self._context = server_context(self._certificate, self._key)
 

@@ -43,7 +43,7 @@ made, and the time of day when the setting was written.
 """
 
 TOLERANCE: Final = 5_000
-"""Milliseconds. A smaller difference is no jump: time services make such corrections without notice."""
+"""Largest difference in milliseconds that is no jump: time services make such corrections unannounced."""
 
 _COMPARED_FOR: Final = 100  # milliseconds of the system clock
 
@@ -122,7 +122,7 @@ class Timepiece:
         self._compared_at = -_COMPARED_FOR
         self._waits: set[trio.CancelScope] = set()
         self._look_again = LOOK_AGAIN
-        # A test clock calls back when it is set; the system clock has to be read regularly.
+        # A test clock reports when it is set; the system clock must be read regularly.
         if (when_set := getattr(clock, "when_set", None)) is not None:
             when_set(self._look_soon)
             self._look_again = math.inf

@@ -14,7 +14,7 @@ def try_lock(fd: int, *, shared: bool = False) -> bool:
     """Lock an open file until it is closed. Return False if another process has a lock.
 
     Args:
-        shared: allow other processes' shared locks; not on Windows.
+        shared: allow other processes' shared locks; not supported on Windows.
 
     Raises:
         OSError: the filesystem has no locks.

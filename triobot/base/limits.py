@@ -62,7 +62,7 @@ class ServingLimits:
         header_bytes: largest number of bytes of a request line with its headers. Longer heads are answered
             431.
         idle_seconds: time limit for an idle connection, and for reading the rest of a begun request head. The
-            connection is closed without an answer at most a quarter later.
+            connection is closed without an answer at most a quarter of the limit later.
         body_seconds: time limit for each read of a body. The connection is closed at most a quarter of
             `idle_seconds` later.
         send_seconds: time limit for a write to a sender that doesn't read its answers. The connection is
@@ -102,7 +102,7 @@ class ServingLimits:
     send_bytes: int | None = None
     # nginx's lingering_timeout is also 5 s. A sender that is disconnected sooner only connects again sooner.
     linger_seconds: float = 5.0
-    # Enough for thousands of silent connections until their time limit, at about 10 kB each.
+    # Enough for thousands of silent connections until their time limit. A connection takes about 10 kB.
     connections: int = 4096
     connections_per_address: int | None = 128
     # Addresses of this machine and of private networks, where proxies usually run.

@@ -12,8 +12,8 @@ async def lines_of(
 ) -> AsyncGenerator[bytes]:
     """Yield each line of `stream` with its line end.
 
-    An unfinished last line is yielded without an end. A line over `longest` bytes is yielded in pieces, of
-    which only the last has the end.
+    An unfinished last line is yielded without a line end. A line over `longest` bytes is yielded in pieces;
+    only the last piece has the line end.
     """
     rest = bytearray()
     async for chunk in stream:

@@ -1,7 +1,7 @@
 """File operations that differ between POSIX and Windows.
 
 Windows has no file modes, no numeric owners and no links that an ordinary user could create. A new file there
-inherits its folder's permissions: below a user's own folder, access for that user and administrators.
+inherits its folder's permissions: below a user's own folder, that user and administrators have access.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ def is_root() -> bool:
 
 
 def is_stranger(owner: int, folder_owner: int) -> bool:
-    """Whether the number `owner` is neither this user's nor the folder owner's; False where the system has no
-    numeric owners.
+    """Whether a file's `owner` is neither this user nor the folder's owner.
+
+    False if the system has no numeric owners.
     """
     return hasattr(os, "geteuid") and owner not in (os.geteuid(), folder_owner)
 

@@ -14,7 +14,7 @@ from typing import Final, cast
 import trio
 
 HEARD: Final[list[int]] = []
-"""Stop signals that the process has received. Set by the handler, even while the event loop is blocked."""
+"""Stop signals that the process has received. The handler adds them even while the event loop is blocked."""
 
 
 def ending_signals() -> list[signal.Signals]:

@@ -126,7 +126,7 @@ def _ends(line: str, end: str) -> bool:
 
 
 def own_hosts(base_url: str) -> tuple[str, ...]:
-    """Return the platform's own domain: ``gap.im`` for ``api.gap.im``, covering every name below it."""
+    """Return the platform's own domain, which covers every name below it: ``gap.im`` for ``api.gap.im``."""
     host = urlsplit(base_url).hostname or ""
     return () if "." not in host or _literal(host) is not None else (registrable_domain(host),)
 

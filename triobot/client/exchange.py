@@ -32,7 +32,7 @@ from .terms import (
     stalled,
 )
 
-# Errors of transports for a failure of the connection or of the other side, as opposed to bugs.
+# Errors that transports raise for a failure of the connection or of the other side, not for bugs.
 FAILURES: Final = (httpx.TransportError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 # Long enough to close a socket; closing doesn't wait for the other side.
@@ -57,7 +57,7 @@ class RequestProgress:
     Attributes:
         may_have_left: whether a byte of the request may have left this machine. True from the start if the
             transport reports no steps; otherwise True once the headers are about to be written.
-        fresh: whether a new connection exists that hasn't got its request yet.
+        fresh: whether a new connection was made for the request, and the request isn't sent yet.
         before: called right before the request is sent; an exception stops the request.
     """
 
@@ -108,7 +108,7 @@ class WholeBody(httpx.AsyncByteStream):
 
 @final
 class Patience:
-    """A limit on the time without progress: a cancel scope whose deadline moves with each progress.
+    """A limit on the time without progress: a cancel scope; each progress moves its deadline.
 
     httpx's own timeouts aren't used: only its socket transport applies them.
     """
@@ -182,9 +182,8 @@ async def send(
         async def trace(event: str, details: Mapping[str, object]) -> None:
             inner = details.get("request")
             progress.step(event, tunnel=getattr(inner, "method", None) == b"CONNECT")
-            # httpcore loses the pool's slot of a new connection if the cancellation comes before the
-            # connection gets its request. No task waits at that point, so the shield only delays the
-            # cancellation.
+            # If a cancellation comes before a new connection gets its request, httpcore loses the slot of the
+            # connection in the pool. No task waits at that point, so the shield only delays the cancellation.
             handover.shield = progress.fresh
 
         request.extensions["trace"] = trace
@@ -198,8 +197,9 @@ async def send(
 async def reading(response: httpx.Response) -> AsyncGenerator[AsyncIterator[bytes], None]:
     """Yield the pieces of a body; at the block's end the connection is returned to the pool or closed.
 
-    The transports' streams are nested generators. A half-read stream would leave the inner generators to the
-    garbage collector; a cancellation passes through all of them and finishes them at once.
+    The transports' streams are nested generators. If a stream is only half read, closing it would leave the
+    inner generators to the garbage collector. A cancellation passes through all these generators and finishes
+    them at once.
     """
     if not isinstance(response.stream, httpx.AsyncByteStream):
         raise TypeError("the transport's answer is not an asynchronous stream")

@@ -29,7 +29,7 @@ OPERATION: Final = "download"
 
 _AT_ONCE: Final = 4
 _ADDRESSES: Final = 4
-# A limit per address, so that an unreachable address leaves time for the next address.
+# Limit for one address of a host, so that an unreachable address leaves time for the next address.
 _CONNECT_SECONDS: Final = 5
 # A download may take an hour. A longer download must average `_SLOWEST` bytes a second since its start.
 _LONGEST: Final = 3600
@@ -52,8 +52,8 @@ class MediaFetcher:
         self._domains = allowed_domains(terms.base, terms.hosts)
         self._trusted_network = terms.base.trusted_network
         self._resolves = transport is None
-        # No keep-alive: connections are pooled by IP address here, and a connection made for one host name
-        # must not serve another host name with the same address.
+        # No keep-alive: here the pool knows connections by their IP address only. A connection made for one
+        # host name must not serve another host name with the same address.
         self.transport = transport or new_transport(_AT_ONCE, idle=0)
         self._slots = trio.CapacityLimiter(_AT_ONCE)
         self._headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}

@@ -215,8 +215,8 @@ class PlatformClient:
             fresh: use a new connection: the platform may have closed an idle connection unnoticed.
 
         Returns:
-            The request. None for an operation with a file, and with another library's transport: only
-            `perform` can send those.
+            The request. None for an operation with a file, and for every operation over another library's
+            transport: only `perform` can send such an operation.
 
         Raises:
             LocalProtocolError: as `perform`.

@@ -21,7 +21,7 @@ from ..wire.encode import FORM_TYPE, encode_operation_form
 from ..wire.operations import Operation
 from .terms import LARGEST_ANSWER, Reply, Terms, broken_off, cut_off, not_connected, retry_after_of, stalled
 
-# Errors for failures of the connection or the other side; our own bugs are not among them.
+# Errors for failures of the connection or the other side, not for our own bugs.
 _FAILURES: Final = (NoConnectionError, MalformedError, OSError, *LOST)
 
 R = TypeVar("R")

@@ -89,7 +89,7 @@ class Terms:
 
 
 def not_connected(operation: str, error: Exception) -> NotDeliveredError:
-    """Return the error of an operation without a connection: no byte left this machine."""
+    """Return the error of an operation for which no connection was made: no byte left this machine."""
     return NotDeliveredError(operation, f"could not connect: {cause_of(error)}")
 
 

@@ -153,7 +153,7 @@ class _FileReader:
     def open(cls, source: LocalFile) -> Self:
         """Open a regular file; blocks on the disk."""
         try:
-            # FileIO has no buffer: one piece is one system call.
+            # FileIO has no buffer, so reading a piece takes one system call.
             file = FileIO(source.path, opener=_open_without_waiting)
         except OSError as error:
             raise _unreadable(error) from None
@@ -197,7 +197,7 @@ def _unreadable(error: OSError) -> LocalProtocolError:
 
 
 Reader: TypeAlias = _BlobReader | _FileReader
-"""A file's bytes, read once: `read` returns the next piece, and an empty one at the end."""
+"""A file's bytes, read once: `read` returns the next piece, and an empty piece at the end."""
 
 
 @final

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, TypeVar, final
 from .sources import CALLS_ANOTHER, Address, Function, Point, Source, has_letters, is_within
 
 CLEARLY: Final = 0.25
-"""A match of reworded lines is refused if the similarity of another pairing is greater by this much."""
+"""A match of reworded lines is refused if another pair's likeness (0 to 1) exceeds its own by more."""
 
 Accepted: TypeAlias = tuple[str, str, str]
 """An accepted change: the function's name, the old call, the current call."""
@@ -158,7 +158,11 @@ class Alignment:
     def _match(
         self, olds: Sequence[Point], news: Sequence[Point], key: _Key, *, ordered: bool = False
     ) -> None:
-        """Match points with equal keys, if each side has one point or, with `ordered`, equally many."""
+        """Match points with equal keys if each side has one point.
+
+        Args:
+            ordered: also match several points, in order, if both sides have equally many points.
+        """
         one = _groups(key, (p for p in olds if p not in self._to))
         other = _groups(key, (q for q in news if q not in self._back))
         for alike, found in one.items():

@@ -130,7 +130,7 @@ class Reading:
         return _are_like(self.entries, other.entries)
 
     def _asked(self, parts: Sequence[ast.AST], scope: _Scope) -> Iterator[str]:
-        """Yield descriptions of arguments and of the statements that set their variables, without texts."""
+        """Yield descriptions, without texts, of arguments and of the statements that set their variables."""
         names, made, grown = (
             {one.id for part in parts for one in names_in(part)},
             dict[ast.AST, Statement](),
@@ -220,7 +220,7 @@ class Reading:
             case func:
                 others = [func]
         told = [self._text(one, scope) for one in (*others, *call.args)]
-        # A helper is identified by the operations in it, so its name is left out.
+        # The operations in a helper identify the helper, so the helper's name is left out.
         self._lists.append([one for one in told if one not in ("_", callee_of(call))])
         return ast.Call(
             ast.Name("_"), [], [rewritten(one, partial(self._change, scope)) for one in call.keywords]

@@ -1,9 +1,9 @@
-"""Sites: numbers for the places in the source from which operations come, found while the code runs.
+"""Sites: numbers of the source positions from which operations come; computed while the code runs.
 
 A site is the chain of the author's calls that led to the operation, from the outermost inwards. Each link is
 a range of a source's text. A source is named by its digest. A site's number is a digest of its links. So an
 unchanged module keeps its sites across deploys, and all processes compute the same numbers. Bytecode offsets
-stay in the process; they are translated into ranges.
+are translated into ranges, and never stored.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Sites:
         self._kinds: dict[int, int] = {}
         # Keeps the code objects alive, because their ids are used as keys.
         self._codes: dict[int, CodeType] = {}
-        # Site numbers by frames (`_Stacks`), for each site at which a task was started.
+        # For each site at which a task was started: the site numbers, by the frames of a stack (`_Stacks`).
         self._seen: dict[int, _Stacks] = {}
         self._found: dict[int, SiteLink] = {}
         self._links: dict[int, tuple[int, SiteLink]] = {}
@@ -191,7 +191,8 @@ class Sites:
     def _source_of(self, code: CodeType) -> str:
         """Return the digest of the source of this code; "" if there is none.
 
-        A file may have been replaced after its import. So its text is compiled, and must give the same code.
+        A file may have been replaced after its import. So the file's text is compiled, and the result must be
+        the same code.
         """
         file = code.co_filename
         for digest in self._files.get(file, ()):

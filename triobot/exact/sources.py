@@ -1,7 +1,7 @@
 """Parsed sources of an author's modules: functions, and the points from which operations come.
 
 A point is described by what a reader would recognize: the call, its literal texts, the variable that gets its
-value, and the way in which that variable is used. No description contains a line number, because lines move.
+value, and the use of that variable. No description contains a line number, because lines move.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Source:
 
     Attributes:
         name: name of the module.
-        functions: all functions, outer ones before inner ones.
+        functions: all functions, outer functions before inner functions.
     """
 
     def __init__(self, name: str, text: str) -> None:
@@ -337,7 +337,7 @@ class Point:
 
     @cached_property
     def target(self) -> str:
-        """Statement of the point with a blank in place of the operation: the use of its value."""
+        """The point's statement with a blank in place of the operation: shows the use of the value."""
         statement = next((one for one in above(self) if isinstance(one, ast.stmt)), None)
 
         def change(node: ast.AST) -> ast.AST | None:

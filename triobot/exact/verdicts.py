@@ -236,7 +236,7 @@ class Comparison:
         return SourceLine(f"{source.name}.py", part.line, part.text, *own)
 
     def difference(self, old: int, new: int, build: int) -> str | None:
-        """Return why two sites are not the same operation; None if they are the same."""
+        """Return why two sites are not the same operation; None if both are the same operation."""
         key = old, new, build
         if key not in self._differences:
             self._differences[key] = self._difference(old, new, build)
@@ -285,7 +285,7 @@ class Comparison:
         return self._readings[site, build]
 
     def is_elsewhere(self, old: Reading, new: Reading) -> bool:
-        """Whether a step's function is made in another way now, or its name belongs to another module."""
+        """Whether the current code makes a step's function differently, or by a name of another module."""
         was, is_now = ({*one.point.function.source.bound.get(one.point.calls, ())} for one in (old, new))
         left = [one for one in was - is_now if is_now and isinstance(one, tuple)]
         still = any(name in getattr(self._module(-1, module), "bound", ()) for module, name in left)

@@ -6,8 +6,8 @@ A bot without this package is slower, and logs that (`triobot.seams.own_http`). 
 - the client: `outgoing` and `response` (pure), `connections`, `transport`;
 - the server: `request` (pure), `server_connection` (with `Talk`, one request and its response), `listener`.
 
-`TrioTransport`, the only name for other programs, is imported on first use: its base class comes from httpx,
-which takes as long to import as Trio.
+`TrioTransport`, the only name for other programs, is imported on first use. Its base class comes from httpx,
+and importing httpx takes as long as importing Trio.
 """
 
 from __future__ import annotations

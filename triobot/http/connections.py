@@ -64,7 +64,7 @@ class ClientConnection:
     Attributes:
         origin: the connection's destination.
         reader: parser of the response.
-        broken: whether a write failed; only an answer that came before the failure counts.
+        broken: whether a write failed; an answer that came before the failure still counts.
         is_quiet: as `ByteLink.is_quiet`: an idle connection may be used only if it is quiet.
         may_have_left: whether a byte of the message passed to `post` may have left this machine.
     """
@@ -225,7 +225,7 @@ class Waiter:
     """A request in line.
 
     Attributes:
-        wake: called once: with a connection, or with None for a slot to open a new one.
+        wake: called once, with a connection, or with None if the request has a slot for a new connection.
     """
 
     origin: Origin
@@ -284,7 +284,7 @@ class Connections:
         self.close_idle()
 
     def idle(self, origin: Origin) -> ClientConnection | None:
-        """Take an idle connection on which no byte and no end has arrived; None if no connection is idle."""
+        """Take an idle connection that is quiet (no byte and no end has arrived); None if there is none."""
         while self._idle and (connection := self.take(origin, self._time())) is not None:
             if connection.is_quiet():
                 return connection
@@ -335,7 +335,7 @@ class Connections:
         return ClientConnection(origin, link), True
 
     async def _wait_in_line(self, origin: Origin) -> ClientConnection | None:
-        """Wait in line; return a connection, or None for a slot to open a new one."""
+        """Wait in line. Return a connection; None if the request has a slot for a new connection."""
         task = trio.lowlevel.current_task()
 
         def wake(connection: ClientConnection | None) -> None:
@@ -354,7 +354,7 @@ class Connections:
     def settle(self, connection: ClientConnection) -> None:
         """Keep the connection of a finished request, or close the connection if it can't be used again.
 
-        A connection can be used again if request and response are complete, and neither side wants to close.
+        A connection can be used again if request and response are complete and both sides keep it open.
         """
         if connection.reader.reusable and not connection.broken and not self._closed:
             self.give_back(connection, self._time())

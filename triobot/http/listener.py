@@ -51,7 +51,7 @@ _NO_LISTENER: Final = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
 
 
 Admits: TypeAlias = Callable[[socket.socket], bool]
-"""Function: whether to serve a connection; must not raise."""
+"""Returns whether to serve a connection; must not raise."""
 
 
 async def serve_listeners(
@@ -272,7 +272,7 @@ class _Server:
                     self._close(connection)
 
     def _speaks(self, connection: ServerConnection) -> bool:
-        """Remove a connection from those without a task; return whether it had no task."""
+        """Remove a connection from the connections without a task; return whether it had no task."""
         descriptor, connection.descriptor = connection.descriptor, None
         return descriptor is not None and self._silent.pop(descriptor, None) is connection
 

@@ -65,7 +65,7 @@ def encode_head(
 
 
 def framing_of(headers: Sequence[tuple[bytes, bytes]]) -> Framing:
-    """Return how the headers delimit the body; without such a header there is no body.
+    """Return how the headers delimit the body. Without a length and an encoding, there is no body.
 
     Raises:
         UnsendableError: the headers contain two lengths, or an invalid length.

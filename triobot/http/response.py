@@ -30,7 +30,7 @@ class ResponseReader:
     """Parses the responses of one connection. Call `begin` before each request, then `feed` until `done`.
 
     Attributes:
-        status: the response's status; 0 until it is read, which may be before the head is complete.
+        status: the response's status, which may be set before the head is complete; 0 before.
         reason: text after the status.
         version: ``1.1`` or ``1.0``.
         headers: headers with their names as received.

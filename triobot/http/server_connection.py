@@ -232,7 +232,8 @@ class Talk:
 
     def _begin(self, status: int, *, close: bool) -> None:
         request = self.request
-        # Read the received rest of the body, so that a short unread body doesn't end the connection.
+        # If the handler left a part of the body unread, read the received part. So a short body doesn't end
+        # the connection.
         try:
             while not request.complete and self._reader.more(request):
                 request.pieces.clear()
@@ -248,7 +249,7 @@ Handler: TypeAlias = Callable[[Talk], Awaitable[None]]
 
 _log: Final = logging.getLogger("triobot.http")
 
-# Size from which a connection gets a task for its incomplete head; a shorter head waits in the kernel.
+# Bytes of an incomplete head from which the connection gets a task; a shorter head waits in the kernel.
 _LOOKED_AT: Final = 2048
 # Within these seconds, a sender that reads its answers has made room for more bytes.
 _MOMENT: Final = 1.0
@@ -420,8 +421,8 @@ class ServerConnection:
                     return None
             while request is None:
                 if self.waiting_since == math.inf or reader.begun > begun:
-                    # The wait starts anew at the first byte, so that a request begun in the last moment can
-                    # be completed.
+                    # The time limit starts again at the first byte of a request, so a request that begins
+                    # late can still be completed.
                     begun = reader.begun
                     self.waiting_since = trio.current_time()
                 data = await self._link.receive()

@@ -159,8 +159,8 @@ class TrioTransport(httpx.AsyncBaseTransport):
 
     Args:
         ssl_context: TLS context; None: verifies host names, and certificates by the list that httpx uses.
-        connections: largest number of connections to all hosts together; or another transport's pool, which
-            both transports then share unchanged.
+        connections: largest number of connections to all hosts together; or another transport's pool. Both
+            transports then share the pool unchanged.
         idle: largest number of idle connections; None: no limit.
         idle_seconds: seconds after which an idle connection is no longer used.
         uds: path of a Unix socket for all requests, whatever host they name.

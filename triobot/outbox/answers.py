@@ -1,4 +1,4 @@
-"""Answers to button presses: one per press, by the author, or by the outbox with an empty text.
+"""Answers to button presses: each press gets one answer.
 
 The outbox sends an empty answer if the author sends no answer in time. Answers have senders of their own, so
 an answer never waits for earlier messages of its chat. A late answer is useless, so no answer is retried.
@@ -91,8 +91,9 @@ class Presses:
         return due
 
     def look_again(self) -> float:
-        """Return when the next press is due: `NEVER` without taken presses, `-NEVER` if too many presses are
-        taken.
+        """Return when the next press needs an empty answer; `-NEVER` (at once) if too many presses are taken.
+
+        The result is `NEVER` if no press is taken.
         """
         if len(self._taken) > self._rules.remembered:
             return -NEVER

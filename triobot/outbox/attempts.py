@@ -64,7 +64,7 @@ class Attempts:
     # --- how an attempt ends
 
     def land(self, delivery: Delivery, now: float) -> None:
-        """End an attempt whose result no call wants; remove the delivery from its lane."""
+        """End an attempt if no caller wants its result any more; remove the delivery from its lane."""
         self._landed(delivery)
         self._lanes.finish(delivery, now)
 

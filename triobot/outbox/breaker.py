@@ -4,7 +4,7 @@ The platform answers both cases with the same status. A refused operation theref
 operation is *suspected*, and waits in its lane until one of these events shows the cause:
 
 - A request that began after the refusal succeeds. The operation is then tried once more. If the platform
-  refuses the operation again, its own chat is the cause, and the caller gets the error.
+  refuses the operation again, the operation's chat is the cause, and the caller gets the error.
 - Several chats are refused within seconds, without a success between. The token is then the cause, and
   everything is **held**.
 - The platform reports that the user left the chat. Refusals of the chat are then the chat's own, until a
@@ -73,8 +73,8 @@ class Held:
 
     Attributes:
         since: when the hold began.
-        sure: whether several chats were refused, no request ever succeeded, or the last question was denied;
-            False if one chat that worked before was refused.
+        sure: whether the token is probably the cause: several chats were refused, no request ever succeeded,
+            or the last question was denied. False if only one chat that worked before was refused.
     """
 
     since: float
@@ -113,7 +113,7 @@ class Breaker:
         """Record the success of a request to `chat` that began at `began`.
 
         Returns:
-            The chats whose refused operations are to be tried again now.
+            The chats with refused operations that are to be tried again now.
         """
         if self._left:
             self._left.pop(chat, None)
@@ -134,7 +134,7 @@ class Breaker:
         """Record that the platform accepted the token: a request succeeded, or was refused for its content.
 
         Returns:
-            The chats whose refused operations are to be tried again now.
+            The chats with refused operations that are to be tried again now.
         """
         self._anything_worked = True
         if self.held is not None:
@@ -224,7 +224,7 @@ class Breaker:
         return tuple(late)
 
     def look_again(self, now: float) -> float:
-        """Return when `judge`, `may_probe` or `may_ask` can next change its result without new events."""
+        """Return when the result of `judge`, `may_probe` or `may_ask` can next change if nothing happens."""
         if self.held is not None:
             probe_at = NEVER if self._probing else self._probe_at
             ask_at = NEVER if self._asking else self._ask_at
@@ -238,7 +238,7 @@ class Breaker:
         return self.held is not None and not self._probing and now >= self._probe_at
 
     def may_probe_untried(self) -> bool:
-        """Return whether an operation of an unrefused chat may be sent as a probe now."""
+        """Return whether an operation of a chat without a refusal may be sent as a probe now."""
         return self.held is not None and not self._probing and len(self._suspicions) < self._rules.chats
 
     def probe_started(self, now: float) -> None:

@@ -6,13 +6,13 @@ receivers that are meant and have no outcome are in doubt. One commit serves man
 commit waits for half a window of outcomes, or for a moment.
 
 `Window` bounds the receivers in flight. The outbox has its own bounds and its own pace. The window bounds the
-receivers in doubt after a crash, and waits when further requests would only waste receivers:
+receivers in doubt after a crash. The window allows no further request in two cases:
 
-- An unknown outcome wastes a receiver, because the message is sent at most once. So after an unknown outcome
-  the broadcast sends to one receiver at a time. The pauses between those requests double until the platform
+- The outcome of a request is unknown. The receiver is then lost, because the message is sent at most once. So
+  the broadcast sends to one receiver at a time. The pauses between these requests double until the platform
   answers.
-- Receivers who have left cause the same refusals as a bad token, so the breaker waits for a success. While
-  all requests in flight wait for the breaker, one more request a second is sent to find a success.
+- All requests in flight wait for the breaker. Receivers who have left cause the same refusals as a bad token,
+  so the breaker waits for a success. One more request a second is sent to find a success.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class WindowRules:
 
     Attributes:
         width: receivers in flight at a time; equal to the lanes' limit for broadcasts. Receivers beyond the
-            limit would only be queued, and be in doubt after a crash although no request was sent.
+            limit would only be queued. After a crash they would be in doubt although no request was sent.
         extra: further receivers in flight while no outcome arrives.
         quiet: seconds without an outcome after which one further receiver is allowed.
         first_pause, longest_pause: bounds in seconds of the pause between two trials after an unknown
@@ -65,8 +65,8 @@ class Window:
     """The bound on one broadcast's receivers in flight.
 
     Attributes:
-        pace: requests that the outbox may start in a second; None: unlimited. The window allows at most one
-            second's requests, since further receivers would only be queued.
+        pace: requests that the outbox may start in a second; None: unlimited. The window allows at most this
+            number of receivers in flight, since requests to further receivers would only be queued.
         flying: receivers in flight.
     """
 
@@ -113,7 +113,7 @@ class Window:
         return quiet if self.pace is None else max(quiet, 2 / self.pace)
 
     def went(self, many: int, now: float) -> None:
-        """Add `many` receivers to those in flight."""
+        """Count `many` more receivers in flight."""
         self.flying += many
         self._news_at = now
         if self._pause:
@@ -122,7 +122,7 @@ class Window:
             self._go_at = now + self._rules.longest_pause
 
     def came(self, outcome: Outcome, now: float) -> None:
-        """Subtract one receiver from those in flight, and set the pause by its outcome."""
+        """Count one receiver less in flight, and set the pause by the outcome of the receiver's request."""
         self.flying -= 1
         self._news_at = now
         if outcome not in (Outcome.UNKNOWN, Outcome.AGAIN):
@@ -237,8 +237,8 @@ class BroadcastPlan:
         """Record the outcome of a request to a receiver.
 
         Returns:
-            Whether to call `stride` now; if False, call `stride` at the time that `look_again` returned
-            before.
+            Whether to call `stride` now. If False, call `stride` at the time that the last `look_again`
+            returned.
         """
         self.window.came(outcome, now)
         self._done[receiver.position] = outcome

@@ -74,7 +74,7 @@ from .broadcast_plan import PAGE, BroadcastPlan, WindowRules
 from .outbox import LaneOutbox
 
 OnDoubt: TypeAlias = Literal["count", "resend"]
-"""Treatment of a receiver that may have got the message: count as unknown, or send again."""
+"""Treatment of a receiver who may have got the message: count the receiver as unknown, or send again."""
 
 _RECORDED: Final = (
     content.Image,
@@ -103,7 +103,7 @@ _TOO_MANY: Final = 429
 
 
 def _register() -> None:
-    # Registered names stay the same when a module moves; other records use the same names.
+    # A class is recorded under its registered name, which stays the same when a module moves.
     for cls in (*_RECORDED, Announcement):
         register(cls, name=f"triobot.{cls.__name__}")
 
@@ -195,7 +195,7 @@ async def open_broadcasts(
     """Continue unfinished broadcasts, and accept new broadcasts, while the block runs.
 
     At the end no further request is sent. Requests in flight get five seconds, and their outcomes are stored.
-    Close or drain the outbox first: the end then takes no time.
+    If the outbox was closed or drained before, the end takes no time.
 
     Args:
         store: stores the broadcasts.
@@ -352,7 +352,7 @@ class Broadcasts:
             self._begin_no_more(run)
 
     def _begin_no_more(self, run: _RunningBroadcast) -> None:
-        # Withdraw queued requests: their receivers certainly got nothing, and must not end as unknown.
+        # Withdraw queued requests. Their receivers certainly got nothing, so they must not count as unknown.
         for chat_id in list(run.telling.values()):
             self._outbox.refuse_waiting(chat_id, Urgency.BROADCAST)
         run.news.set()
@@ -467,7 +467,8 @@ class Broadcasts:
         now = trio.current_time()
         until = run.plan.look_again(now)
         if run.plan.stopped:
-            # A stop is prompt even if the platform doesn't answer: requests in flight then end as unknown.
+            # If the platform doesn't answer, a stop waits only for a while. Then the requests in flight end
+            # with an unknown outcome.
             if run.patient_until is None:
                 run.patient_until = now + _STOP_PATIENCE
             if now >= run.patient_until:
@@ -487,7 +488,7 @@ class Broadcasts:
                 outcome = await self._told(run.announcement, receiver.chat_id)
         del run.telling[scope]
         if receiver.chat_id in run.forgotten and outcome is Outcome.UNKNOWN:
-            outcome = Outcome.AGAIN  # no effect: the row was deleted
+            outcome = Outcome.AGAIN  # the store deleted the receiver's row, so no outcome is stored
         if run.plan.came(receiver, outcome, trio.current_time()):
             run.news.set()
 

@@ -49,11 +49,11 @@ def beside(chat: Hashable) -> Hashable:
 
 
 def way_of(operation: Operation[object]) -> tuple[Hashable, Hashable]:
-    """Return two keys: of the operation's lane, and of its chat, whichever lane the operation is in.
+    """Return the key of the operation's lane, and the key of the operation's chat.
 
-    Operations of the same lane are sent one after the other. Each payment's verify and inquiry have a lane of
-    their own: money must not wait for a message that can't be delivered. Actions and answers don't wait in
-    the chat's lane either, because they are useless when late.
+    Operations of the same lane are sent one after the other. Each payment has a lane for its verify and
+    inquiry: money must not wait for a message that can't be delivered. Actions and answers don't wait in the
+    chat's lane either, because a late action or answer is useless.
     """
     traits = operation.traits
     if traits.lane is None:
@@ -156,7 +156,7 @@ class Delivery(Place):
         self.calls.append(call)
 
     def follow(self, earlier: Delivery) -> None:
-        """Take over the calls of an earlier edit of the same message, which is not sent again."""
+        """Take over the calls of an earlier edit of the same message; the earlier edit isn't sent again."""
         own, former = self.call.operation, earlier.call.operation
         if isinstance(own, EditMessage) and isinstance(former, EditMessage) and own.content is None:
             # This edit has buttons only, so the earlier edit's content is still to be sent.
@@ -216,10 +216,10 @@ def take_place(
 
 
 def is_followed(lanes: Lanes[Delivery], delivery: Delivery, now: float) -> bool:
-    """Replace a failed edit by the last later edit of the same message that waits for its end.
+    """Replace a failed edit by the last of the later edits of the same message that wait for its end.
 
     Returns:
-        False if no wanted edit waits.
+        Whether the edit was replaced: a later edit waits, and a caller still wants its result.
     """
     followers = [follower for follower in delivery.followers if follower.wanted]
     delivery.followers = ()
@@ -307,8 +307,8 @@ def with_media(operation: Operation[object], media: Media) -> Operation[object]:
 def comes_again(delivery: Delivery) -> bool:
     """Return whether a restart may drop the delivery.
 
-    A restart may drop it if each call has a journal, which repeats the operation, or has a repeatable
-    operation such as an edit.
+    A restart may drop the delivery if each call has a journal, which repeats the operation, or has a
+    repeatable operation, such as an edit.
     """
     return all(call.recorded is not None or repeatable(call.operation) for call in delivery.calls)
 

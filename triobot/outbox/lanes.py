@@ -92,7 +92,7 @@ class _Lane(Generic[P]):
         counts: number of entries of each class.
     """
 
-    # No default factories: nearly every operation creates a lane, and a factory is one more call.
+    # Without default factories: nearly every operation creates a lane, and a factory costs one more call.
     key: Hashable = attrs.field(repr=False)
     queue: dict[P, None]
     counts: list[int]
@@ -151,8 +151,8 @@ class Lanes(Generic[P]):
         """Add an entry to the end of its lane.
 
         Returns:
-            Whether `start` may now return an operation that it would not have returned before. False if
-            another lane of the same class is ready already, or if this lane has to wait.
+            Whether the result of `start` may have changed. False if another lane of the same class is ready
+            already, or if this lane has to wait.
         """
         lane = self._lanes.get(place.key)
         if lane is None:
@@ -225,7 +225,7 @@ class Lanes(Generic[P]):
         return None
 
     def look_again(self, now: float) -> float:
-        """Return when an entry may become ready without other events; `NEVER` if none can."""
+        """Return when an entry may become ready if nothing else happens; `NEVER` if no entry can."""
         if self._slots.full:
             return NEVER
         wakes_at = NEVER
@@ -305,8 +305,8 @@ class Lanes(Generic[P]):
         Args:
             rests: seconds of pause that the platform asked for (`Retry-After`). The lane pauses. If the
                 pauses of two lanes overlap, every class except MONEY pauses, too. An answer to a request that
-                began after the first of these pauses ends the pause of the classes. Operations of the class
-                MONEY pause only their own lane.
+                began after the first of these pauses ends the common pause. A pause of a MONEY operation
+                applies to its own lane only.
 
         Returns:
             Time of the first failure since the lane's last success or refusal.
@@ -416,7 +416,7 @@ class Lanes(Generic[P]):
         """Apply a lane's state: ready, paused, neither, or empty.
 
         Returns:
-            Whether `start` may now return something else than before.
+            Whether the result of `start` may have changed.
         """
         wakes_at, ready = NEVER, False
         if lane.flight is None and lane not in self._suspended:

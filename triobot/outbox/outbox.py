@@ -105,7 +105,7 @@ class LaneOutbox:
         self._sender = LaneSender(
             self._lanes, self._suspects, self._requests, self._attempts, self._timer, self._start
         )
-        # Bound directly, without a wrapper: see `LaneSender.perform`.
+        # The sender's bound method, without a wrapper, which would cost a call. See `LaneSender.perform`.
         self.perform = self._sender.perform
         self._answers = Answers(self._perform_answer, self._start, rules.answers)
         self._typing: dict[Recipient, _Typing] = {}
@@ -201,7 +201,7 @@ class LaneOutbox:
         """Wait until nothing is queued, in flight or unanswered; taken presses are answered at once.
 
         The outbox still accepts new operations, and `drain` also waits for the new operations. While the
-        token is refused the wait can be endless: the caller's cancel scope bounds it.
+        token is refused the wait can be endless, so the caller needs a cancel scope.
         """
         await trio.lowlevel.checkpoint()
         self._answers.answer_due(NEVER)
@@ -284,8 +284,8 @@ class LaneOutbox:
                     with self._patience:
                         while self._lanes.in_flight or not self._answers.idle:
                             await self._wait_idle()
-                    # Refuse the rest before the nursery ends: a caller that is cancelled later then starts no
-                    # task in the nursery.
+                    # Refuse the waiting calls before the nursery ends. Otherwise a caller that is cancelled
+                    # later would start a task in the ended nursery.
                     self._sender.refuse_the_rest()
                     nursery.cancel_scope.cancel()
             finally:

@@ -3,14 +3,13 @@
 The rate is unlimited until outcomes show that the rate is too high. The evidence is the share of bad outcomes
 in a sample of a few dozen outcomes, over a second or more:
 
-- 429: a tenth of the outcomes is enough, because the platform answers 429 because of the rate.
+- Answers 429: a tenth of the outcomes is enough, because the rate is the reason for a 429.
 - Late answers, other errors and lost connections: a third of the outcomes is enough. A smaller share proves
   nothing, since some requests always fail.
 - Requests without an answer: counted only if the answered requests are late too, or if nothing is answered at
   all. While other requests are answered at once, the unanswered chats are the cause, not the rate.
 
-Bad outcomes of only one or two lanes never slow the other lanes: the pauses before their own retries are
-enough.
+Bad outcomes of only one or two lanes never slow the other lanes: each lane pauses before its own retries.
 
 A cut sets the rate to a little less than the timely answers a second, but never below half of the starts a
 second. The cut is then on trial: only requests that began after the cut are weighed. If those requests fare
@@ -19,8 +18,8 @@ no better, a second and a third cut follow. If an eighth of the rate is no bette
 the cuts are undone, and the next cut needs a share well above the current share of failures.
 
 An outage is a sample without any success and without any 429. An outage proves nothing about the rate. After
-an outage the first successes restore the former rate in a slow start: each success doubles the rate, each
-failure halves it.
+an outage the first successes restore the former rate in a slow start: each success doubles the rate, and each
+failure halves the rate.
 
 After a cut each second of successes raises the rate by a twentieth of the rate before the first cut. When the
 limit reaches twice the rate before the first cut, the limit is removed.
@@ -134,7 +133,7 @@ class Pace:
         self._noise = 0.0
         self._proven = False
         self.usual = 0.0
-        """Seconds that an answer currently takes."""
+        """Seconds that an answer usually takes now."""
 
     @property
     def rate(self) -> float | None:
@@ -253,7 +252,7 @@ class Pace:
         self._trial = trial
         carried = (sample.well - sample.late) / took
         self._rate = max(self._rules.least, started / 2, 0.9 * carried)
-        # The sample begins later than the cut: until then, new requests compete with those before the cut.
+        # The new sample begins some time after the cut, when the requests from before the cut have ended.
         self._sample.since = now + min(self.usual, self._rules.longest_window)
 
     def _grow(self, rate: float, now: float) -> None:

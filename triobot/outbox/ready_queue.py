@@ -18,7 +18,7 @@ from .slots import Slots
 
 L = TypeVar("L", bound=Hashable)
 
-# How often a startable class may be passed over; then it starts next, before more urgent classes.
+# How often a startable class may be passed over. Then the class starts next, before more urgent classes.
 PATIENCE: Final = {
     Urgency.MONEY: 0,
     Urgency.REPLY: 4,
@@ -73,7 +73,7 @@ class ReadyQueue(Generic[L]):
         """Add a lane to the end of its class, or move the lane there from another class.
 
         Returns:
-            Whether `pop` may now return something else than before.
+            Whether the result of `pop` may have changed.
         """
         listed = (self._stuck if stuck else self._lanes)[urgency]
         if lane in listed:
@@ -116,7 +116,10 @@ class ReadyQueue(Generic[L]):
         return lane
 
     def _next(self, urgency: Urgency) -> L:
-        """Return the next lane of a class: a stuck lane if it is due, or if no other lane is ready."""
+        """Return the next lane of a class.
+
+        The result is a stuck lane if stuck lanes were passed over often enough, or if no other lane is ready.
+        """
         lanes, stuck = self._lanes[urgency], self._stuck[urgency]
         if stuck:
             due = not lanes or self._stuck_passed >= _STUCK_PATIENCE

@@ -24,7 +24,8 @@ from .uploads import Uploads
 
 R = TypeVar("R")
 
-# The question concerns no chat, and no user sees it: a refusal can only be due to the token (gap 37).
+# The breaker's question. It concerns no chat, and no user sees it, so only the token can be the reason for a
+# refusal (gap 37).
 _QUESTION: Final = Upload.of(File.from_bytes(b"triobot\n", "triobot.txt"))
 
 
@@ -76,7 +77,7 @@ class Requests:
         delivery.begun = None
 
     def close(self, delivery: Delivery) -> bool:
-        """Close a delivery's request; return False if the request continues, because it may have left."""
+        """Close a delivery's request. Return False if the request may have been sent, and so continues."""
         if (request := delivery.begun) is not None:
             if request.may_have_left and delivery in self._deadlines:
                 return False

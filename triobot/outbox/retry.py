@@ -41,7 +41,8 @@ class RetryRules:
         longest_pause: upper bound of the doubling.
         patience: seconds of failures without a success in a lane, after which the lane's operations fail. A
             platform outage of minutes must lose nothing; after an hour a reply is pointless.
-        money_patience: the patience for verify and inquiry; the ledger has its own schedule for both.
+        money_patience: the patience for verify and inquiry; shorter, since the ledger repeats both by its own
+            schedule.
     """
 
     first_pause: float = 0.5

@@ -115,8 +115,8 @@ class LaneSender:
 
         Args:
             doubted: called, and not awaited, when the operation is sent again although it may have arrived.
-            recorded: event that the caller must set once the outcome is durable; the lane's next operation
-                with a `recorded` waits for the event in its position.
+            recorded: event that the caller must set once the outcome is durable. If the lane's next operation
+                also has a `recorded`, the next operation waits for this event before it is sent.
 
         Raises:
             RefusedError: the platform refused the operation. A 403 is raised only if the chat is the cause,
@@ -129,8 +129,9 @@ class LaneSender:
             LocalProtocolError: the operation can't be sent.
             OSError: a file can't be read.
 
-        Cancellation: *atomic* while queued, uploading, or between attempts whose results are known.
-        *Ambiguous* in flight: the request continues, its result is dropped, and the operation is not retried.
+        Cancellation: *atomic* while the operation is queued, uploads its file, or waits after an attempt with
+        a known result. *Ambiguous* in flight: the request continues, its result is dropped, and the operation
+        is not retried.
         """
         if not self.takes:
             await trio.lowlevel.checkpoint()
@@ -167,7 +168,7 @@ class LaneSender:
         return may_start or not self._breaker.is_untroubled()
 
     def _abandon(self, call: Call) -> None:
-        """Drop a call that its caller no longer waits for; a request that was sent continues."""
+        """Drop a call whose caller no longer waits; a request that was sent continues."""
         call.wanted = False
         call.task = None
         if (delivery := call.delivery) is None:
@@ -321,7 +322,7 @@ class LaneSender:
         self._start(serve)
 
     async def _is_ready(self, delivery: Delivery) -> bool:
-        """Wait for the operation's turn; return False, with nothing sent, if no call wants its result."""
+        """Wait for the operation's turn. Return False if no caller wants its result; nothing is sent then."""
         self._suspects.cleared(delivery)
         if delivery.wanted and delivery.after is not None:
             await delivery.after.wait()

@@ -84,7 +84,7 @@ class Slots:
         self._stuck_holding = self._stuck_flying = 0
         # Time of the last start while half of the connections were in use.
         self._flew_at = 0.0
-        # Time of the last answer; or of a later request's start, if no other request was in flight then.
+        # Time of the last answer; or the later start of a request, if no other request was in flight.
         self._heard_at = float("-inf")
         # Latest start time among the answered requests.
         self._answered_began = float("-inf")
@@ -107,8 +107,8 @@ class Slots:
         """Return when classes other than money may use a connection; `now` if at once.
 
         While nothing is answered, only a few requests a second may use the second half of the connections.
-        Otherwise each of these connections could carry a lost request at the end of the silence, and new
-        requests would wait until the lost requests time out.
+        Otherwise each of these connections could carry a lost request when the platform answers again, and
+        new requests would wait until the lost requests time out.
         """
         if self.in_flight >= self._half and now >= self._heard_at + max(_SILENCE, 2 * self._pace.usual):
             return self._flew_at + 1 / _IN_SILENCE
@@ -148,7 +148,7 @@ class Slots:
         self._stuck_flying -= flight.stuck
 
     def gives_up_at(self) -> float:
-        """Return when the oldest operation gives its slot up, if nothing is answered before that time."""
+        """Return when the oldest operation gives up its slot if no request is answered before."""
         for oldest in self._holding:
             waits = max(_WAITS, 2 * self._pace.usual)
             if oldest.began + waits <= self._answered_began:

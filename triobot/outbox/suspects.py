@@ -111,8 +111,9 @@ class Suspects:
     # --- the breaker's decisions
 
     def judge(self, now: float) -> list[Delivery]:
-        """Withdraw and return the deliveries refused because of their own chat; the caller fails the
-        deliveries.
+        """Withdraw and return the deliveries whose own chat is the cause of the refusal.
+
+        The caller fails these deliveries.
         """
         chats = self.breaker.judge(now)
         judged = [delivery for chat in chats for delivery in self.waiting.pop(chat, {})]

@@ -9,7 +9,7 @@ import trio
 
 @final
 class Timer:
-    """The wait of one task, which ends at a time that may be moved forward during the wait."""
+    """A wait of one task until a given time; `mind` can make the time earlier during the wait."""
 
     def __init__(self) -> None:
         self._scope = trio.CancelScope()

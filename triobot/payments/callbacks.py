@@ -99,8 +99,8 @@ class CallbackHandler:
         # A lapsed invoice matches only if no other invoice does.
         matching = [entry for entry in matching if entry.state != "lapsed"] or matching
         if len(matching) != 1:
-            # The platform knows the invoice, so the callback isn't forged. Raise an alarm with the invoice's
-            # number as its key, instead of the shared alarm.
+            # The platform knows the invoice, so the callback isn't forged. The alarm's key is the invoice's
+            # number, not the key that all forged callbacks share.
             key = event.invoice_id if matching else SHARED["foreign_payment"]
             await self._foreign(event.invoice_id, event.chat_id, also, key)
             return True
@@ -155,7 +155,7 @@ class Callbacks:
         self._news = trio.Event()
 
     def came(self, seq: int, event: Callback) -> None:
-        """Queue a callback, or keep its inbox position if too many are in memory; never waits."""
+        """Queue a callback; with too many callbacks in memory, keep only its inbox position. Never waits."""
         if self._in_hand >= IN_HAND:
             self._counts["hint_left_in_the_inbox"] += 1
             first, last = self._left or (seq, seq)

@@ -40,7 +40,7 @@ from .schedule import BLIND, MINUTE, SECOND, claimed_since, due_at
 from .ticket import OpenTicket, captured_of
 
 Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
-"""Function: whether the conversation with this owner in this chat will come back to its payment."""
+"""Returns whether the conversation with this owner in this chat will come back to its payment."""
 
 WATCHED: Final = "payments_watched"
 """Setting with the last time at which payments were watched, and the clock's jumps up to then."""
@@ -285,7 +285,7 @@ class Cashier:
             await self._commit_at_last(PutSetting(EPOCH, str(self._epoch)))
 
     async def _take_up(self, states: Sequence[State], *, restored: bool = False) -> None:
-        """Record the program's start in the payments in these states, one page in a transaction."""
+        """Record the program's start in all payments in these states, `_PAGE` payments in a transaction."""
         after: RefId | None = None
         find = self._store.payments.find
         while page := await find(states=states, after=after, limit=_PAGE):
@@ -315,7 +315,7 @@ class Cashier:
         await self._beat()
 
     async def _watched_last(self) -> int | None:
-        """Return when payments were last watched, by the current clock; None if they never were."""
+        """Return when payments were last watched, by the current clock; None before the first time."""
         seen = await self._store.setting(WATCHED)
         if seen is None:
             return None
@@ -343,9 +343,7 @@ class Cashier:
         self._on_alarm(Alarm(alarm.kind, alarm.key, alarm.text))
 
     async def _open_since(self, before: int) -> str:
-        """Return a description, for an alarm, of the open payments made before `before`; empty without such
-        payments.
-        """
+        """Describe the open payments made before `before`, for an alarm; return "" without such payments."""
         count, named, sums = 0, list[str](), Counter[str]()
         after: RefId | None = None
         find = self._store.payments.find
@@ -457,7 +455,7 @@ class Cashier:
         now = trio.current_time()
         if self._cold_from > now:
             return False
-        # Unused budget isn't saved up: at most one second's worth is used at once.
+        # Unused budget isn't saved up: at most one second's examinations start at once.
         self._cold_from = max(self._cold_from, now - 1) + 1 / self._budget.per_second
         return True
 

@@ -1,9 +1,9 @@
 """Entries in the store, moved by compare-and-set; a move is announced once durable.
 
-The module waits for nothing except its store, so a simulation can run it unchanged.
+The module waits only for its store, so a simulation can run the module unchanged.
 
 A conversation's move must be stored together with the conversation's records. `Entries.move` can't do that:
-it reads the entry, and retries if the entry has moved since it was read. A conversation shares its commit
+it reads the entry, and retries if the entry has changed after the read. A conversation shares its commit
 with other conversations, and continues before the commit is durable, so it can't retry. `moving`, `opening`
 and `claiming` therefore return writes that read the entry and decide the move inside the transaction, where
 no other move can come between. The store calls the functions of these writes in its own thread. The functions

@@ -131,13 +131,13 @@ UNVERIFIED: Final = frozenset({1005, 1006})
 UNTAKEN: Final = frozenset({NOT_ENOUGH, USED})
 """Codes that mean that no money left the wallet; after every other decline money may have left."""
 LINGER: Final = 5 * 60 * 1_000
-"""Time from its beginning for which a verify without an answer may still reach the platform."""
+"""Time after the start of a verify without an answer; until then the verify may reach the platform."""
 WINDOW: Final = 60 * 60 * 1_000
 """Time from a payment until the platform returns unverified money (interface section 1)."""
 AT_ONCE: Final = 60 * 1_000
-"""Time too short for money to go back and be paid again."""
+"""Within this time, money can't go back to the user and be paid again."""
 AFTERLIFE: Final = 75 * 60 * 1_000
-"""Time after which no payment is paid and uncaptured: the hour, and a quarter for clock differences."""
+"""Time after which no paid payment is still uncaptured: an hour, and 15 minutes for clock differences."""
 
 
 @final
@@ -279,8 +279,8 @@ def _is_proof(entry: Entry, now: int) -> bool:
     verify. The other explanation is possible only an hour after the payment was certainly unpaid, and only if
     there was time between the three answers.
 
-    An unwanted payment isn't verified. But uncaptured money goes back within the hour, so a later "verified"
-    proves a capture too.
+    A payment without a taker isn't verified. But uncaptured money goes back to the user within the hour, so a
+    "verified" after the hour also proves a capture.
     """
     if entry.seen_at is None:
         return False

@@ -43,7 +43,7 @@ class Moved:
     Attributes:
         fact: the fact's name in the table.
         row: the row of the table that applied.
-        due: the duties due now. The entry's own fields contain them too, for a restart after a crash.
+        due: the duties due now. The entry's own fields contain these duties too, for a restart after a crash.
         alarms: alarms for the operator.
         notice: the notice for a waiting conversation.
     """
@@ -60,7 +60,7 @@ class Moved:
 @final
 @guarded
 class Impossible:
-    """A fact that the table refuses: the entry stays unchanged; the caller counts it and raises an alarm."""
+    """A fact that the table refuses. The entry stays unchanged; the caller counts it and raises an alarm."""
 
     entry: Entry
     fact: FactName
@@ -69,7 +69,7 @@ class Impossible:
 Outcomes: TypeAlias = Moved | Impossible
 
 _LONGEST_LINK: Final = 2_100
-"""Characters; longer links are dropped, since a callback may contain anything."""
+"""Largest number of characters of a link. Longer links are dropped: a callback may contain anything."""
 
 _EXAMINED: Final = frozenset({"inquire_error", "inquire_400"})
 _CLEARS: Final = _EXAMINED | {"inquire_early"}
@@ -409,7 +409,7 @@ def _told(before: Entry, after: Entry, row: Transition, fact: Fact) -> tuple[Ent
 def _with_word(after: Entry, notice: Notice | None) -> Entry:
     """Store a retry or decline notice in the entry, for a conversation that isn't in memory.
 
-    The entry's state already contains the other outcomes.
+    Other notices needn't be stored, because the entry's state shows them.
     """
     if notice is not None and notice.outcome in ("retry", "declined"):
         url = notice.charge_url

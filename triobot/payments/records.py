@@ -27,7 +27,7 @@ SHARED: Final[Mapping[AlarmKind, str]] = {
     "token_or_chat_refused": "403",
     "foreign_payment": "foreign",
 }
-"""Keys of alarms that many payments raise at once for one cause; the payments share one alarm."""
+"""Keys of alarms that many payments may raise for the same cause; these payments share one alarm."""
 
 # Alarms acknowledged automatically when a payment reaches this state or gets this fact.
 _OVER: Final[Mapping[State | FactName, tuple[AlarmKind, ...]]] = {
@@ -112,7 +112,10 @@ def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[PutPayment | Ra
 
 
 def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
-    """Return an alarm about a payment: amount, event, risk with its deadline, and the command to use."""
+    """Return an alarm about a payment.
+
+    The alarm's text has the amount, the event, the risk with its deadline, and the command to use.
+    """
     money = f"{entry.amount:,} {entry.currency}"
     if kind == "amount_mismatch" and entry.captured is not None:
         money += f" asked for, {entry.captured:,} captured"

@@ -37,7 +37,7 @@ FRESH: Final = 3 * HOUR
 """Time in which a payment with a lost callback is found within its hour."""
 
 NEAR: Final = 30 * SECOND
-"""Pause before an examination while the outcome is unknown, if an alarm would otherwise come first."""
+"""Pause while the outcome is unknown, if an alarm would come before the next regular examination."""
 
 BLIND: Final = 20 * MINUTE
 ANSWER: Final = BLIND - SWEEP
@@ -158,8 +158,7 @@ _DUE: Final = ("check_at", "remove_at", "deliver_at")
 def without_future(entry: Entry, now: int) -> Entry:
     """Correct an entry after the clock was set back: move future moments, and future due times, to now.
 
-    An examination too early is better than an examination too late: the clock's error at the stored moments
-    is unknown.
+    The clock's error at the stored moments is unknown, and an early examination is better than a late one.
     """
     return _with_moments(entry, (*_HAPPENED, *_DUE), lambda at: min(at, now))
 
@@ -198,7 +197,7 @@ def _hint(entry: Entry) -> tuple[int, Clock] | None:
         return None
     if unpaid_until(entry) >= claimed:
         return None
-    # A late callback has used up a part of its hour; a minute is reserved for the verify itself.
+    # When a callback comes late, a part of the hour is over. A minute is reserved for the verify itself.
     return max(claimed + MINUTE, min(claimed + HINT_AGE, verify_by(entry) - BLIND)), "hint_age_30min"
 
 

@@ -151,7 +151,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         outcome="unknown",
         tell=(TellOperator("id_unknown", "invoice"),),
     ),
-    # --- sent again: the same ref_id, so the user can pay at most one of the two buttons
+    # --- the message is sent again with the same ref_id, so the user can pay at most one of the two buttons
     Transition(("unsure",), ("send_begun", "send_never_left")),
     Transition(("unsure",), ("send_ok",), "open"),
     Transition(("unsure",), ("send_refused",), outcome="refused"),

@@ -1,7 +1,7 @@
 """A handle on one payment, for the conversation that waits for it.
 
-A ticket receives every move of its payment. The conversation's own moves are writes, which have no effect on
-a payment with another taker.
+A ticket receives every move of its payment. The conversation's own moves are writes. Such a write has no
+effect on a payment with another taker.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class OpenTicket:
         return moving(self._entries, self.id, SendOk(message_id, invoice_id, twice), now=self._now())
 
     def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> MovePayment:
-        """Return the write for a send that was refused, never sent, or without an answer."""
+        """Return the write for a send that was refused, never left this machine, or got no answer."""
         return moving(self._entries, self.id, Plain(_SENT[why]), now=self._now())
 
     # --- waiting

@@ -2,7 +2,7 @@
 
 Read the modules in the order in which an event passes them. `serving` (triobot's own listener) or `app`
 (hypercorn and Quart) receives the request; neither imports the other. `endpoint` checks each request;
-`exchange` and `answers` define a request's reading and its answers. `inbox` stores the event. `limits`
+`exchange` and `answers` define how a request is read and answered. `inbox` stores the event. `limits`
 defines every limit, `secrets` compares the secret in the path, and `kept_secrets` reads and renews the
 secrets in the store.
 """

@@ -109,9 +109,8 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: FindEndpoint) -> None:
 
 def _declare_routes(app: QuartTrio, find: FindEndpoint) -> None:
     async def webhook(_: object = None) -> Response:
-        """Answer any request; also the error handler for requests without a route (unknown methods)."""
-        # Use the request itself: each access through Quart's proxy looks up the context, which costs ten
-        # calls.
+        """Answer any request, also a request with an unknown method, for which Quart finds no route."""
+        # Use the request object, not Quart's proxy: each access through the proxy costs ten calls.
         proxy: Any = request
         asked: Request = proxy._get_current_object()
         scope: Any = asked.scope
@@ -364,8 +363,7 @@ async def serve_stock(
     key: str | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve the webhook until `shutdown` is set; then settle as `limits` say, and answer the requests in
-    progress.
+    """Serve the webhook until `shutdown` is set, then answer the requests in progress, and return.
 
     The limits of a request apply as on triobot's own listener, but hypercorn measures only a head that is
     incomplete. The limits of connections don't apply: hypercorn accepts connections up to the process's limit

@@ -162,8 +162,8 @@ class Endpoint:
                 await self._refuse(exchange, answers.TOO_LONG, framing)
             case TooSlow():
                 self._traffic.too_slow += 1
-                # Thousands of senders may time out at once, and retry as soon as they are answered: answer
-                # one sender after the other.
+                # Thousands of senders may time out together, and retry as soon as they are answered. So
+                # senders are answered one after the other.
                 async with self._given_up:
                     if self._given_up.statistics().tasks_waiting:
                         await trio.sleep(_GIVEN_UP_EVERY)

@@ -38,7 +38,7 @@ class TooSlow:
 @final
 @frozen
 class Truncated:
-    """The sender disconnected in the middle of the body; no answer can reach it."""
+    """The sender disconnected in the middle of the body; no answer can reach the sender."""
 
 
 @final
@@ -48,7 +48,7 @@ class Malformed:
 
 
 CutShort: TypeAlias = TooLong | TooSlow | Truncated | Malformed
-"""Why the body is not whole."""
+"""The reason why the body is incomplete."""
 Reading: TypeAlias = Complete | CutShort
 
 

@@ -8,7 +8,7 @@ Each completed answer is recorded in the store. The reason: the platform repeats
 but users also send the same text twice. An equal event counts as a repetition only if the earlier event's 200
 was not fully written. So the record must survive the process, and is made right after the answer.
 
-A kill may come between an answer and its record, in either order of the two. If the record came first, the
+A kill may come between an answer and its record, whichever comes first. If the record came first, the
 platform would repeat an event that counts as answered, and the event would be handled twice. The record comes
 second, so a kill can lose the record. In the worst case a user then sends the same text again within a
 minute, and this second message counts as a repetition.
@@ -57,7 +57,7 @@ class EventStored:
 @final
 @frozen
 class Unread:
-    """The body can't be decoded; it is stored unchanged. Answer 200."""
+    """The body can't be decoded, and is stored unchanged. Answer 200."""
 
 
 @final
@@ -178,9 +178,8 @@ class Inbox:
     Attributes:
         alarm: called when the inbox is half full, and when the store can't write.
         early: stores an event together with its consequences; None: the event is stored alone.
-        shared: whether other processes accept the same events. Then the endpoint refuses an event whose
-            sender has disconnected: another process may already have accepted and answered the event, and
-            removed all traces of it.
+        shared: whether other processes accept the same events. If so, the endpoint refuses an event whose
+            sender has disconnected: another process may have accepted, answered and forgotten the event.
         deliver: called with each new durable event in the order of the rows' `seq`; must be quick and must
             not raise. None: another part reads the events from the store.
     """
@@ -360,7 +359,7 @@ class Inbox:
         return Unread()
 
     def _tell(self, kind: Literal["chat_refused", "request_unreadable"], what: str) -> None:
-        """Raise an alarm and log, at most once a minute: many such events must not fill the log."""
+        """Raise an alarm and log it, at most once a minute: many such events must not fill the log."""
         since, unsaid = self._told.get(kind, (-math.inf, 0))
         if trio.current_time() < since + _QUIET_SECONDS:
             self._told[kind] = since, unsaid + 1

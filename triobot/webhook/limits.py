@@ -91,7 +91,7 @@ class Limits:
             values: texts by the limits' names; other limits have their defaults.
 
         Raises:
-            ConfigError: there is no limit of a name, or a value is invalid.
+            ConfigError: a name is not a limit's name, or a value is invalid.
         """
         read: dict[str, Any] = {name: _value(name, text) for name, text in values.items()}
         return Limits(**read)

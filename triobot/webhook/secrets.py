@@ -77,7 +77,7 @@ class Secrets:
 
     @property
     def current(self) -> str:
-        """The secret to register. Anyone who has it can forge events: show it to the operator only."""
+        """The secret to register. Show the secret to the operator only: with it, anyone can forge events."""
         return self._values[0]
 
     @property

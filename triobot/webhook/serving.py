@@ -89,7 +89,7 @@ class _DirectExchange:
 
 
 def _framing_of(request: Incoming) -> RequestFraming:
-    """The body's type and length. The headers don't conflict: the listener has refused such requests."""
+    """The body's type and length. The listener has refused requests with conflicting headers."""
     return RequestFraming(request.content_type, request.length, False, not request.complete)
 
 

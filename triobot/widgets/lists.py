@@ -135,7 +135,7 @@ async def multi_select(
     into: Sent | None = None,
     by: int | None = None,
 ) -> Sequence[K]:
-    """Ask for any number of options: a press ticks an option or clears it, until the last button is pressed.
+    """Ask for any number of options: each press ticks or unticks an option, until the last button is pressed.
 
     If fewer than `least` options are ticked, a press of the last button is answered, for example with ``≥
     2``, and the question stays open. If `most` options are ticked, a press of a further option is answered,

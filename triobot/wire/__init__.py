@@ -1,9 +1,9 @@
 """The platform's interface as value classes, and their conversion to and from bytes. No I/O.
 
 Read the modules in this order. `ids`, `content`, `markup` and `forms` define the parts. `events` defines the
-events that the platform posts. `operations` and `results` define the requests and their answers, and `traits`
-the common properties of an operation class. `encode` and `decode` convert all of these to and from bytes;
-`json_text` has their JSON readers. `undocumented` has operations outside the interface.
+events that the platform posts. `operations` and `results` define the requests and their answers; `traits`
+defines the common properties of a class's operations. `encode` and `decode` convert these values to and from
+bytes; `json_text` has their JSON readers. `undocumented` has operations outside the interface.
 
 Docstrings cite gaps of the interface by number: `docs/gaps.md` lists each gap and triobot's choice.
 

@@ -53,7 +53,7 @@ class Descriptor:
 
     @classmethod
     def from_object(cls, fields: Mapping[str, JsonValue]) -> Self:
-        """Build a descriptor from a decoded object, without its key ``desc``, which is the caption."""
+        """Build a descriptor from a decoded object. The key ``desc``, the caption, is left out."""
         try:
             return cls(compact_json({key: value for key, value in fields.items() if key != "desc"}))
         except (TypeError, ValueError, RecursionError):

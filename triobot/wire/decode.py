@@ -658,9 +658,7 @@ def _refusal(
 
 
 def _private(operation: Operation[object]) -> list[str]:
-    """The operation's texts and phone number: if the platform repeats these values in an error, a log must
-    not show the values.
-    """
+    """The operation's texts and phone number, which no log may show. A platform's error may repeat them."""
     private: list[object] = []
     for field in attrs.fields(cast("Any", type(operation))):
         value: object = getattr(operation, field.name)

@@ -52,7 +52,7 @@ class Sent:
 @final
 @guarded
 class InvoiceCreated:
-    """A new invoice's id; the invoice's callback and verification use it, so the id must be stored."""
+    """A new invoice's id. Store the id: the invoice's callback contains it, and its verification needs it."""
 
     id: InvoiceId = attrs.field(converter=as_invoice_id)
 

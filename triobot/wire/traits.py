@@ -29,14 +29,14 @@ class Traits:
     """Common properties of the operations of one class.
 
     Attributes:
-        result: reader that makes the result from the operation, the answer's decoded JSON and the answer's
+        result: function that makes the result from the operation, the answer's decoded JSON and the answer's
             bytes.
         lane: kind of lane: operations of the same lane are sent one after the other. ``chat`` is for
             everything that a chat's users see. None: no lane, the operation waits for no other operation.
         number: name of the operation's field that distinguishes lanes of one kind; "" for the chat id.
         repeat: whether an attempt that may have taken effect is repeated. ``freely``: yes, a second run has
             no further effect. ``as chosen``: the setting `OnUnknown` decides. ``never``: no.
-        late: whether a late attempt is still useful; if not, there is only one attempt.
+        late: whether a late attempt is still useful. If False, only one attempt is made.
         money: whether the operation verifies or inquires a payment; the ledger then schedules further
             attempts.
         word: short name for people; "" for the path.
