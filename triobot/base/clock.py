@@ -156,8 +156,9 @@ class Timepiece:
 
     @contextmanager
     def telling(self, told: Callable[[int], None]) -> Generator[None]:
-        """Call `told` with the milliseconds of each jump while the block runs, inside the call that reads the
-        clock.
+        """Call `told` with the milliseconds of each jump while the block runs.
+
+        The call comes from the function that reads the clock.
 
         Args:
             told: callback; must be quick and must not raise.

@@ -19,7 +19,8 @@ _BROUGHT: Final = frozenset({"opentelemetry", "persiantools", "psycopg", "shtab"
 def distribution() -> Distribution | None:
     """Return the installed distribution of triobot, under its name in pip; None if triobot was not installed.
 
-    The ``triobot`` console script identifies the distribution: an editable installation lists no packages.
+    The distribution is found by its console script ``triobot``, because an editable installation doesn't list
+    its packages.
     """
     from importlib.metadata import entry_points  # imported late: most starts don't need it
 

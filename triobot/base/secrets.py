@@ -14,7 +14,7 @@ class Secret:
 
     Not an attrs class on purpose: `attrs.asdict` would return the text.
 
-    Comparison with another `Secret` takes constant time, wherever the texts differ.
+    The time of a comparison with another `Secret` doesn't depend on the position where the texts differ.
     """
 
     __slots__ = ("_text",)

@@ -100,7 +100,7 @@ def is_host(host: str) -> bool:
 
 
 def is_loopback_host(host: str) -> bool:
-    """Return whether a host means this machine, without asking a name server."""
+    """Return whether a host is this machine; no name server is asked."""
     address = _literal(host)
     return host == "localhost" if address is None else address.is_loopback
 
@@ -116,7 +116,8 @@ def registrable_domain(host: str) -> str:
 
     end = host.rpartition(".")[2]
     with Path(PSLFILE).open(encoding="utf-8") as lines:
-        # Load only suffixes with the host's ending: all ten thousand take 20 times as long, and 4 MB.
+        # Load only suffixes with the host's ending. All ten thousand suffixes would take 20 times as long,
+        # and 4 MB.
         known = PublicSuffixList([line for line in lines if end.startswith("xn--") or _ends(line, end)])
     return known.privatesuffix(host) or host
 

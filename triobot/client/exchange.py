@@ -78,7 +78,7 @@ class RequestProgress:
             self.may_have_left = True
 
     def failed(self, operation: str, error: Exception) -> Failure:
-        """Return triobot's error for a transport's error: whether the operation may have taken effect."""
+        """Return triobot's error, whose class shows whether the operation may have taken effect."""
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return not_connected(operation, error)
         if isinstance(error, _BEFORE):
@@ -225,5 +225,5 @@ async def _body(response: httpx.Response) -> bytes | None:
         async for piece in pieces:
             body += piece
             if len(body) > LARGEST_ANSWER:
-                return None  # longer than the limit
+                return None  # the body is longer than the limit
     return bytes(body)

@@ -77,9 +77,9 @@ def escape(text: str) -> str:
 
 @cache
 def _types() -> mimetypes.MimeTypes:
-    """Return Python's own table of media types: with the machine's table, types would differ by machine.
+    """Return Python's own table of media types, which is the same on all machines.
 
-    The table is created for the first file, since Python reads the machine's table at that moment.
+    The table is created for the first file, not at import: Python then also reads the machine's table.
     """
     types = mimetypes.MimeTypes(filenames=())
     for kind, suffix in (

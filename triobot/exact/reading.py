@@ -256,7 +256,7 @@ class Reading:
         return None
 
     def _named(self, name: str, scope: _Scope) -> ast.AST | None:
-        """Return the description of a name that a module defines; None if unknown, or in a cycle."""
+        """Return the description of a name that a module defines; None for an unknown name, or in a cycle."""
         source = scope.source
         if (source.name, name) in scope.names:
             return None

@@ -29,7 +29,7 @@ _COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<g
 _NO_PLACE: Final[Range] = (None, None, None, None)
 
 _Stacks: TypeAlias = (
-    "dict[int, Any]"  # by code and offset, from the innermost frame outwards; the outermost maps to the site
+    "dict[int, Any]"  # a tree, by code and offset of each frame, the innermost first; leaves are sites
 )
 
 

@@ -160,7 +160,7 @@ class Comparison:
 
     def alignment(self, build: int) -> Alignment:
         """Return the matches of an old build's points with the current build's points."""
-        if len(self.sites.present) != self._present:  # a module was imported since
+        if len(self.sites.present) != self._present:  # a module was imported after the last call
             self._present = len(self.sites.present)
             self._alignments, self._differences, self._readings = {}, {}, {}
         if build not in self._alignments:

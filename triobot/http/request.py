@@ -195,7 +195,7 @@ class RequestReader:
                 return None
         request = self._requests.popleft()
         if 0 < self._left <= len(self._unread) - self._at:
-            self._read_slice()  # the body, which has arrived too
+            self._read_slice()  # the body has arrived too
         return request
 
     def more(self, incoming: Incoming) -> bool:
@@ -245,7 +245,10 @@ class RequestReader:
         return True
 
     def _end_of_slice(self) -> int:
-        """Return the end of the next slice within one request: the end of the body or of an empty line."""
+        """Return the position up to which the parser gets bytes next.
+
+        The position is at most the end of the body, or of the empty line after a head.
+        """
         unread, at = self._unread, self._at
         if self._left > 0:
             return min(at + self._left, len(unread))
@@ -254,7 +257,7 @@ class RequestReader:
             # Bytes that may begin an empty line wait for the rest of that line.
             begun = (part for part in (3, 2, 1) if unread.endswith(HEAD_END[:part], at))
             end = len(unread) - next(begun, 0)
-        # At most one byte beyond the limit, which suffices to refuse the request.
+        # The slice exceeds the limit by at most one byte, which suffices to refuse the request.
         return min(end, at + self._head_bytes - self._framing + (self._current is not None))
 
     # --- the parser's callbacks

@@ -79,8 +79,8 @@ class Presses:
     def due(self, now: float) -> list[tuple[ChatId, CallbackId]]:
         """Return the presses that need an empty answer now; the caller calls `settle` for each.
 
-        The result contains presses past their delay. The oldest presses are added when more than `remembered`
-        presses are taken.
+        The result contains the presses that are past their delay. If more than `remembered` presses are
+        taken, the result also contains the oldest presses beyond this number.
         """
         excess = len(self._taken) - self._rules.remembered
         due: list[tuple[ChatId, CallbackId]] = []

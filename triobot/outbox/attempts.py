@@ -36,7 +36,7 @@ class Attempts:
     Args:
         lanes: the lanes of the deliveries.
         suspects: the breaker, and the deliveries that wait for its decision.
-        requests: the attempts' requests, which end here, and the files' descriptors.
+        requests: the requests of the attempts, and the descriptors of the uploaded files.
         rules: pauses and time limits of retries.
         dice: returns a number from 0 to 1.
 

@@ -328,7 +328,7 @@ class Broadcasts:
         return job.status.state == "sending"
 
     def gone(self, key: str) -> Gone:
-        """Iterate over the receivers known to have left, in audience order."""
+        """Iterate over the receivers who have left, as far as is known, in audience order."""
         return Gone(self._store, key)
 
     async def forget(self, chat_id: ChatId) -> None:
@@ -403,7 +403,7 @@ class Broadcasts:
             if job is None or job.status.over or key in self._capturing:
                 self._due.pop(key, None)
             elif job.status.state == "capturing":
-                # No retry here: `start` may open the key again before the store has room.
+                # The deletion isn't retried: `start` may use the key again before the store has room.
                 if await self._committed(DropBroadcast(key)):
                     self._due.pop(key, None)
                 else:

@@ -178,7 +178,7 @@ class LaneOutbox:
         return await self._answers.answer(press.chat_id, press.callback_id, text, alert=alert)
 
     def refuse_press(self, press: Press[object], text: str) -> None:
-        """Answer a press that no conversation takes, unless the press was already answered."""
+        """Answer a press that no conversation accepts, unless the press was already answered."""
         self._answer_soon(press, text)
 
     def drop(self, chat: Recipient) -> None:

@@ -8,8 +8,8 @@
 | other refusal or error | any | the caller gets the error |
 | an unreadable 200 to an upload | done | the caller gets the error: every retry would get the same answer |
 
-After an unknown result, an invoice is never created again and a verify never repeated, whatever `on_unknown`
-says. Late typing and late answers to presses are useless, so these are never retried.
+After an unknown result, `on_unknown` doesn't apply to an invoice's creation or a verify: both are never
+repeated. Late typing and late answers to presses are useless, so these are never retried.
 """
 
 from __future__ import annotations

@@ -308,8 +308,8 @@ class Cashier:
             await self._take_up(self._rest)
         if self._seen is not None and self._clock.now() - self._seen > BLIND:
             await self._alarm_unwatched("start", self._seen, self._started)
-        # The watch begins only here: if the start crashes before the alarm, the next start must still see the
-        # unwatched time.
+        # The watch begins only after the alarm. If the program crashes before the alarm, the next start must
+        # still find the unwatched time.
         self._watching = True
         self._poke.set()
         await self._beat()
@@ -430,7 +430,7 @@ class Cashier:
             pause = math.inf
             for row in rows:
                 if row.id in self._busy or (not self._watching and row.state in self._rest):
-                    continue  # in progress, or not taken over yet
+                    continue  # the payment's duty is in progress, or the payment isn't taken over yet
                 if len(self._busy) >= _PAGE:
                     break  # each finished task sets `_poke`
                 if row.urgent is None and not self._affordable():

@@ -204,7 +204,7 @@ class Entry:
 
     @property
     def ending(self) -> PaymentGoods | None:
-        """State of the goods; None while unpaid, or while the goods are being given."""
+        """State of the goods; None while the payment is unpaid, or while the goods are being given."""
         if self.captured is None or self.state == "mismatch":
             return None
         if self.state == "settled" and self.taker == "handler":

@@ -303,7 +303,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
             gone = now if after.state in ("refused", "void") else after.gone_at
             return attrs.evolve(after, gone_at=gone, check_at=None, remove_at=None, deliver_at=None)
         case "prepared":
-            return attrs.evolve(after, check_at=None)  # nothing to verify yet
+            return attrs.evolve(after, check_at=None)  # the user can't pay yet, so no examination is due
         case "unsure":
             return attrs.evolve(after, lost=True)
         case "verifying" if not after.wanted and after.ask == "verify":

@@ -123,7 +123,7 @@ def due(entry: Entry) -> tuple[int, Clock] | None:
 
 
 def urgency(entry: Entry) -> int | None:
-    """Return an entry's rank among the due entries, the smallest first; None: left to the sweep."""
+    """Return an entry's rank among the due entries, the smallest first; None: only the sweep examines it."""
     if entry.deliver_at is not None:
         return 0
     unclear = entry.state in WATCHED or entry.state == "verifying"

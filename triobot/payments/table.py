@@ -156,7 +156,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(("unsure",), ("send_ok",), "open"),
     Transition(("unsure",), ("send_refused",), outcome="refused"),
     Transition(("unsure",), ("send_unknown",), outcome="unknown"),
-    # --- the send's own answer, after another fact has come first
+    # --- the answer to the send, after another fact has already changed the state
     Transition(_SENT, ("send_begun",)),
     Transition(_SENT, ("send_ok",), due=(Due("remove", "ended_or_captured"),)),
     Transition(("check", "verifying", *CAPTURED), ("send_unknown",)),
@@ -184,7 +184,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         due=_VERIFY,
         tell=(TellOperator("adopted"),),
     ),
-    # --- on the user's screen
+    # --- the button or invoice is on the user's screen
     Transition(
         _WATCHED,
         ("callback",),
@@ -357,14 +357,14 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(
         ("verified",), ("restored",), outcome="handed_over", tell=(TellOperator("granted_before_maybe"),)
     ),
-    # The aside that has the payment continues, but gives no more goods by a step.
+    # The aside that has the payment continues, but no step of it may give goods any more.
     Transition(("delivered",), ("restored",), tell=(TellOperator("granted_before_maybe"),)),
     # --- the machine's clock. After a set-back, future due times move to now, and no past event lies in the
     # future. After a set-forward, the stored times of past events move along.
     Transition((*_LIVE, "verified", "delivered"), ("clock_set_back", "clock_set_forward")),
     # --- the aside that has the payment can't continue
     Transition(("verified", "delivered"), ("parked",), tell=(TellOperator("captured_but_parked"),)),
-    # --- ended, but a fact still arrives
+    # --- the payment has ended, but a fact still arrives
     Transition(
         ("lapsed", "refused", "void"),
         ("callback", "declined_final"),

@@ -77,7 +77,7 @@ class OpenTicket:
 
     @property
     def message_id(self) -> MessageId | None:
-        """Id of the message with the button; None while unknown."""
+        """Id of the message with the button; None while the id is unknown."""
         return self._entry.message_id
 
     @property
@@ -171,7 +171,7 @@ class OpenTicket:
         # Wait only for the first two examinations after a callback: later ones are too far in the future.
         return entry.hinted or (not entry.clean and entry.tries < 2)
 
-    # --- once it is captured
+    # --- after the capture
 
     @property
     def captured(self) -> Captured | None:
@@ -181,7 +181,7 @@ class OpenTicket:
 
     @property
     def ending(self) -> PaymentGoods | None:
-        """State of the goods; None while unpaid, or while the goods are being given."""
+        """State of the goods; None while the payment is unpaid, or while the goods are being given."""
         return self._entry.ending
 
     def _close(self) -> None:

@@ -205,7 +205,7 @@ class _Passage:
         if message["type"] == "http.response.body":
             last = not message.get("more_body", False)
             if not last and not message["body"]:
-                return  # an empty part, of an answer without a body
+                return  # the part is empty, because the answer has no body
         if last and self._closes and not self._body_first:
             await self._wait_for_whole()
         if self._answer is not None:

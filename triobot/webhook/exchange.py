@@ -67,7 +67,7 @@ class RequestExchange(Protocol):
         """Send an answer, after `read`.
 
         Args:
-            told: called with whether the sender was still connected when the kernel got the answer.
+            told: called with a boolean: whether the sender was connected when the kernel got the answer.
         """
         ...
 

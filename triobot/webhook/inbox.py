@@ -295,8 +295,7 @@ class Inbox:
             self._store.note_answered(taken.key)
 
     async def run(self) -> None:
-        """While the store can't write, check every two seconds whether the store can write again; run until
-        cancelled.
+        """Check the store every two seconds while the store can't write; run until cancelled.
 
         Without the check, the recovery could go unnoticed: a proxy that obeys ``/readyz`` sends no more
         events.

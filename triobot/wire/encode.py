@@ -293,7 +293,7 @@ def encode_error(reason: str, trace_id: str | None = None) -> bytes:
     return compact_json(fields).encode()
 
 
-# --- the same event twice
+# --- keys that show whether two deliveries are the same event
 
 # Long enough that no two keys collide by chance; short enough to keep the table of deliveries small.
 _KEY_BYTES: Final = 16

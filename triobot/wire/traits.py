@@ -31,11 +31,12 @@ class Traits:
     Attributes:
         result: function that makes the result from the operation, the answer's decoded JSON and the answer's
             bytes.
-        lane: kind of lane: operations of the same lane are sent one after the other. ``chat`` is for
-            everything that a chat's users see. None: no lane, the operation waits for no other operation.
-        number: name of the operation's field that distinguishes lanes of one kind; "" for the chat id.
-        repeat: whether an attempt that may have taken effect is repeated. ``freely``: yes, a second run has
-            no further effect. ``as chosen``: the setting `OnUnknown` decides. ``never``: no.
+        lane: kind of lane. Operations of the same lane are sent one after the other. ``chat`` is for
+            everything that a chat's users see. None: no lane, so the operation waits for no other operation.
+        number: name of the operation's field by which lanes of one kind differ; "": lanes differ by chat id.
+        repeat: whether an attempt that may have taken effect is repeated. ``freely``: repeated, because a
+            second run has no further effect. ``as chosen``: the setting `OnUnknown` decides. ``never``: not
+            repeated.
         late: whether a late attempt is still useful. If False, only one attempt is made.
         money: whether the operation verifies or inquires a payment; the ledger then schedules further
             attempts.
