@@ -236,7 +236,7 @@ class NondeterminismError(ConversationError):
 
 @final
 class StepError(ConversationError):
-    """A step failed with an error that can't be recorded as itself.
+    """A step failed with an error whose class isn't among the step's `raises`.
 
     Attributes:
         kind: type name of the original error.

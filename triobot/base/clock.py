@@ -30,7 +30,7 @@ from .frozen import guarded
 
 
 class WallClock(Protocol):
-    """The time of day, for stored times. Trio's clock is for waiting."""
+    """The time of day. Stored times come from this clock; waits use Trio's clock."""
 
     def now(self) -> int:
         """Return the time of day in milliseconds since 1970 UTC."""

@@ -1,4 +1,4 @@
-"""Locks on open files. The system releases them when the process ends, even after SIGKILL."""
+"""Locks on open files. The system releases a process's locks when the process ends, even after SIGKILL."""
 
 from __future__ import annotations
 

@@ -207,8 +207,8 @@ async def reading(response: httpx.Response) -> AsyncGenerator[AsyncIterator[byte
     try:
         yield pieces
     finally:
-        # Shielded, because a cancelled request must free its connection too. With a deadline, because a
-        # transport is foreign code.
+        # The shield lets a cancelled request free its connection. There is a deadline, because a transport is
+        # foreign code.
         with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
             with trio.CancelScope() as ended:
                 ended.cancel()

@@ -51,7 +51,7 @@ async def opened_transports(*transports: httpx.AsyncBaseTransport | None) -> Asy
 
 
 async def _close(transports: AsyncExitStack) -> None:
-    # Shielded, so that a cancelled program still closes its sockets. With a deadline, because a transport is
+    # The shield lets a cancelled program close its sockets. There is a deadline, because a transport is
     # foreign code.
     with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
         await transports.aclose()

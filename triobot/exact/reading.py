@@ -115,7 +115,7 @@ class Reading:
         return shape, lists
 
     def goes_over_like(self, other: Reading) -> bool:
-        """Whether both readings loop over like iterables. A loop over a `range` may be added or removed."""
+        """Whether both readings loop over similar iterables. Loops over a `range` may be added or removed."""
         mine, its = self.loops, other.loops
         if len(mine) != len(its):
             mine, its = ([one for one in loops if one[0].split()[-1:] != ["range"]] for loops in (mine, its))
@@ -209,7 +209,7 @@ class Reading:
         return any(one in self._calls or getattr(one, "id", "") in self._own for one in ast.walk(node))
 
     def _own_call(self, call: ast.Call, scope: _Scope) -> ast.AST:
-        """Describe the line's own call: with its arguments for a helper, without them for an operation."""
+        """Describe the line's own call; its arguments are described only if it calls a helper."""
         if self._is_inner:
             return ast.Name("_")
         match call.func:

@@ -353,7 +353,7 @@ def _is_once(chain: Sequence[Point], sources: Sequence[Source]) -> bool:
 
 @final
 class Told(NamedTuple):
-    """Operation, as recorded or as it begins now.
+    """Operation, either as it was recorded or as it begins in the current code.
 
     Attributes:
         print: fingerprint of the arguments.

@@ -1,10 +1,10 @@
 """Parses requests from bytes, one after another. Never waits.
 
 llhttp parses in its strict mode. This module refuses more: a request without a host, an encoding other than
-chunked, chunks in HTTP/1.0, and other versions. It also adds the limits that llhttp lacks: the size of the
-head, and the bytes around the chunks of a body. The parser gets one head at a time, and only when a request
-is taken. So thousands of pipelined requests stay bytes until their turn, instead of becoming thousands of
-objects.
+chunked, chunks in HTTP/1.0, and other versions. This module also adds the limits that llhttp lacks: on the
+size of the head, and on the bytes around the chunks of a body. The parser gets one head at a time, and only
+when a request is taken. So thousands of pipelined requests stay bytes until their turn, instead of becoming
+thousands of objects.
 
 A sender's requests have the same few heads again and again. So parsed heads are cached (`KnownHeads`), and an
 equal head in an equal position isn't parsed again. The cache saves 27,000 of the 860,000 instructions that

@@ -1,8 +1,8 @@
 """Parses responses from bytes, one after another. Never waits.
 
 llhttp parses in its strict mode: a length given twice, a bare line feed or a folded header ends the
-connection. This module adds the limits that llhttp lacks: the size of the head, and the bytes around the
-chunks of a body.
+connection. This module adds the limits that llhttp lacks: on the size of the head, and on the bytes around
+the chunks of a body.
 """
 
 from __future__ import annotations

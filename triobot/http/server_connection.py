@@ -344,7 +344,7 @@ class ServerConnection:
 
         The connection may wait for a request, for the rest of a head, or for the next bytes of a body. It may
         discard bytes after its last answer. A pipelined request may not have started yet. A wait for the
-        sender to read an answer also counts, but not its first `_MOMENT` seconds.
+        sender to read an answer also counts, from `_MOMENT` seconds after its start.
         """
         return min(
             self.waiting_since,
@@ -362,7 +362,7 @@ class ServerConnection:
         """
         if self.kept_waiting_since != since:
             return False
-        # Unread bytes in the kernel may be a proper request.
+        # The kernel may have unread bytes of a proper request: then the connection stays open.
         if min(self.waiting_since, self.starved_since) == since and not self._link.is_quiet():
             return False
         self._gave_way = True

@@ -133,8 +133,8 @@ async def send_request(
 
 
 async def _close_pieces(pieces: AsyncIterator[bytes]) -> None:
-    # Finish a half-read generator here, not in the garbage collector. Shielded, so that a cancelled task
-    # finishes it too. With a deadline, because the generator is the caller's code.
+    # Finish a half-read generator here, not in the garbage collector. The shield lets a cancelled task finish
+    # the generator too. There is a deadline, because the generator is the caller's code.
     finish = cast("Callable[[], Awaitable[None]] | None", getattr(pieces, "aclose", None))
     if finish is not None:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):

@@ -36,8 +36,8 @@ def is_stuck(lanes: Lanes[Delivery], now: float) -> bool:
 
     - the breaker holds everything;
     - the first operation of every lane has failed at least once;
-    - the platform asked for a pause, or the pace delays the queue by more than a second; and a restart may
-      drop every operation (`comes_again`).
+    - a restart may drop every operation (`comes_again`), and the queue waits: the platform asked for a pause,
+      or the pace delays the queue by more than a second.
     """
     if lanes.in_flight or not lanes.queued:
         return False

@@ -25,7 +25,7 @@ A *question*, a request that concerns no chat, is sent every half minute too: th
 chat that the user has left proves nothing. The first question is sent at once if everything was held because
 a few seconds passed without other evidence.
 
-The first success releases all operations, and the breaker judges each refusal afresh.
+The first success releases all operations, and the breaker judges each later refusal anew.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class WindowRules:
 
     Attributes:
         width: receivers in flight at a time; equal to the lanes' limit for broadcasts. Receivers beyond the
-            limit would only be queued. After a crash they would be in doubt although no request was sent.
+            limit would only be queued, and a crash would leave queued receivers in doubt.
         extra: further receivers in flight while no outcome arrives.
         quiet: seconds without an outcome after which one further receiver is allowed.
         first_pause, longest_pause: bounds in seconds of the pause between two trials after an unknown

@@ -159,7 +159,7 @@ class _RunningBroadcast:
     Attributes:
         news: set when the task has something to do.
         telling: chat of each request in flight, by the request's cancel scope.
-        forgotten: chats to skip. The store deletes their rows, but the task may have read the rows already.
+        forgotten: chats to skip. The store deletes these chats' rows, but the task may have read them before.
         patient_until: when a stopped broadcast stops waiting for answers.
     """
 

@@ -103,7 +103,7 @@ class ReadyQueue(Generic[L]):
     def pop(self, startable: list[Urgency]) -> L:
         """Remove and return the next lane of the `startable` classes; count the other classes as passed."""
         chosen = startable[0]
-        # Check the least urgent class first: it has waited longest, and starts only one entry.
+        # Check the least urgent class first: this class has waited longest, and only one entry of it starts.
         for urgency in reversed(startable):
             if urgency is not Urgency.MONEY and self._passed[urgency] >= _PATIENCE[urgency]:
                 chosen = urgency

@@ -96,7 +96,7 @@ def _fresh_at(entry: Entry, now: int) -> int:
 
 
 def verify_by(entry: Entry) -> int:
-    """Return the moment before which a verify captures every possible payment."""
+    """Return the end of the hour: before this moment, a verify still captures whatever the user has paid."""
     return unpaid_until(entry) + WINDOW
 
 
@@ -166,8 +166,8 @@ def without_future(entry: Entry, now: int) -> Entry:
 def moved_on(entry: Entry, by: int, now: int) -> Entry:
     """Correct an entry after the clock was set forward while the program ran: elapsed times stay the same.
 
-    Due times aren't moved. So a duty is due if its time lies before the new time. The same applies to the end
-    of a button's life.
+    Due times aren't moved. So a duty becomes due if its time lies before the new time, and a button's life
+    ends if its end lies before the new time.
     """
     return _with_moments(entry, _HAPPENED, lambda at: min(at + by, now))
 
@@ -208,8 +208,8 @@ def _blind(entry: Entry) -> tuple[int, Clock] | None:
         return entry.blind_at + rarely(entry, entry.blind_at, BLIND_STILL), "unchecked_20min"
     unpaid = unpaid_until(entry)
     asked = [unpaid + distance(entry, unpaid) + ANSWER]
-    # A callback causes an early examination, and so does the conversation's end. The platform has the time
-    # `BLIND` for its answer.
+    # A callback causes an early examination, and so does the conversation's end. The alarm comes if the
+    # platform hasn't answered for the time `BLIND` after that.
     asked += [at + BLIND for at in (entry.hinted_at, entry.ended_at) if at is not None and at > unpaid]
     # After a start or a standstill, one alarm covers the time before. So this warning waits until the
     # platform has had time to answer.
@@ -228,7 +228,7 @@ def _unsettled(entry: Entry) -> tuple[int, Clock] | None:
 
 
 def _late(entry: Entry) -> tuple[int, Clock] | None:
-    # A conversation gives up its payment itself, unless it can't be revived.
+    # A conversation gives up its payment itself. This fact is for a conversation that can't be revived.
     if entry.taker != "conversation" or entry.state not in ON_SCREEN:
         return None
     return entry.expires_at + MINUTE, "taker_gone"

@@ -97,11 +97,15 @@ class Transition:
 
     Attributes:
         next: the next state; None: unchanged.
-        taker: the next taker; None: unchanged. "late": the entry's `late`, if a conversation was the taker.
-            "last": the aside for the item, for one last verify, if a conversation was the taker. "once": the
-            entry's `late`, if the aside was the taker: its last verify is answered or impossible.
-            "once_more": as "once", unless the inquiry's "verified" is new. "somebody": the aside for the
-            item, if "nobody" was the taker.
+        taker: the next taker; None: unchanged. The rules with a condition are:
+
+            - "late": if a conversation is the taker, the entry's `late` follows.
+            - "last": if a conversation is the taker, the aside for the item follows, for one last verify. If
+              no verify is possible, the entry's `late` follows.
+            - "once": if the aside is the taker, the entry's `late` follows, because the last verify was
+              answered or is impossible.
+            - "once_more": as "once", but an inquiry's first "verified" changes nothing.
+            - "somebody": if "nobody" is the taker, the aside for the item follows.
         outcome: the outcome that a waiting conversation gets.
     """
 
@@ -359,8 +363,8 @@ TABLE: Final[tuple[Transition, ...]] = (
     ),
     # The aside that has the payment continues, but no step of it may give goods any more.
     Transition(("delivered",), ("restored",), tell=(TellOperator("granted_before_maybe"),)),
-    # --- the machine's clock. After a set-back, future due times move to now, and no past event lies in the
-    # future. After a set-forward, the stored times of past events move along.
+    # --- the machine's clock. After a set-back, all stored times that lie in the future move to now. After a
+    # set-forward, the stored times of past events move along.
     Transition((*_LIVE, "verified", "delivered"), ("clock_set_back", "clock_set_forward")),
     # --- the aside that has the payment can't continue
     Transition(("verified", "delivered"), ("parked",), tell=(TellOperator("captured_but_parked"),)),

@@ -167,7 +167,7 @@ class Endpoint:
                 async with self._given_up:
                     if self._given_up.statistics().tasks_waiting:
                         await trio.sleep(_GIVEN_UP_EVERY)
-                # Don't linger: the sender has used its time.
+                # The connection doesn't linger: the sender has had enough time.
                 await exchange.refuse(answers.TOO_SLOW, unread=True, linger=0)
             case Truncated():
                 self._traffic.truncated += 1

@@ -658,7 +658,7 @@ def _refusal(
 
 
 def _private(operation: Operation[object]) -> list[str]:
-    """The operation's texts and phone number, which no log may show. A platform's error may repeat them."""
+    """The operation's texts and phone number: the platform's error may repeat them, a log must not."""
     private: list[object] = []
     for field in attrs.fields(cast("Any", type(operation))):
         value: object = getattr(operation, field.name)

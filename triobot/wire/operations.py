@@ -95,9 +95,10 @@ def _are_below(instance: SendMessage, attribute: attrs.Attribute[Any], value: ob
 @final
 @guarded
 class SendMessage(Operation[Sent]):
-    """Send text, media, a contact or a location (interface section 4.3). Never repeated by itself.
+    """Send text, media, a contact or a location (interface section 4.3).
 
-    Media must have a descriptor before this operation is encoded.
+    A second run sends a second message, so the setting `OnUnknown` decides whether an operation with an
+    unknown outcome is repeated. Media must have a descriptor before this operation is encoded.
     """
 
     path: ClassVar[str] = "sendMessage"
@@ -231,8 +232,9 @@ def _is_expiry(instance: object, attribute: attrs.Attribute[Any], value: object)
 @final
 @guarded
 class CreateInvoice(Operation[InvoiceCreated]):
-    """Request money from a user through the wallet page (interface section 4.1). **Never** repeated by
-    itself.
+    """Request money from a user through the wallet page (interface section 4.1).
+
+    **Never** repeated after an unknown outcome.
 
     Attributes:
         amount: in rials, or in `currency` if given (outside the interface).

@@ -1,4 +1,4 @@
-"""Operations outside the interface, known only from public clients. The platform may have removed them.
+"""Operations outside the interface, known only from public clients. The platform may refuse these operations.
 
 Each operation returns the platform's answer uninterpreted (`Answer`). triobot itself uses none of these
 operations.
