@@ -6,7 +6,7 @@ receivers that are meant and have no outcome are in doubt. One commit serves man
 commit waits for half a window of outcomes, or for a moment.
 
 `Window` bounds the receivers in flight. The outbox has its own bounds and its own pace. The window bounds the
-receivers in doubt after a crash. The window allows no further request in two cases:
+receivers in doubt after a crash. The window slows down further requests in two cases:
 
 - The outcome of a request is unknown. The receiver is then lost, because the message is sent at most once. So
   the broadcast sends to one receiver at a time. The pauses between these requests double until the platform

@@ -279,8 +279,8 @@ def _is_proof(entry: Entry, now: int) -> bool:
     verify. The other explanation is possible only an hour after the payment was certainly unpaid, and only if
     there was time between the three answers.
 
-    A payment without a taker isn't verified. But uncaptured money goes back to the user within the hour, so a
-    "verified" after the hour also proves a capture.
+    A payment whose taker is "nobody" isn't verified. But uncaptured money goes back to the user within the
+    hour, so a "verified" after the hour (`AFTERLIFE`) also proves a capture.
     """
     if entry.seen_at is None:
         return False

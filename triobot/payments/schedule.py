@@ -85,7 +85,7 @@ def distance(entry: Entry, clean_at: int) -> int:
 
 
 def rarely(entry: Entry, at: int, pause: int) -> int:
-    """Return `pause`, or a longer pause if nothing has happened to the payment for days."""
+    """Return `pause`, or a 24th of the time since the last likely moment of a payment, if that is longer."""
     return max(pause, (at - _fresh_at(entry, at)) // 24)
 
 

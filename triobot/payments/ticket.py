@@ -97,7 +97,9 @@ class OpenTicket:
             self._tell()
 
     def listen(self, news: Callable[[], None] | None) -> None:
-        """Register `news`, which the ticket calls after each move of the payment; `news` must not wait.
+        """Register `news`, which the ticket calls when it has a notice, or when the goods' state is final.
+
+        `news` must not wait.
 
         With None, the ticket receives no more moves.
         """
