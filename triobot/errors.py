@@ -40,8 +40,8 @@
         ConflictError            the current state forbids an operator's request
 
 Each class's docstring names the side at fault, and says whether repeating helps. All exceptions are
-picklable. No exception's
-arguments contain the token, a phone number or a message's text; `str` and `repr` show no raw bytes.
+picklable. No exception's arguments contain the token, a phone number or a message's text; `str` and `repr`
+show no raw bytes.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class AlarmSink:
         if what in self._rung and now < self._rung[what] + _QUIET_SECONDS:
             if self._at_rest:
                 self._news.set()  # the alarm was acknowledged, and is to be reported again
-            # Otherwise check soon: an operator may have acknowledged the alarm since the last check.
+            # If alarms are open, check soon: an operator may have acknowledged this alarm.
             self._look_by = self._looked_at + _LOOK
             self._pause.deadline = min(self._pause.deadline, self._look_by)
             return False

@@ -133,7 +133,7 @@ def only_of(error: BaseException) -> BaseException:
 
 
 def came_by_signal(error: BaseException) -> bool:
-    """Whether a signal handler raised an error or an error in its groups, as the traceback's frames show.
+    """Whether a signal handler raised the error, or an error in the group. The traceback's frames show this.
 
     Trio's own Ctrl-C handler is a Python function, as are the handlers that programs set. Only Python's
     default handler has no Python frame, and Trio replaces it while Trio runs. If a program sets the default

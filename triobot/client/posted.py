@@ -42,8 +42,8 @@ class Forms:
         self.connections: Final = connections
         self.terms: Final = terms
         self.read: Final = read
-        # Without the cache, heads would take a quarter of the instructions for answering a message. The cache
-        # has the heads by path.
+        # Building a head takes a quarter of the instructions for answering a message, so heads are cached by
+        # path.
         self._heads: dict[str, bytes] = {}
 
     def write_out(self, operation: Operation[R], *, fresh: bool) -> PostedForm[R]:

@@ -32,7 +32,7 @@ _PACKED: Final = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "x
 # Escapes of browsers (HTML, "multipart/form-data encoding algorithm") for the quote and the line ends. Other
 # control characters are escaped too, since no server needs them.
 _ESCAPES: Final = {code: f"%{code:02X}" for code in (*range(0x20), 0x22, 0x7F)}
-# Bytes that count as progress. With a patience of 30 s, a link must carry 2 KiB/s; the slowest links do.
+# Bytes that count as progress. With a patience of 30 s, a link must carry 2 KiB/s, as even slow links do.
 PIECE: Final = 64 * 1024
 
 

@@ -82,7 +82,7 @@ class Source:
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.tree = ast.parse(text)
-        # Count lines as Python does, for which a form feed ends no line.
+        # Count lines as Python does: unlike `str.splitlines`, Python doesn't end a line at a form feed.
         self.lines = io.StringIO(text, newline=None).read().split("\n")
         self.parents: dict[ast.AST, ast.AST] = {}
         self.functions: list[Function] = []

@@ -538,7 +538,7 @@ def _crossed(before: Mapping[_K, str], after: Mapping[_K, str]) -> bool:
 
 
 def _placed(readings: Sequence[Reading], keyed: Container[str]) -> dict[int, str]:
-    """Return the texts without a key, by index."""
+    """Return the texts that have no key; each text is returned under its index."""
     texts = (text for one in readings for text in (*one.texts, *one.said))
     return dict(enumerate(text for text in texts if repr(text) not in keyed))
 

@@ -113,7 +113,7 @@ class Window:
         return quiet if self.pace is None else max(quiet, 2 / self.pace)
 
     def went(self, many: int, now: float) -> None:
-        """Count `many` more receivers in flight."""
+        """Raise the number of receivers in flight by `many`."""
         self.flying += many
         self._news_at = now
         if self._pause:
@@ -122,7 +122,7 @@ class Window:
             self._go_at = now + self._rules.longest_pause
 
     def came(self, outcome: Outcome, now: float) -> None:
-        """Count one receiver less in flight, and set the pause by the outcome of the receiver's request."""
+        """Lower the number of receivers in flight by one, and set the pause that follows from `outcome`."""
         self.flying -= 1
         self._news_at = now
         if outcome not in (Outcome.UNKNOWN, Outcome.AGAIN):

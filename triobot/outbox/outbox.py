@@ -1,6 +1,6 @@
 """The outbox's interface to the runtime, and the nursery of its tasks.
 
-Callers send their own requests (`sender`; `LaneSender.perform` is the outbox's `perform`). The nursery inside
+Callers send their own requests: the outbox's `perform` is `sender.LaneSender.perform`. The nursery inside
 `open_outbox` runs one timer task, one task for each request that the caller's task can't send, and a few
 senders of answers to presses. The nursery is shielded, because a written request can't be withdrawn: at the
 close of the outbox, requests in flight get `OutboxRules.grace` for their answers.

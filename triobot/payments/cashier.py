@@ -387,7 +387,8 @@ class Cashier:
 
     async def _stood_still(self, since: int) -> None:
         """Raise an alarm about the time in which nothing was verified, and verify all open payments."""
-        # Includes payments made after the last sweep, up to a minute before the standstill.
+        # The alarm includes payments made after the last sweep, which was up to a minute before the
+        # standstill.
         await self._alarm_unwatched("standstill", since, self._clock.now())
         await self._happens_to_all(_WATCHED_STATES, Plain("stood_still"))
 

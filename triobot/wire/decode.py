@@ -328,8 +328,8 @@ def _read_usual_text(content_type: str, body: bytes) -> Message[str] | None:
     """Decode a form of four fields with a text message; return None for any other body.
 
     Nearly every request is such a form. The result equals the result of the general decoder, which decodes
-    all other bodies. One pass undoes all escapes, and each check is made once. So answering a message takes
-    57,000 instructions less, of 860,000.
+    all other bodies. One pass undoes all escapes, and each check is made once. So this function saves 57,000
+    of the 860,000 instructions that answering a message takes.
     """
     if content_type != "application/x-www-form-urlencoded":
         return None
