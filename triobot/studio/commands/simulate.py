@@ -23,11 +23,12 @@ from ...testing.simulating import Plan, SimulationResult, simulate
 DETAILS: Final = """\
 Runs the bot on an emulated platform, in one process and in virtual time. People press, write, fill in, pay
 and leave, in chats of their own and, with --groups, in groups; who is asked nothing often writes what the
-bot's routes wait for. Answers get lost, the platform is slow or down, the process is killed. At the end it
-checks the promises: no accepted event was forgotten, no press is left unanswered, no alarm was raised without
-reason, no money was captured twice. The last sentence says which of these held, which routes people came to,
-and what went wrong around the bot. Routes and failures that it doesn't name were not tried. The seed decides
-what happens: the same seed gives the same run. TRIOBOT_* variables are not read.
+bot's routes wait for. Answers get lost, the platform is slow or down, the process is killed. The bot's steps
+are not emulated: they call real services, and write real files. At the end it checks the promises: no
+accepted event was forgotten, no press is left unanswered, no alarm was raised without reason, no money was
+captured twice. The last sentence says which of these held, which routes people came to, and what went wrong
+around the bot. Routes and failures that it doesn't name were not tried. The seed decides what happens: the
+same seed gives the same run. TRIOBOT_* variables are not read.
 
 examples:
   triobot simulate pizza.py:bot
