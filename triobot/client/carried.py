@@ -1,7 +1,7 @@
 """The part of the client that uses httpx: files, and operations over another library's transport.
 
-The client imports this module for the first file, or for a given transport. Otherwise forms are sent by
-`posted`, and httpx is not imported.
+The client imports this module at the first file, or at once if the client is made with a transport. Until
+then `posted` sends forms, and httpx is not imported.
 """
 
 from __future__ import annotations

@@ -123,8 +123,8 @@ class PlatformClient:
         slots, hosts = trio.Semaphore(connections), checked_hosts(media_hosts)
         terms = self._terms = Terms(base, _check_token(token), hosts, slots, patience, certain)
         self._on_unreadable = on_unreadable
-        # Our own connections, shared with files. The httpx part is created for the first file, or for a given
-        # transport.
+        # Our own connections, which the carrier shares. The carrier uses httpx, and is created at the first
+        # file, or here if the caller gives a transport.
         own = self._own = new_connections(connections) if transport is None else None
 
         def carrier() -> Carrier:

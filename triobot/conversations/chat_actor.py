@@ -405,7 +405,7 @@ class ChatActor:
             self._act(decision, delivery)
             return
         question = self.refusals.question_of(delivery.event)
-        # A board's question stays answered, since a board takes several taps.
+        # A board takes several taps, so a returned tap doesn't reopen a board's question.
         if question is not None and not question.startswith(BOARD):
             self.shared.answers.reopened(question)
         late = self.mailbox.overtaken(delivery, self.running.owner_of(delivery.event))

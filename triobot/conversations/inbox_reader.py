@@ -152,7 +152,9 @@ class InboxReader:
             self._outdated = self._read
 
     def outdate(self) -> None:
-        """Mark as outdated all rows that are read before the last writes of an evicted chat are stored."""
+        """Mark rows as outdated after a chat's eviction: all rows that were read until now, and all rows that
+        are read before the chat's last writes are stored.
+        """
         self._evictions += 1
         self._evicted_at, self._outdated = self._commits.added, self._read
 

@@ -261,8 +261,8 @@ async def serve_emulator(
             all people's play money; nothing else is at risk.
         names: further accepted host names, with a port if it differs from the bound port.
         push, chance, clock: see `make_exchange`.
-        page_port: second port for the page and the control API; 0 for a free one. The page's faults, such as
-            refused connections, then don't affect the page itself.
+        page_port: second port for the page and the control API; 0 for a free one. Faults that people switch
+            on in the page, such as refused connections, then don't affect the page itself.
         wait_bot: awaited before each event is posted; None posts whether or not a bot listens.
         folder: folder in which uploads stay after the end; uploads of an earlier run are available again.
             None deletes uploads at the end.

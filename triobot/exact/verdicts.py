@@ -446,7 +446,10 @@ class Judge:
         return None if why == OTHER_VALUES and self._words_tell(recorded, now, build, print_of) else why
 
     def _words_tell(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> bool:
-        """Whether the text of this or of the last operation proves that both loops are at the same value."""
+        """Whether the recorded code's loops and the current code's loops are proven to be at the same value.
+
+        The proof is the text of this operation, or of the last operation in the same loops.
+        """
         of, old, new = self._comparison, recorded.sites[-1], now.sites[-1]
         if now.kind == "step":
             return recorded.print == now.print and " " in now.print

@@ -1,6 +1,6 @@
 """The operator API: requests to a running bot, over HTTP on a Unix socket beside the bot's store.
 
-`requests` defines the requests, and `routes` maps them to HTTP. `api` answers requests from a store,
+`requests` defines the requests, and `routes` maps them to HTTP. `api` carries out requests on a store,
 `serving` serves `api` on the socket, and `calling` is the client. `views` formats records for people. If no
 bot listens on the socket, a command opens the store itself, under the store's lock, and calls its own
 `OperatorApi`. The answers are the same, except for the state of a running bot. There is no access from the

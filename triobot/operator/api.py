@@ -1,4 +1,4 @@
-"""Answers an operator's requests from a store and from a running bot's state."""
+"""Answers an operator's requests, with data of a store and with the state of a running bot."""
 
 from __future__ import annotations
 

@@ -78,8 +78,10 @@ def _by(label: str, group: str, names: Sequence[str] = ()) -> Callable[[Answer],
 
 
 def _words(label: str, group: str, words: Mapping[str, str]) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a function that reads some numbers of the status's part `group`. `words` maps the value of
-    `label` to the name of the number.
+    """Return a function that reads some numbers of the status's part `group`.
+
+    Args:
+        words: values of `label`, each with the name of its number in the part.
     """
 
     def read(told: Answer) -> Iterable[Sample]:

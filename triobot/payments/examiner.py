@@ -27,8 +27,8 @@ class Hands:
             answer.
         remove: removes the button from the user's screen. Returns False on failure; None if a more urgent
             duty of the payment cancelled the attempt.
-        deliver: hands captured money to the aside for its item, once "delivered" is stored; returns False if
-            no route takes the item.
+        deliver: starts the aside that gives the payment's item. The same transaction stores "delivered".
+            Returns False if no route takes the item.
     """
 
     ask: Callable[[Entry, Literal["verify", "inquire"]], Awaitable[PaymentAnswer]]

@@ -202,7 +202,7 @@ async def goes_on(store: Store, chat_id: ChatId, owner: str) -> bool:
 
 def abandon(shared: Shared, chat_id: ChatId, conversation_id: str, key: str | None) -> None:
     """Give up the payments of a conversation that was ended without running its code."""
-    # The ledger is called only once the end is stored: until then, a crash may restore the waiting
+    # The ledger is called after the end is stored: before that, a crash may restore the waiting
     # conversation.
     _tell(shared, conversation_id, lambda ledger: ledger.give_up(chat_id, conversation_id, key=key))
 

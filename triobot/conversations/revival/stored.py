@@ -265,7 +265,8 @@ class Stored:
             sent = next((one[2] for one in done if _made(one, event.message_id)), None)
         if sent is None:
             return False
-        # A board takes many taps. Taps that are kept for a board that has ended also expire later.
+        # A board takes many taps, so any tap may be for the board. If the board has ended, the tap expires
+        # later.
         lasts = isinstance(event, Press) and (token is None or token.startswith(BOARD))
         return lasts or not _answered(sent, done)
 

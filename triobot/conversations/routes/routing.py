@@ -196,7 +196,7 @@ class Wait:
         return given
 
     def hear_no_more(self) -> None:
-        """Take no more events from the chat: the question is over, and new events wait for other waits."""
+        """Take no more events, because the question is over. New events are kept for other waits."""
         self.look, self.also, self.otherwise = _nothing, None, Otherwise.KEEP
         self.question, self.token = False, ""
 

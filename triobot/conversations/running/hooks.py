@@ -108,7 +108,7 @@ BORDERS: Final = frozenset({Hooked.call.__code__, Hooked._handle.__code__})  # p
 
 
 class Runs(Protocol):
-    """Members of a room that the counting hook reads."""
+    """A room, with the properties that the counting hook reads."""
 
     @property
     def route(self) -> str:

@@ -394,8 +394,9 @@ class PostgresTransactions:
             return count
 
     def _go_on(self, connection: Connection) -> None:
-        """Store that no commit is missing, because this may be another server, or the server may have another
-        history.
+        """Store the server's present history as a history that lacks no commit.
+
+        The new session may be on another server, or the server's history may have changed.
         """
         try:
             go_on(connection, self._name)

@@ -205,10 +205,10 @@ class Twins:
         return self._begin(_Open(f"p{next(self._numbers)}", chat_id, conversation), lines)
 
     def open_told(self, journals: Sequence[Sequence[JsonObject]], marks: Sequence[JsonObject]) -> JsonValue:
-        """Start a pass over the first of these journals, of a chat outside the bot's store.
+        """Start a pass over the first of `journals`. The journals' chat is not in the bot's store.
 
         Args:
-            marks: kills and restarts of that bot's process.
+            marks: kills and restarts of the process that wrote the journals.
         """
         lines, *beside = journals
         chat_id, conversation = (cast("int", lines[0][name]) for name in ("chat_id", "conversation"))
