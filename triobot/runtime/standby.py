@@ -205,7 +205,7 @@ class Standby:
                 if why.split(StoreLockedError)[1] is None:
                     continue  # another standby was faster, or the former process is back
                 if self._stop.is_set() and why.split(LeaseLostError)[1] is None:
-                    return  # another process continues the work, and this process was to stop
+                    return  # another process continues the work, and this process was asked to stop
                 if not begun or self._stop.is_set() or why.split(_PASSING)[1] is not None:
                     raise
                 if why.subgroup(LeaseLostError) is not None:
