@@ -11,7 +11,7 @@ from typing import Final
 MOST: Final = {
     # Lines without docstrings, comments and what is blank. What a bot loads is what a reader of the core has
     # before him: see `loading`.
-    "code lines": 57_330,
+    "code lines": 57_333,
     "code lines that a bot loads": 34_457,
     "code lines of conversations and engine": 12_962,
     "code lines of the largest class": 441,

@@ -17,7 +17,7 @@ from tests.loopback import PATIENCE
 from tests.steps import cancelled_at
 from triobot.client import PlatformClient
 from triobot.client.posted import PostedForm
-from triobot.errors import DeliveryUnknownError, NotDeliveredError
+from triobot.errors import ConfigError, DeliveryUnknownError, NotDeliveredError
 from triobot.http import TrioTransport
 from triobot.http.connections import ClientConnection, NoConnectionError
 from triobot.http.request import MalformedError
@@ -272,3 +272,10 @@ async def test_forms_and_files_share_the_connections() -> None:
         await platform.perform(FILE)
         await platform.perform(HELLO)
         assert len(server.peers) == 1
+
+
+async def test_a_client_in_place_of_a_transport_is_refused() -> None:
+    transport: Any = httpx.AsyncClient()
+    with pytest.raises(ConfigError, match=r"httpx\.AsyncBaseTransport, not AsyncClient"):
+        PlatformClient("https://api.gap.im", TOKEN, transport=transport)
+    await transport.aclose()

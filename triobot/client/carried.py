@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import secrets
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import httpx
 
-from ..errors import DeliveryUnknownError, LocalProtocolError
+from ..errors import ConfigError, DeliveryUnknownError, LocalProtocolError
 from ..seams.own_http import new_transport
 from ..wire.decode import is_taken
 from ..wire.encode import FORM_TYPE, encode_operation, encode_operation_form
@@ -34,6 +34,9 @@ class Carrier:
         transport, media_transport, lent: see `PlatformClient`.
         connections: the client's connections, or the number of connections to allow.
 
+    Raises:
+        ConfigError: a transport isn't one of httpx's.
+
     Attributes:
         transport: transport of the operations.
         media: fetcher of files.
@@ -49,6 +52,9 @@ class Carrier:
         *,
         lent: bool,
     ) -> None:
+        for one in (transport, media_transport):
+            if not isinstance(cast("object", one), httpx.AsyncBaseTransport | None):
+                raise ConfigError(f"a transport is an httpx.AsyncBaseTransport, not {type(one).__name__}")
         self.transport = new_transport(connections) if transport is None else transport
         self.media = MediaFetcher(terms, media_transport)
         both = (self.transport, transport), (self.media.transport, media_transport)
