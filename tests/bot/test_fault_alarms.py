@@ -264,6 +264,17 @@ async def not_verified(world: DrivenWorld, sara: Person) -> None:
     await sara.pays()
 
 
+async def refused_once(world: DrivenWorld, sara: Person) -> None:
+    world.faults.add(Fault(operation="payment/verify", status=400, times=1))
+    await sara.pays()
+
+
+async def unknown(world: DrivenWorld, sara: Person) -> None:
+    for operation in ("payment/verify", "payment/inquiry"):
+        world.faults.add(Fault(operation=operation, status=400, times=60))
+    await sara.pays()
+
+
 async def another_amount(world: DrivenWorld, sara: Person) -> None:
     await sara.pays(amount=5)
 
@@ -311,6 +322,11 @@ MONEY: Final[dict[str, tuple[Callable[[DrivenWorld, Person], Awaitable[None]], T
     "a payment that can't be verified until its hour is nearly over": (
         not_verified,
         [("sweep_blind", "payments list"), ("paid_maybe_unverified", "payments verify")],
+    ),
+    "a verify that is refused once": (refused_once, []),
+    "a payment that the platform does not know": (
+        unknown,
+        [("verify_refused", "doesn't know this payment")],
     ),
     "another amount": (
         another_amount,

@@ -265,10 +265,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         outcome="mismatch",
         tell=(TellOperator("amount_mismatch"), TellOperator("maybe_paid_again", "perhaps_twice")),
     ),
-    Transition(("verifying",), ("verify_error", "verify_unknown"), due=_INQUIRE),
-    Transition(
-        ("verifying",), ("verify_400",), due=_INQUIRE, tell=(TellOperator("verify_refused", "claimed"),)
-    ),
+    Transition(("verifying",), ("verify_error", "verify_unknown", "verify_400"), due=_INQUIRE),
     Transition(
         ("verifying",),
         ("verify_403", "inquire_403"),
@@ -288,11 +285,20 @@ TABLE: Final[tuple[Transition, ...]] = (
     ),
     Transition(
         ("verifying",),
-        ("inquire_error", "inquire_400"),
+        ("inquire_error",),
         "check",
         due=(Due("verify", "hinted_since"),),
         taker="once",
         outcome="declined",
+    ),
+    Transition(
+        ("verifying",),
+        ("inquire_400",),
+        "check",
+        due=(Due("verify", "hinted_since"),),
+        taker="once",
+        outcome="declined",
+        tell=(TellOperator("verify_refused", "claimed"),),
     ),
     Transition(("verifying",), ("inquire_early",), due=(Due("examine"),), taker="once"),
     Transition(("verifying",), ("inquire_unknown", "restart", "stood_still"), due=_INQUIRE, taker="once"),
