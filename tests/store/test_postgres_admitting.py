@@ -13,7 +13,7 @@ import psycopg
 import pytest
 import trio
 
-from tests.postgres import Server
+from tests.postgres import Server, run_server
 from tests.store.contract import SettableClock
 from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
 from tests.wire_proxy import Cut, proxying
@@ -245,6 +245,26 @@ async def test_what_can_not_be_taken_in_in_time_is_refused_and_never_comes(
                 proxy.refuses = False
                 assert isinstance(await way.accept(arrival(1, key="c"), quota=ROOMY), InboxRow)
     assert postgres.ask("SELECT key FROM triobot.deliveries ORDER BY key") == [("a",), ("c",)]
+
+
+async def test_a_server_that_stands_still_lets_nobody_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for the events that it was sent, nor for the clock that it was asked for."""
+    monkeypatch.setattr(admitting, "ADMITTED_WITHIN", 0.5)
+    monkeypatch.setattr(admitting, "_ASK_CLOCK_EVERY", 1)
+    with run_server() as server:
+        async with (
+            open_store(server.url(), stamp=STAMP, clock=SettableClock()),
+            open_admission(server.url()) as way,
+        ):
+            await way.accept(arrival(1, key="a"), quota=ROOMY)
+            server.freeze()
+            try:
+                for key in ("b", "c"):
+                    with pytest.raises(StoreAwayError, match=r"doesn't answer|can't be reached"):
+                        await way.accept(arrival(1, key=key), quota=ROOMY)
+            finally:
+                server.thaw()
+            assert isinstance(await way.accept(arrival(1, key="c"), quota=ROOMY), InboxRow)
 
 
 async def test_the_server_itself_refuses_what_comes_late(postgres: Server) -> None:

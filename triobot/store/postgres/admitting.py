@@ -57,6 +57,7 @@ _AGAIN_SECONDS: Final = 0.05
 _LOOK_EVERY: Final = 0.5
 _ASK_CLOCK_EVERY: Final = 5_000
 _LAST_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 0.5
 _NOTED_WITHIN: Final = 0.02
 """Delay in seconds until a fully written 200 is stored, unless an event is inserted sooner."""
 _NOTHING: Final = StoreStatistics(0, 0, 0)
@@ -163,6 +164,8 @@ class Admission:
         self._came: dict[str, int] = {}
         self._answered: dict[str, int] = {}
         self._some = trio.Event()
+        self._sent: Sequence[_ToAdmit] = ()
+        self._attempt = trio.CancelScope()
         self.process: Final = own_name()
         self.store: Store | None = None
         self.news: Callable[[], None] = lambda: None
@@ -303,7 +306,9 @@ class Admission:
                 if self._answered and not self._waiting:
                     with trio.move_on_after(_NOTED_WITHIN):
                         await self._some.wait()
-                await self._admit(self._take())
+                self._sent = self._take()
+                await self._admit(self._sent)
+                self._sent = ()
                 if self._waiting:
                     self._some.set()
         finally:
@@ -321,13 +326,17 @@ class Admission:
             batch.append(one)
         return batch
 
-    async def _admit(self, batch: list[_ToAdmit]) -> None:
+    async def _admit(self, batch: Sequence[_ToAdmit]) -> None:
         """Insert a batch, repeatedly until it succeeds; fail events that have waited too long."""
         answered = dict(self._answered)
         why = StoreAwayError("it took too long to take the event in")
         while True:
+            answers: list[Acceptance] | None = None
             try:
-                answers = await ask(partial(self._send, batch, answered), self._connection)
+                with trio.CancelScope() as self._attempt:
+                    answers = await ask(partial(self._send, batch, answered), self._connection)
+                if answers is None:
+                    raise StoreAwayError(f"the server of the store {named(self._address)} doesn't answer")
             except (TriobotError, psycopg.Error) as error:
                 if self._connection is not None:
                     self._connection.close()
@@ -358,11 +367,19 @@ class Admission:
             return found
         return StoreAwayError(f"the store {named(self._address)} is away: {first_line(error)}")
 
+    async def watch(self) -> None:
+        """End each attempt that the server doesn't answer in time, until cancelled."""
+        while True:
+            await trio.sleep(_LOOK_SECONDS)
+            if any(steady_time() >= one.until for one in (*self._sent, *self._waiting)):
+                self._attempt.cancel()
+
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Insert events while the block runs."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.run)
+            nursery.start_soon(self.watch)
             yield
             with trio.move_on_after(_LAST_SECONDS):
                 await self.wait_noted()
