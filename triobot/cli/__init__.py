@@ -55,9 +55,9 @@ _EXAMPLES: Final = """\
 examples:
   triobot demo                          see a bot at work: nothing to set up
   triobot new pizza                     make a folder with a bot of yours
-  triobot dev examples/pizza.py:bot     work on a bot, with its users in your browser
-  triobot talk examples/quiz.py:bot     talk to a bot in the terminal, as its user
-  triobot run examples/echo.py:bot      run a bot (its token is in TRIOBOT_TOKEN)
+  triobot dev pizza.py:bot              work on a bot, with its users in your browser
+  triobot talk pizza.py:bot             talk to a bot in the terminal, as its user
+  triobot run pizza.py:bot              run a bot (its token is in TRIOBOT_TOKEN)
   triobot emulate --bot-url http://...  be the platform, for a bot in any language
 
 `triobot COMMAND --help` says more about each.

@@ -21,7 +21,7 @@ The bot finds a socket that systemd hands over (LISTEN_FDS) by itself.
 
 examples:
   triobot run pizza:bot
-  triobot run examples/echo.py:bot --port 9000 --store sqlite:/var/lib/echo.db
+  triobot run pizza.py:bot --port 9000 --store sqlite:/var/lib/pizza.db
   triobot run pizza:bot --fd 3
   triobot run shop:bot desk:bot
 """

@@ -45,7 +45,7 @@ what you may type:
 
 examples:
   triobot talk pizza.py:bot
-  echo hello | triobot talk examples/echo.py:bot
+  echo hello | triobot talk pizza.py:bot
 """
 
 _WALLET: Final = 10_000_000
