@@ -9,13 +9,14 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 import pytest
 import trio
 
+from tests.loopback import PATIENCE
 from tests.postgres import Server, run_pair, why_not
 from tests.store.contract import SettableClock
 from tests.store.contract.contract import accepted, arrival
 from tests.wire_proxy import proxying
 from triobot.errors import StoreAwayError, StoreCorruptError, StoreLockedError
 from triobot.seams.inbox import InboxRow
-from triobot.store import Stamp, Store, open_store
+from triobot.store import Stamp, Store, admission_at, open_store
 from triobot.store.opening import LEAP
 
 STAMP = Stamp("https://platform.test", "t")
@@ -169,6 +170,28 @@ async def test_a_commit_that_is_settled_is_at_the_standby_too() -> None:
             assert rows == []
             standby.thaw()
         assert len(rows) == 1
+
+
+@pytest.mark.slow
+async def test_a_check_waits_for_a_standby_as_commits_do() -> None:
+    """Whoever asks whether events can be taken in again would else be told yes while each is refused."""
+    with run_pair(synchronous=True) as (primary, standby):
+        async with opened(primary.url()):
+            way = admission_at(primary.url())
+            await way.check()
+            standby.freeze()
+            try:
+                with trio.fail_after(PATIENCE):
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(way.check)
+                        await until(
+                            primary,
+                            "SELECT count(*) FROM pg_stat_activity"
+                            " WHERE wait_event = 'SyncRep' AND query LIKE 'UPDATE meta%'",
+                        )
+                        standby.thaw()
+            finally:
+                standby.thaw()
 
 
 async def until(server: Server, question: str) -> None:

@@ -114,6 +114,7 @@ _KEEP_FEW: Final = (
     f"DELETE FROM raw WHERE n = (SELECT n FROM raw ORDER BY n OFFSET {FIRST_ROWS} LIMIT 1)"
     f" AND (SELECT count(*) FROM raw) > {MOST_ROWS}"
 ).encode()
+_AGAIN: Final = b"UPDATE meta SET value = value WHERE name = 'schema'"
 _NOTIFY: Final = b"SELECT pg_notify($1, '')"
 _SETTINGS: Final = b"SELECT * FROM settings UNION ALL (SELECT '', sources FROM deployed ORDER BY -at LIMIT 1)"
 _MAY_WRITE: Final = (
@@ -240,12 +241,14 @@ class Admission:
             await trio.sleep(_NOTED_WITHIN)
 
     async def check(self) -> None:
-        """Check that the database answers now.
+        """Write a value again that the database has, to check that the database commits now.
+
+        A read would succeed even while commits wait for a standby that is gone.
 
         Raises:
             StoreAwayError: the database doesn't answer.
         """
-        await self.ask(lambda connection: connection.execute(_CLOCK))
+        await self.ask(lambda connection: connection.execute(_AGAIN))
 
     def statistics(self) -> StoreStatistics:
         """Return the store's counts, if this process owns the store; otherwise zeros."""
