@@ -40,8 +40,6 @@ CREATE_CODE: Final = (
         seq INTEGER NOT NULL,
         PRIMARY KEY (function, was, now)
     )""",
-    "ALTER TABLE conversations ADD COLUMN rests TEXT",
-    "ALTER TABLE conversations ADD COLUMN build INTEGER NOT NULL DEFAULT 0",
 )
 _OLDEST: Final = (
     "SELECT min(id) FROM (SELECT min(id) AS id FROM conversations UNION ALL"

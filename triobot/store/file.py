@@ -46,7 +46,6 @@ from .schema import (
     SchemaVersion,
     Stamp,
     check_identity,
-    check_journals,
     check_stamp,
     check_whole,
     due_migrations,
@@ -374,7 +373,6 @@ def _prepare(
             note_that_log_began(connection)
         check_whole(connection, file.path, copying)
     due = due_migrations(found, migrations)
-    check_journals(connection, found)
     if found is None and stamp is None:
         raise ConfigError(f"there is no store at {file.path}")
     if found is not None and not rebind and stamp is not None:

@@ -30,7 +30,6 @@ from .schema import (
     MOVED,
     Stamp,
     check_identity,
-    check_journals,
     check_stamp,
     drop_meta,
     due_migrations,
@@ -75,9 +74,7 @@ def _check_backup(connection: sqlite3.Connection, backup: Path, stamp: Stamp | N
         raise ConfigError(f"{backup} is a backup of a store that was half copied; nothing needs it")
     if stamp is not None:
         check_stamp(stored_stamp(connection, backup), stamp, remedy=REBINDING)
-    found = read_version(connection)
-    due_migrations(found, MIGRATIONS)
-    check_journals(connection, found)
+    due_migrations(read_version(connection), MIGRATIONS)
     if problems := examine(connection):
         raise StoreCorruptError(f"the backup {backup} is damaged: {problems[0]}")
 
@@ -93,7 +90,7 @@ def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Pat
     Raises:
         ConfigError: there is no file, the file is not a backup, or the backup is another bot's.
         StoreLockedError: a program has the store or the backup open.
-        StoreVersionError: a newer triobot made the backup, or its journals are too old for this triobot.
+        StoreVersionError: a newer triobot made the backup.
         StoreCorruptError: the backup is damaged.
     """
     path = checked_path(path)
@@ -134,8 +131,7 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
     copy.execute("DELETE FROM sqlite_sequence WHERE name = 'inbox'")
     copy.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('inbox', ?)", (seq // LEAP * LEAP + LEAP,))
     begin_epoch(copy, now, above=epoch)
-    if _has(copy, "broadcasts"):
-        stop_after_restore(copy)
+    stop_after_restore(copy)
     drop_meta(copy, BACKUP)
     # The store may have been copied elsewhere. A restore forgets that copy, and what the bot did with the
     # copy is unknown.
@@ -219,7 +215,7 @@ def _locked(path: Path, *, to_check: bool = False) -> Generator[sqlite3.Connecti
 def examine(connection: sqlite3.Connection) -> list[str]:
     """Return the problems in this store, one line each; an empty list for a good store."""
     found = [line for line in _integrity(connection) if line != "ok"]
-    if found or not _has(connection, "conversations"):
+    if found:
         return found  # further checks on damaged pages would be meaningless
     return list(untrue_rows(connection))
 
@@ -230,8 +226,3 @@ def _integrity(connection: sqlite3.Connection) -> list[str]:
     except ENGINE_ERRORS as error:
         return [f"SQLite can't read it: {damage_of(error) or error}"]
     return [line for (line,) in rows]
-
-
-def _has(connection: sqlite3.Connection, table: str) -> bool:
-    """Return whether there is such a table; a store of an early version lacks some tables."""
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is not None

@@ -3,7 +3,7 @@
 A released migration is never edited; a change gets the next number. Each migration runs in one transaction,
 so a store always has the schema of one version. A store names the oldest schema whose code can still use it
 (`min_reader`). So a downgrade by one release works if the migrations only added something, and no data
-changed its form (`FORMATS`).
+changed its form.
 
 A file also records that it is a store, which bot it belongs to, and whether it is a copy of another store.
 
@@ -141,21 +141,26 @@ class Migration:
     statements: tuple[str, ...]
 
 
+# A migration that changes the form of journals, recorded values or the ledger's rows has its own number as
+# `min_reader`. Older code then refuses the store at the start, and doesn't fail in the middle of a turn.
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(
         number=1,
         release="0.1.0",
         min_reader=1,
         statements=(
+            "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
             # AUTOINCREMENT: a seq is never used twice, although consumed rows are deleted.
             """CREATE TABLE inbox (
                 seq INTEGER PRIMARY KEY AUTOINCREMENT,
                 chat_id INTEGER NOT NULL,
                 at INTEGER NOT NULL,
                 content_type TEXT NOT NULL,
-                body BLOB NOT NULL
+                body BLOB NOT NULL,
+                begun TEXT
             )""",
-            "CREATE INDEX inbox_chat ON inbox (chat_id, seq)",
+            # The tally has the rows with `begun`.
+            "CREATE INDEX inbox_waiting ON inbox (chat_id, seq) WHERE begun IS NULL",
             # The last accepted delivery of each key; `acknowledged` is the wall time of the 200, or null.
             """CREATE TABLE deliveries (
                 key TEXT PRIMARY KEY,
@@ -163,19 +168,10 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 once INTEGER NOT NULL,
                 acknowledged INTEGER
             ) WITHOUT ROWID""",
-            "CREATE INDEX deliveries_age ON deliveries (once, at)",
             """CREATE TABLE senders (
                 chat_id INTEGER PRIMARY KEY,
                 first_sender INTEGER NOT NULL,
                 several INTEGER NOT NULL DEFAULT 0
-            )""",
-            """CREATE TABLE intents (
-                n INTEGER PRIMARY KEY AUTOINCREMENT,
-                id TEXT NOT NULL UNIQUE,
-                recipient TEXT NOT NULL,
-                kind TEXT NOT NULL,
-                at INTEGER NOT NULL,
-                detail TEXT NOT NULL
             )""",
             """CREATE TABLE raw (
                 n INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -185,13 +181,6 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 body BLOB NOT NULL
             )""",
             "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-        ),
-    ),
-    Migration(
-        number=2,
-        release="0.1.0",
-        min_reader=1,
-        statements=(
             """CREATE TABLE data (
                 chat_id INTEGER NOT NULL,
                 key TEXT NOT NULL,
@@ -199,14 +188,6 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 PRIMARY KEY (chat_id, key)
             ) WITHOUT ROWID""",
             "CREATE INDEX data_key ON data (key, chat_id)",
-        ),
-    ),
-    Migration(
-        number=3,
-        release="0.1.0",
-        # Code without journals would start new conversations over the stored ones.
-        min_reader=3,
-        statements=(
             # `id` is a seq of the inbox; the columns are explained at
             # `triobot.seams.journals.ConversationRow`.
             """CREATE TABLE conversations (
@@ -223,10 +204,11 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 parked TEXT,
                 error TEXT,
                 in_hand INTEGER NOT NULL DEFAULT 0,
-                epoch INTEGER NOT NULL,
                 started_at INTEGER NOT NULL,
                 updated_at INTEGER NOT NULL,
-                ended_at INTEGER
+                ended_at INTEGER,
+                rests TEXT,
+                build INTEGER NOT NULL DEFAULT 0
             )""",
             # The indexes are partial: a resting conversation without a wake time is only in the first index.
             # There may be a million such conversations.
@@ -256,64 +238,13 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 result TEXT,
                 PRIMARY KEY (conversation, operation)
             ) WITHOUT ROWID""",
-        ),
-    ),
-    Migration(number=4, release="0.1.0", min_reader=3, statements=CREATE_BROADCASTS),
-    # Code without the ledger must not open this store: it would let paid money expire.
-    Migration(number=5, release="0.1.0", min_reader=5, statements=MONEY),
-    # If an event has already begun a conversation, code without `begun` routes the event again, as a waiting
-    # event.
-    Migration(
-        number=6, release="0.1.0", min_reader=5, statements=("ALTER TABLE inbox ADD COLUMN begun TEXT",)
-    ),
-    # `intents` was never filled, but older code counts its rows at the start.
-    Migration(
-        number=7,
-        release="0.1.0",
-        min_reader=7,
-        statements=(
-            "DROP TABLE intents",
             "CREATE INDEX effects_unknown ON effects (conversation) WHERE result IS NULL",
+            *CREATE_BROADCASTS,
+            *MONEY,
+            *CREATE_CODE,
         ),
     ),
-    # The records of journals have a new form, which older code can't read.
-    Migration(number=8, release="0.1.0", min_reader=8, statements=()),
-    # No code reads the epoch of a conversation: after a restore, all conversations go on as after a kill.
-    Migration(
-        number=9, release="0.1.0", min_reader=9, statements=("ALTER TABLE conversations DROP COLUMN epoch",)
-    ),
-    # There are places that are no chats: older code would send messages to these places.
-    Migration(number=10, release="0.1.0", min_reader=10, statements=()),
-    # The most frequent records have a short form. Older code can't read the short form, and would park all
-    # conversations.
-    Migration(number=11, release="0.1.0", min_reader=11, statements=()),
-    # One index is dropped, and another index is smaller. This saves two pages in the transaction of each
-    # event. The rows with `begun` are now counted in the tally, and old deliveries are searched by key. Older
-    # code finds the same rows, more slowly.
-    Migration(
-        number=12,
-        release="0.1.0",
-        min_reader=11,
-        statements=(
-            "DROP INDEX inbox_chat",
-            "CREATE INDEX inbox_waiting ON inbox (chat_id, seq) WHERE begun IS NULL",
-            "DROP INDEX deliveries_age",
-        ),
-    ),
-    # A text that matches a whole message has a short form too, which older code can't read.
-    Migration(number=13, release="0.1.0", min_reader=13, statements=()),
-    # Sources and sites show which lines of an author's code made a record, so that the record can be compared
-    # with changed code.
-    Migration(number=14, release="0.1.0", min_reader=13, statements=CREATE_CODE),
 )
-FORMATS: Final = 13
-"""The schema since which journals, recorded values and the ledger's rows have their current form.
-
-A change of one of these forms needs a migration with its own number as `min_reader`, and the same number
-here. Older code then refuses the store at the start, and doesn't fail in the middle of a turn.
-"""
-_READABLE: Final = 8
-"""The first schema with journals that this code reads."""
 
 
 @final
@@ -343,26 +274,6 @@ def due_migrations(found: SchemaVersion | None, known: Sequence[Migration]) -> S
     return [migration for migration in known if migration.number > found.number]
 
 
-def check_journals(connection: sqlite3.Connection, found: SchemaVersion | None) -> None:
-    """Require that this code can read the journals of conversations that go on.
-
-    Raises:
-        StoreVersionError: the store has unfinished conversations in the form of an earlier triobot.
-    """
-    if found is None or not 3 <= found.number < _READABLE:
-        return
-    held = "SELECT (SELECT count(*) FROM conversations WHERE ended_at IS NULL)"
-    if found.number >= 6:  # a conversation with `begun` exists only in its event's row
-        held += " + (SELECT count(*) FROM inbox WHERE begun IS NOT NULL)"
-    count: tuple[int] = connection.execute(held).fetchone()
-    if count[0]:
-        raise StoreVersionError(
-            f"the store has schema {found.number}, and holds {count[0]} conversations that an earlier triobot"
-            f" has recorded in a form that schema {_READABLE} doesn't read; run that triobot until they have"
-            " ended, or have it forget their chats (triobot forget), and then this one"
-        )
-
-
 def read_version(connection: sqlite3.Connection) -> SchemaVersion | None:
     """Read the schema version of a database; None if it has no tables of a store yet."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
@@ -384,9 +295,7 @@ def stored_version(connection: Sql) -> SchemaVersion | None:
 
 def run_migration(connection: sqlite3.Connection, migration: Migration, known: Sequence[Migration]) -> None:
     """Run one migration in the open transaction."""
-    if migration.number == known[0].number:
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     for statement in migration.statements:
         connection.execute(statement)
     put_version(connection, migration, known)

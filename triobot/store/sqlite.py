@@ -55,8 +55,7 @@ async def open_sqlite(
 
     Raises:
         StoreLockedError: another process has the store open. Names the file.
-        StoreVersionError: a newer triobot made the store, or an older triobot made it, with conversations
-            that this triobot can't read.
+        StoreVersionError: a newer triobot made the store.
         StoreCorruptError: the file is damaged, or is no store, and was left alone.
         StoreFullError: there is no room for a new store.
         ConfigError: the store belongs to another platform or bot, or can't be kept at this path.

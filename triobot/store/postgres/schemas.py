@@ -26,7 +26,6 @@ from .orders import ANSWERS, ORDERS
 from .session import Connection, Session, named
 
 _MADE: Final = (
-    b'CREATE TABLE meta (name text COLLATE "C" PRIMARY KEY, value text COLLATE "C" NOT NULL)',
     # One row: the number of the process that owns the store, and the process's name for people.
     b'CREATE TABLE owner (id bigint, name text COLLATE "C")',
     b"INSERT INTO owner VALUES (NULL, NULL)",
