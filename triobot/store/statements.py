@@ -106,7 +106,7 @@ class Tables:
         for write in also:
             self.apply(write)
         group, parked, begun = self._begin(arrival, beginning, alone=not self.tally.waiting(chat_id))
-        seq = self._read_last_seq() + 1
+        seq = self._next_seq()
         row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
         self.tally.count_event(chat_id, size, seq if begun is not None else 0)
         self._take_in([row])
@@ -152,6 +152,9 @@ class Tables:
             self._last_seq = 0 if found is None else found[0]
         return self._last_seq
 
+    def _next_seq(self) -> int:
+        return self._read_last_seq() + 1
+
     def _take_in(self, rows: Sequence[InboxRow]) -> None:
         values: list[tuple[object, ...]] = []
         for row in rows:
@@ -160,11 +163,6 @@ class Tables:
             values.append((row.seq, row.chat_id, row.at, row.content_type, body, row.begun))
         self._sql.executemany(TAKE_IN, values)
         self._last_seq = rows[-1].seq
-
-    @property
-    def newest(self) -> int | None:
-        """Number of the newest inbox row, if known."""
-        return self._last_seq
 
     def undo(self, mark: int = 0) -> None:
         """Undo the changes of the tally since `mark`, and drop the caches of chats."""
@@ -193,7 +191,7 @@ class Tables:
             if taken:
                 self._note_new(taken)
                 for arrival in taken:
-                    self._note_sender(arrival)
+                    self._is_group(arrival)
                 taken.clear()
             if consumed:
                 self._consume(consumed)
@@ -241,7 +239,7 @@ class Tables:
             case Accept(arrival):
                 if not self._is_new(arrival, noting=True):
                     raise RedeliveredError("this event is in the store already")
-                self._note_sender(arrival)
+                self._is_group(arrival)
             case PutData():
                 self._put_data(write)
             case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
@@ -383,15 +381,17 @@ class Tables:
         if noting and self._sql.execute(NOTE_NEW, delivery).rowcount:
             self.noted += 1
             return True
-        row: tuple[int, int] | None = self._sql.execute(
-            "SELECT at, acknowledged IS NOT NULL FROM deliveries WHERE key = ?", (arrival.key,)
-        ).fetchone()
-        previous = None if row is None else AcceptedDelivery(at=row[0], acknowledged=bool(row[1]))
-        if is_redelivery(arrival, previous, self.retention.keys):
+        if is_redelivery(arrival, self._delivered(arrival.key), self.retention.keys):
             return False
         if noting:
             self._sql.execute(NOTE_AGAIN, delivery)
         return True
+
+    def _delivered(self, key: str) -> AcceptedDelivery | None:
+        row: tuple[int, int] | None = self._sql.execute(
+            "SELECT at, acknowledged IS NOT NULL FROM deliveries WHERE key = ?", (key,)
+        ).fetchone()
+        return None if row is None else AcceptedDelivery(at=row[0], acknowledged=bool(row[1]))
 
     def _is_group(self, arrival: Arrival) -> bool:
         """Store the sender, and return whether two different senders have ever been seen in this chat."""
@@ -410,10 +410,6 @@ class Tables:
         if sender_id is not None:
             self._remember(chat_id, sender_id)
         return False
-
-    # Callers that ignore the result use this name: a subclass can replace the method by a method without a
-    # query.
-    _note_sender = _is_group
 
     def _remember(self, chat_id: ChatId, alone: SenderId) -> None:
         if len(self._alone) >= _CHATS:

@@ -14,7 +14,6 @@ from typing import Final, final
 from ...base.frozen import guarded
 from ..journal_rows import APPEND, BEGIN_ONE, FITS, LIVE, REST, STAND
 from ..rules import NAMING
-from ..statements import ANSWERED, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN
 
 # An array, because a join might scan the whole table: the join's plan may have been made when the table was
 # small.
@@ -81,20 +80,16 @@ class RowsTogether:
     Attributes:
         statement: the PostgreSQL text.
         apart: index of the column whose values must differ between the rows.
-        sure: whether the statement must change one row for each row that it gets.
     """
 
     statement: str
     apart: int
-    sure: bool = True
 
     def counted(self, columns: int) -> bytes:
-        """Return the statement as bytes. If `sure`, the statement fails if it changes another number of rows
-        than expected.
-
-        If `sure`, this number is an additional last placeholder.
+        """Return the statement as bytes. The statement fails if it changes another number of rows than
+        expected, which is an additional last placeholder.
         """
-        return (_counted(self.statement, f"${columns + 1}") if self.sure else self.statement).encode()
+        return _counted(self.statement, f"${columns + 1}").encode()
 
 
 def _given(columns: str) -> str:
@@ -104,31 +99,11 @@ def _given(columns: str) -> str:
     return f"FROM unnest({values}) AS given ({', '.join(names)})"
 
 
-_NOTED: Final = (
-    "INSERT INTO deliveries (key, at, once, acknowledged) SELECT k, a, o, NULL::bigint"
-    f" {_given('k text, a bigint, o bigint')} ON CONFLICT (key)"
-)
 _BEGUN: Final = _given(
     "i bigint, c bigint, r text, d text, v text, s bigint, k text, w bigint, a bigint, u bigint"
 )
 
 TOGETHER: Final = {
-    NOTE_NEW: RowsTogether(f"{_NOTED} DO NOTHING", apart=0),
-    NOTE_AGAIN: RowsTogether(
-        f"{_NOTED} DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL", apart=0
-    ),
-    SEE_SENDER: RowsTogether(
-        f"INSERT INTO senders (chat_id, first_sender) SELECT c, s {_given('c bigint, s bigint')}"
-        " ON CONFLICT (chat_id) DO UPDATE SET several = 1"
-        " WHERE senders.several = 0 AND senders.first_sender <> excluded.first_sender",
-        apart=0,
-        sure=False,
-    ),
-    TAKE_IN: RowsTogether(
-        "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) SELECT q, c, a, t, b, g"
-        f" {_given('q bigint, c bigint, a bigint, t text, b bytea, g text')}",
-        apart=0,
-    ),
     BEGIN_ONE: RowsTogether(
         "INSERT INTO conversations (id, chat_id, route, kind, version, sender_id, key, unfinished, wake_at,"
         f" started_at, updated_at) SELECT i, c, r, d, v, s, k, 1, w, a, u {_BEGUN}"
@@ -153,15 +128,8 @@ TOGETHER: Final = {
         f" WHERE id = i AND {_NOT_ENDED}",
         apart=2,
     ),
-    ANSWERED: RowsTogether(
-        f"UPDATE deliveries SET acknowledged = a {_given('a bigint, k text')}"
-        " WHERE key = k AND acknowledged IS NULL",
-        apart=1,
-        sure=False,
-    ),
 }
-"""Statements of each turn and event, ordered so that the rows a statement needs are written before it.
-"""
+"""Statements of each turn, ordered so that the rows a statement needs are written before it."""
 
 
 @cache

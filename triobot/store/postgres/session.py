@@ -109,6 +109,11 @@ class Session:
             assert isinstance(found, Streamed)
             self._stream.later(found, take)
 
+    def take_late(self) -> None:
+        """Take the rows that `later` waits for."""
+        if self._stream is not None:
+            self._stream.take_late()
+
     @property
     def lost(self) -> bool:
         """Whether the connection is closed."""

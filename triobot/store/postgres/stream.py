@@ -102,8 +102,7 @@ class Stream:
         for statement, together in TOGETHER.items():
             if rows := gathered.get(statement):
                 columns = [list(column) for column in zip(*rows.values(), strict=True)]
-                counts = (len(rows),) if together.sure else ()
-                self._connection.cursor().execute(together.counted(len(columns)), (*columns, *counts))
+                self._connection.cursor().execute(together.counted(len(columns)), (*columns, len(rows)))
 
     def _send_held(self) -> None:
         if self._held is not None:

@@ -34,9 +34,8 @@ from ..writer import Job, Noted, each_behind_noted
 from .failures import ends_the_store, first_line, for_the_caller
 from .history import go_on
 from .ownership import SpokenLease
-from .rows import PostgresTables, looks
+from .rows import PostgresTables
 from .session import Connection, Session
-from .stream import Stream
 from .threads import cut
 
 SETTLE_SECONDS: Final = 30.0
@@ -45,8 +44,6 @@ SETTLE_SECONDS: Final = 30.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
-# Never set the sequence to a smaller number: before its first row, the process may have an old number, or 0.
-_NUMBER: Final = b"SELECT setval('numbers', $1) FROM numbers WHERE last_value < $1"
 # Given the process's number and its known count: increment the count, and return the new count. If the stored
 # count differs, or the process has lost the store, nothing changes: `_MOVE` then returns no row, and
 # `_MOVE_OR_FAIL` fails. Each count is a new row: updates of one row would leave a dead version for each
@@ -159,7 +156,6 @@ class PostgresTransactions:
         else:
             self._begin()
             verdicts = self._commit(each_behind_noted(batch, self._in_savepoint))
-        self._tables.forget_number()
         self._tables.count_seen()
         return verdicts
 
@@ -235,9 +231,8 @@ class PostgresTransactions:
             with self._session.streaming() as stream:
                 self._session.run(b"BEGIN")
                 self._session.run(_MOVE_OR_FAIL, (self._lease.node, self._commits))
-                self._run_all(batch, stream)
-                if (newest := self._tables.newest) is not None:
-                    self._session.run(_NUMBER, (newest,))
+                for job in batch:
+                    job.answer = job.run(self._tables, together=True)
                 committing = True
                 self._session.run(b"COMMIT")
             stream.take_late()
@@ -251,23 +246,12 @@ class PostgresTransactions:
                 self._verdict(error)
                 self._roll_back()
                 return False
-        finally:
-            self._tables.forget_ahead()
         self._commits = done
         self._tables.tally.settle()
         return True
 
-    def _run_all(self, batch: Sequence[Job[Any]], stream: Stream) -> None:
-        """Run the jobs in order. Before the first job that reads rows, read the rows of all jobs."""
-        looking = [job for job in batch if looks(job)]
-        for job in batch:
-            if looking and job is looking[0]:
-                self._tables.look_ahead(looking)
-                stream.take_late()
-            job.answer = job.run(self._tables, together=True)
-
     def _in_savepoint(self, work: Job[Any]) -> Exception | None:
-        mark, newest = self._tables.tally.mark(), self._tables.newest
+        mark = self._tables.tally.mark()
         try:
             self._session.run(b"SAVEPOINT work")
             work.answer = work.run(self._tables)
@@ -279,7 +263,7 @@ class PostgresTransactions:
                 self._session.run(b"RELEASE SAVEPOINT work")
             except psycopg.Error as failure:
                 raise _LostError(first_line(failure)) from None
-            self._tables.undo(mark, newest=newest)
+            self._tables.undo(mark)
             return verdict
         return None
 
@@ -325,12 +309,9 @@ class PostgresTransactions:
             raise _LostError(first_line(error)) from None
 
     def _commit(self, verdicts: list[Exception | None]) -> list[Exception | None]:
-        done, newest = self._commits + 1, self._tables.newest
+        done = self._commits + 1
         try:
-            with self._session.connection.pipeline():
-                if newest is not None:
-                    self._session.run(_NUMBER, (newest,))
-                ended = self._session.run(b"COMMIT")
+            ended = self._session.run(b"COMMIT")
             if ended.statusmessage != "COMMIT":
                 raise _LostError("the transaction had failed")
         except psycopg.Error as error:
