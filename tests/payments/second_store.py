@@ -67,7 +67,6 @@ class SecondStore:
                 apply,
                 writes=True,
                 together=lambda tables: tables.apply_all(money),
-                brings=money,
             )
         )
         assert type(verdict) is type(refused), (verdict, refused, money)

@@ -1,4 +1,4 @@
-"""The rows of broadcasts: their tables and SQL statements, and the checks of their writes.
+"""The rows of broadcasts: their tables and SQL statements.
 
 An outcome is counted when its statement changes a row. So an outcome that is written twice counts once.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, assert_never, final
 
-from ..errors import LocalProtocolError
 from ..seams.broadcasts import (
     AddReceivers,
     AdvanceBroadcast,
@@ -21,10 +20,8 @@ from ..seams.broadcasts import (
     Outcome,
     Receiver,
     TurnBroadcast,
-    check_key,
 )
 from ..wire.ids import ChatId
-from ..wire.rules import check_integer, check_text
 from .sql import Sql
 
 CREATE_BROADCASTS: Final = (
@@ -52,39 +49,6 @@ CREATE_BROADCASTS: Final = (
     ) WITHOUT ROWID""",
     "CREATE UNIQUE INDEX receivers_chat ON receivers (n, chat_id)",
 )
-
-
-def admit_broadcast(write: BroadcastWrite) -> None:
-    """Check that a write can be stored."""
-    check_key(write.key)
-    match write:
-        case OpenBroadcast(at=at, content=content):
-            check_integer("at", at, least=0)
-            if "\0" in check_text("content", content, empty=True):
-                raise LocalProtocolError("content", "must not hold U+0000")
-        case AddReceivers(chats=chats):
-            for chat_id in chats:
-                check_integer("chat_id", chat_id, least=1 - 10**18, most=10**18 - 1)
-        case AdvanceBroadcast(meant=meant, outcomes=outcomes):
-            for position in (meant, *outcomes):
-                check_integer("position", position, least=0)
-        case TurnBroadcast() | DropBroadcast():
-            pass
-        case _:
-            assert_never(write)
-
-
-def size_of_broadcast(write: BroadcastWrite) -> int:
-    """Return roughly how many bytes a write adds."""
-    match write:
-        case OpenBroadcast(content=content):
-            return 256 + len(content)
-        case AddReceivers(chats=chats):
-            return 64 * len(chats)
-        case AdvanceBroadcast(outcomes=outcomes):
-            return 256 + 64 * len(outcomes)
-        case _:
-            return 256
 
 
 def stop_after_restore(sql: Sql) -> None:

@@ -122,6 +122,20 @@ def holds(path: Path, words: bytes) -> bool | None:
         os.close(fd)
 
 
+def reaches(path: Path, size: int) -> bool:
+    """Return whether an open log has an entry behind its first `size` bytes."""
+    try:
+        fd = os.open(path, os.O_RDONLY | CAREFUL)
+    except OSError:
+        return False
+    try:
+        if (head := read_head(read_at(fd, HEAD, 0))) is None:
+            return False
+        return read_at(fd, 8, HEAD + size // head.entry_size * head.entry_size + 8) == head.salts
+    finally:
+        os.close(fd)
+
+
 def _of_this_log(head: LogHead, block: bytes) -> int:
     """Return how many bytes of a block are complete entries of this log."""
     size = head.entry_size

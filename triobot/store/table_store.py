@@ -25,15 +25,12 @@ from ..seams.writes import Forgotten, Held, KeepRaw, Latencies, News, WorkSlots,
 from ..wire.ids import ChatId, InvoiceId, RefId
 from ..wire.rules import check_integer
 from .admission import (
-    admit_arrival,
+    admit,
     admit_conversation,
-    admit_due,
-    admit_keyed,
     admit_page,
-    admit_receivers,
     admit_writes,
     check_chat,
-    size_of,
+    check_column,
 )
 from .file import FileStream
 from .notes import AnyNotes
@@ -326,7 +323,7 @@ class Store:
                 read. Called in the order of the rows' `seq`, even if the caller has stopped waiting. Must be
                 fast and must not raise.
         """
-        admit_arrival(arrival)
+        admit(arrival)
         if not also:
             return self._writer.do(Arriving(arrival, quota, beginning, on_commit))
         writes = admit_writes(also)
@@ -340,15 +337,7 @@ class Store:
                 if on_commit is not None:
                     on_commit(acceptance)
 
-        return self._writer.do(
-            AskedJob(
-                work,
-                writes=True,
-                size=lambda: len(arrival.body) + size_of(writes),
-                announce=announce,
-                brings=[arrival, *writes],
-            )
-        )
+        return self._writer.do(AskedJob(work, writes=True, announce=announce))
 
     async def commit(self, *writes: Write) -> None:
         """Store all of these writes durably, or none."""
@@ -367,10 +356,8 @@ class Store:
             AskedJob(
                 work,
                 writes=True,
-                size=lambda: size_of(admitted),
                 announce=announce if moved else None,
                 together=lambda tables: tables.apply_all(admitted),
-                brings=admitted,
             )
         )
 
@@ -422,12 +409,11 @@ class Store:
         Args:
             after: (wake_at, id) of the last conversation of the previous page.
         """
-        admit_due(now, after, limit)
+        admit_page(now, limit)
         return await self._read(lambda tables: tables.journals.due(now, after, limit))
 
     async def next_wake(self, *, after: int = -1) -> int | None:
         """Return the earliest wake time later than `after`, except wake times of parked conversations."""
-        check_integer("after", after, least=-1)
         return await self._read(lambda tables: tables.journals.next_wake(after))
 
     async def parked(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
@@ -488,7 +474,8 @@ class Store:
         """Read the ids of chats with a value under `key`, each with the value. Only ids above `after` are
         read, in order.
         """
-        admit_keyed(key, after, limit)
+        check_column("key", key)
+        admit_page(0, limit)
         return await self._read(lambda tables: tables.keyed(key, after, limit))
 
     async def broadcasts(self) -> Sequence[BroadcastJob]:
@@ -504,7 +491,8 @@ class Store:
         """Read receivers at positions above `after`. With `gone`, read the receivers that are gone; else,
         read the receivers without an outcome.
         """
-        admit_receivers(key, after, limit)
+        check_key(key)
+        admit_page(after, limit)
         return await self._read(lambda tables: tables.broadcasts.receivers(key, after, limit, gone=gone))
 
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:

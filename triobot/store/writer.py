@@ -57,7 +57,8 @@ from trio.lowlevel import checkpoint_if_cancelled, current_task, reschedule, wai
 from ..base.clock import WallClock
 from ..errors import StoreCorruptError, StoreError, StoreFullError
 from ..seams.inbox import Acceptance, Arrival, Beginning, InboxRow, Quota
-from ..seams.writes import Latencies, StoreStatistics, Write
+from ..seams.writes import Latencies, StoreStatistics
+from .log_file import log_path, reaches
 from .notes import AnyNotes
 from .schema import LOG, put_meta
 from .sqlite_errors import damage_of, ends_the_store, for_the_caller
@@ -85,7 +86,6 @@ _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 
 SWEEP_EVERY: Final = 60 * 1000
 _CHECKPOINT_AT: Final = 4 * 1024 * 1024  # SQLite's default: a thousand pages
-_ROW_OVERHEAD: Final = 8 * 1024  # a small row touches about two pages
 
 
 class Job(Generic[R]):
@@ -105,11 +105,6 @@ class Job(Generic[R]):
     error: Exception | None
     task: trio.lowlevel.Task | None
 
-    @property
-    def brings(self) -> Sequence[Arrival | Write]:
-        """Values that the job stores, for an engine that reads all rows for a batch in one query."""
-        return ()
-
     def run(self, tables: Tables, *, together: bool = False) -> R:
         """Do the work in the writer's thread. May be called several times; only the last call counts.
 
@@ -118,10 +113,6 @@ class Job(Generic[R]):
                 error is raised, and the jobs of the batch are run again one by one.
         """
         raise NotImplementedError
-
-    def size(self) -> int:
-        """Return roughly how many bytes the job writes; called in the writer's thread."""
-        return 0
 
     def announce(self) -> None:
         """Report the answer, once it is durable."""
@@ -134,40 +125,27 @@ class AskedJob(Job[R]):
     Args:
         work: does the work, as `run`.
         writes: whether `work` changes rows.
-        size: returns roughly how many bytes the job writes.
         announce: called with the answer, in the order of the jobs, before any caller is woken.
         together: does the work in fewer statements; see `Job.run`.
-        brings: values that the job stores, as far as they are known before the job runs.
     """
 
-    __slots__ = ("_announce", "_brings", "_size", "_together", "_work", "writes")
+    __slots__ = ("_announce", "_together", "_work", "writes")
 
     def __init__(
         self,
         work: Callable[[Tables], R],
         writes: bool,
-        size: Callable[[], int] | None = None,
         announce: Callable[[R], None] | None = None,
         together: Callable[[Tables], R] | None = None,
-        brings: Sequence[Arrival | Write] = (),
     ) -> None:
         self.error = self.task = None
-        self._brings = brings
         self._together = together or work
         self._work = work
         self.writes = writes
-        self._size = size
         self._announce = announce
-
-    @property
-    def brings(self) -> Sequence[Arrival | Write]:
-        return self._brings
 
     def run(self, tables: Tables, *, together: bool = False) -> R:
         return self._together(tables) if together else self._work(tables)
-
-    def size(self) -> int:
-        return 0 if self._size is None else self._size()
 
     def announce(self) -> None:
         if self._announce is not None:
@@ -193,15 +171,8 @@ class Arriving(Job[Acceptance]):
         self.beginning = beginning
         self.on_commit = on_commit
 
-    @property
-    def brings(self) -> Sequence[Arrival | Write]:
-        return (self.arrival,)
-
     def run(self, tables: Tables, *, together: bool = False) -> Acceptance:
         return tables.accept(self.arrival, self.quota, (), self.beginning)
-
-    def size(self) -> int:
-        return len(self.arrival.body)
 
     def announce(self) -> None:
         if self.on_commit is not None and isinstance(self.answer, InboxRow):
@@ -226,9 +197,6 @@ class Noted(Job[None]):
 
     def run(self, tables: Tables, *, together: bool = False) -> None:
         tables.catch_up(self.answered, self.consumed, self.at)
-
-    def size(self) -> int:
-        return 256 * (len(self.answered) + len(self.consumed))
 
 
 def _wake_caller(job: Job[Any]) -> None:
@@ -265,6 +233,7 @@ class Transactions:
         self._sql = connection
         self._tables = tables
         self._path = path
+        self._log = log_path(path)
         self._broken: str | None = None
         # The word that the next transaction must write, if it is the first transaction of a log.
         self._mark: str | None = None
@@ -285,13 +254,16 @@ class Transactions:
         # A Noted job that failed is in the next batch again, so the batch names all consumed rows.
         if noted := [job for job in batch if type(job) is Noted]:
             self._tables.read_no_more([seq for job in noted for seq in job.consumed])
-        several = len(batch) > 1 or len(batch[0].brings) > 1
-        if several and (noted or any(work.writes for work in batch)):
+        if any(work.writes for work in batch):
             try:
                 return self._together(batch)
             except _TransactionLostError:
                 pass
         return each_behind_noted(batch, self.run_alone)
+
+    def checkpoint_due(self) -> bool:
+        """Return whether the log has become long since the last checkpoint."""
+        return self._mark is None and reaches(self._log, _CHECKPOINT_AT)
 
     def checkpoint(self, *, erase: bool = False) -> None:
         """Move the log into the file.
@@ -496,8 +468,12 @@ class RunsBatches(Protocol):
         """Run a batch; return an error or None for each job. Jobs without an error are durable."""
         ...
 
+    def checkpoint_due(self) -> bool:
+        """Return whether the engine's log must be shortened."""
+        ...
+
     def checkpoint(self) -> None:
-        """Shorten the engine's log, if needed; called now and then."""
+        """Shorten the engine's log."""
         ...
 
 
@@ -568,7 +544,7 @@ class Writer:
         self._hop = WorkerThread("triobot store")
         self._give_up_at = math.inf
         self._swept_at = clock.now()
-        self._in_log = 0
+        self._log_is_long = False
         # Written by the thread alone.
         self._counts = {kind: [0] * (len(_BOUNDS) + 1) for kind in ("write", "read")}
         self._seconds = dict.fromkeys(self._counts, 0.0)
@@ -786,8 +762,7 @@ class Writer:
             self._have_tried(noted)
         for job in work:
             _wake_caller(job)
-        if self._in_log >= _CHECKPOINT_AT and self._transactions.broken is None:
-            self._in_log = 0
+        if self._log_is_long and self._transactions.broken is None:
             await self._hop.run(self._checkpoint)
         self.stop_if_broken()
 
@@ -816,17 +791,12 @@ class Writer:
         }
 
     def _commit(self, work: Sequence[Job[Any]]) -> list[Exception | None]:
-        kind = "read"
-        for job in work:
-            if job.writes:
-                kind = "write"
-                # A Noted job mostly changes pages that other jobs of this batch or the next batch write
-                # anyway.
-                self._in_log += job.size() + (0 if type(job) is Noted else _ROW_OVERHEAD)
+        kind = "write" if any(job.writes for job in work) else "read"
         with self._store.turn:
             began = time.perf_counter()
             verdicts = self._transactions.run(work)
             took = time.perf_counter() - began
+            self._log_is_long = kind == "write" and self._transactions.checkpoint_due()
         self._counts[kind][bisect_left(_BOUNDS, took)] += 1
         self._seconds[kind] += took
         return verdicts

@@ -34,7 +34,7 @@ from ...errors import ConfigError, StoreAwayError, StoreError, TriobotError
 from ...seams.inbox import Acceptance, Arrival, InboxRow, OverQuota, Quota, Redelivered
 from ...seams.money import RaiseAlarm
 from ...seams.writes import CarryOut, KeepRaw, OperatorOrder, StoreStatistics
-from ..admission import admit_arrival
+from ..admission import admit
 from ..payment_rows import MoneyTables
 from ..rules import FIRST_ROWS, MOST_ROWS, ONCE_FOR, REPEATED_WITHIN, as_kept
 from ..schema import Stamp, check_whole
@@ -188,7 +188,7 @@ class Admission:
 
         Cancellation: *ambiguous*.
         """
-        admit_arrival(arrival)
+        admit(arrival)
         if arrival.key is None:  # a repeated batch must find this event again
             arrival = attrs.evolve(arrival, key=f"request:{arrival.chat_id}:{uuid4().hex}")
         elif arrival.at == self._answered.get(arrival.key):

@@ -111,6 +111,10 @@ class PostgresTransactions:
         self._gives_up = True
         cut(self._session.connection)
 
+    def checkpoint_due(self) -> bool:
+        """Return False: the server makes its own checkpoints."""
+        return False
+
     def checkpoint(self) -> None:
         """Do nothing: the server makes its own checkpoints."""
 
