@@ -20,7 +20,6 @@ from triobot.base.alarm_kinds import AlarmKind
 from triobot.base.secrets import Secret
 from triobot.errors import StoreFullError
 from triobot.filters import message
-from triobot.operator.requests import ListAlarms
 from triobot.runtime.bot import within
 from triobot.runtime.work import Intake, Surroundings
 from triobot.seams.inbox import Quota
@@ -124,7 +123,7 @@ async def listed(intake: Intake) -> Any:
     async def tell(row: Mapping[str, object]) -> None:
         told.append({name: value for name, value in row.items() if name != "act"})
 
-    await intake.api.answer(ListAlarms(), tell)
+    await intake.api.answer({"ask": "alarms.list"}, tell)
     assert told == alarms
     return alarms
 

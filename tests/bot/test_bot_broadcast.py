@@ -15,7 +15,6 @@ from triobot import Bot, BroadcastStatus, Buttons, Chat, Key
 from triobot.cli.consulting import ask_bot
 from triobot.errors import ConfigError, ForeignTaskError, LocalProtocolError, StoreAwayError
 from triobot.filters import command
-from triobot.operator.requests import AboutBroadcasts
 from triobot.seams.broadcasts import AddReceivers, OpenBroadcast, TurnBroadcast
 from triobot.store import Store
 from triobot.testing import drive
@@ -243,9 +242,9 @@ async def test_an_operator_asks_the_running_bot(tmp_path: Path) -> None:
         await over(bot, "news")
         looks: list[dict[str, object]] = [{"ask": "broadcast.status", "key": "news"}]
         for question in [*looks, {"ask": "broadcast.stop", "key": "olds"}]:
-            assert await ask_bot(bot.settings(), AboutBroadcasts(question), tell)
+            assert await ask_bot(bot.settings(), question, tell)
     # Nobody runs any more: the store itself knows.
-    assert not await ask_bot(bot.settings(), AboutBroadcasts({"ask": "broadcast.list"}), tell)
+    assert not await ask_bot(bot.settings(), {"ask": "broadcast.list"}, tell)
     assert answers[0]["broadcast"]["total"] == 2
     assert answers[1] == {"stopped": False}
     [listed] = answers[2]["broadcasts"]

@@ -25,7 +25,7 @@ from triobot.cli.consulting import ask_bot, gather, open_api
 from triobot.errors import StoreCorruptError
 from triobot.filters import signal
 from triobot.operator.api import OperatorApi
-from triobot.operator.requests import Answer, Status
+from triobot.operator.routes import Answer
 from triobot.operator.serving import serve_api
 from triobot.runtime.work import Intake
 from triobot.seams.journals import (
@@ -229,9 +229,9 @@ async def test_a_process_that_has_just_taken_the_store_is_asked(
     async def look() -> None:
         if many:
             async with open_api(settings) as asks:
-                told.extend(await gather(asks, Status()))
+                told.extend(await gather(asks, {"ask": "status"}))
         else:
-            told.extend(await gather(partial(ask_bot, settings), Status()))
+            told.extend(await gather(partial(ask_bot, settings), {"ask": "status"}))
 
     async with open_store(STORE, stamp=stamp, clock=Clock()) as store, trio.open_nursery() as serving:
         async with trio.open_nursery() as looking:

@@ -18,7 +18,7 @@ from triobot import Bot, Chat, Settings
 from triobot.base.secrets import Secret
 from triobot.cli.store_stream import keep, keep_replica
 from triobot.errors import ConfigError, ConflictError, NotFoundError, StoreError
-from triobot.operator.requests import Answer
+from triobot.operator.routes import Answer
 from triobot.seams.writes import Shipped
 from triobot.store.replica import Replica, lock_replica
 

@@ -19,7 +19,6 @@ from triobot import Bot, Chat
 from triobot.cli import consulting
 from triobot.cli.consulting import ask_running, gather, open_to_look
 from triobot.errors import ConfigError
-from triobot.operator.requests import ListJournals, SettleParked, Status
 from triobot.runtime.settings import Settings, read_environment
 from triobot.runtime.work import Intake
 from triobot.seams.money import RaiseAlarm
@@ -217,12 +216,12 @@ def test_many_questions_are_asked_of_the_bot_that_runs(url: str, command: Comman
             for opening in (consulting.open_api(settings), open_to_look(settings)):
                 async with opening as opened:
                     ask = opened[0] if isinstance(opened, tuple) else opened
-                    (row,) = await gather(ask, ListJournals())
+                    (row,) = await gather(ask, {"ask": "journals.list"})
                     assert row["chat_id"] == 7
-                    assert await gather(ask, SettleParked()) == [{"parked": 0, "done": 0}]
+                    assert await gather(ask, {"ask": "parked.count"}) == [{"parked": 0, "done": 0}]
         async with consulting.open_api(settings) as asks:
-            (row,) = await gather(asks, ListJournals())
-        assert await gather(partial(ask_running, url), ListJournals()) == []
+            (row,) = await gather(asks, {"ask": "journals.list"})
+        assert await gather(partial(ask_running, url), {"ask": "journals.list"}) == []
 
     trio.run(main)
 
@@ -232,6 +231,6 @@ def test_no_question_makes_a_store_that_is_gone(postgres: Server, monkeypatch: p
     monkeypatch.setenv("TRIOBOT_TOKEN", "a-token-of-tests")
     url = postgres.url(query="schema=lost")
     settings = attrs.evolve(read_environment(os.environ), store=url)
-    for request in (Status(), SettleParked()):
+    for request in ({"ask": "status"}, {"ask": "parked.count"}):
         with pytest.raises(ConfigError, match=r"there is no store at postgresql:.*schema=lost"):
             consulting.consult(settings, request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 import trio
@@ -10,7 +11,7 @@ import trio.testing
 from attrs import frozen
 
 from triobot.operator.api import Tell
-from triobot.operator.requests import AboutPayments, ListJournals, Request
+from triobot.operator.routes import Question
 from triobot.studio.stored_journals import StoredJournals
 
 
@@ -20,9 +21,8 @@ class Payments:
 
     made: Mapping[str, int]
 
-    async def ask(self, request: Request, tell: Tell) -> None:
-        assert isinstance(request, AboutPayments)
-        after = request.fields.get("after")
+    async def ask(self, question: Question, tell: Tell) -> None:
+        after = question.get("after")
         ids = [ref for ref in sorted(self.made) if after is None or ref > str(after)][:2]
         await tell({"payments": [{"ref": ref, "conversation": self.made[ref]} for ref in ids]})
 
@@ -42,9 +42,9 @@ class Conversations:
 
     many: int
 
-    async def ask(self, request: Request, tell: Tell) -> None:
-        assert isinstance(request, ListJournals)
-        for number in range(request.after + 1, min(self.many, request.after + request.limit) + 1):
+    async def ask(self, question: Question, tell: Tell) -> None:
+        after, limit = cast("int", question["after"]), cast("int", question["limit"])
+        for number in range(after + 1, min(self.many, after + limit) + 1):
             row = {"conversation": number, "ended_at": None, "parked_because": None, "updated_at": number}
             if number == self.many - 1:
                 row["ended_at"] = 1

@@ -28,7 +28,7 @@ from tests.processes.process import (
 from triobot.emulator.person import App, Person, connect
 from triobot.operator.calling import ask
 from triobot.operator.loopback import socket_path
-from triobot.operator.requests import AboutPayments, Answer, ListAlarms, Request, Status
+from triobot.operator.routes import Answer, Question
 
 SELLING = Path(__file__).parent / "selling.py"
 
@@ -104,13 +104,13 @@ class Market:
 
     async def states(self) -> list[str]:
         """The payments' states, as an operator sees them."""
-        counts = (await self._asked(AboutPayments({"ask": "payments.counts"})))["counts"]
+        counts = (await self._asked({"ask": "payments.counts"}))["counts"]
         assert isinstance(counts, dict)
         return sorted(state for state, count in counts.items() for _ in range(count))
 
     async def waiting(self) -> object:
         """Events that nobody has dealt with yet."""
-        return (await self._asked(Status()))["inbox"]
+        return (await self._asked({"ask": "status"}))["inbox"]
 
     async def bills(self) -> list[Mapping[str, object]]:
         """Every payment that the platform knows of."""
@@ -131,7 +131,7 @@ class Market:
 
     async def alarms(self) -> dict[str, str]:
         """What is alarmed, and about what."""
-        return {str(alarm["key"]): str(alarm["kind"]) for alarm in await self._all(ListAlarms())}
+        return {str(alarm["key"]): str(alarm["kind"]) for alarm in await self._all({"ask": "alarms.list"})}
 
     async def command(self, *words: str) -> str:
         """What a command says to this bot's operator; it has to end well."""
@@ -147,10 +147,10 @@ class Market:
         assert ended.returncode == 0, said
         return said
 
-    async def _asked(self, request: Request) -> Answer:
-        return (await self._all(request))[0]
+    async def _asked(self, question: Question) -> Answer:
+        return (await self._all(question))[0]
 
-    async def _all(self, request: Request) -> list[Answer]:
+    async def _all(self, question: Question) -> list[Answer]:
         answers: list[Answer] = []
         place = socket_path(f"sqlite:{self.store}")
 
@@ -158,7 +158,7 @@ class Market:
             answers.append(told)
 
         assert place is not None
-        assert await ask(place, request, tell)
+        assert await ask(place, question, tell)
         return answers
 
 

@@ -27,8 +27,6 @@ from triobot.cli.exported import code_of_journal, read_exported
 from triobot.conversations.revival import changed
 from triobot.emulator.traffic import RecordedCall, Traffic
 from triobot.emulator.views import JsonObject
-from triobot.operator.requests import ListJournals, ReadCode, ShowJournal
-from triobot.seams.journals import ConversationId
 from triobot.store.memory import open_memory
 from triobot.studio.travel.parting import worded
 from triobot.studio.travel.same_answers import open_same_answers
@@ -180,10 +178,12 @@ async def _read(process: DrivenProcess) -> Stored:
     """Read what the store of a bot that is down has."""
     async with open_memory(clock=process.clock, rows=process._rows) as store:
         ask = api_of(store, process.clock).answer
-        rows = await gather(ask, ListJournals(limit=1_000))
+        rows = await gather(ask, {"ask": "journals.list", "limit": 1_000})
         numbers = [cast("int", row["conversation"]) for row in rows]
-        told = {n: await gather(ask, ShowJournal(ConversationId(n))) for n in numbers}
-        return Stored(cast("Any", rows), cast("Any", told), cast("Any", await gather(ask, ReadCode())))
+        told = {n: await gather(ask, {"ask": "journals.show", "conversation": n}) for n in numbers}
+        return Stored(
+            cast("Any", rows), cast("Any", told), cast("Any", await gather(ask, {"ask": "journals.code"}))
+        )
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Final
 
 from ..base.alarm_kinds import ABOUT
 from ..errors import ConfigError
-from ..operator.requests import Answer, EndAlarms, ListAlarms
+from ..operator.routes import Answer, Question
 from .arguments import add_actions, add_json
 from .consulting import consult, instant, settings_of
 from .terminal import harmless
@@ -44,12 +44,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    request: ListAlarms | EndAlarms = ListAlarms()
+    question: Question = {"ask": "alarms.list"}
     if arguments.action == "acknowledge":
         if arguments.all == (arguments.kind is not None or arguments.key is not None):
             raise ConfigError("say which alarms: --kind KIND, --key KEY or both; or --all")
-        request = EndAlarms(arguments.kind, arguments.key, arguments.all)
-    rows = consult(settings_of(arguments), request)
+        given = {"kind": arguments.kind, "key": arguments.key, "all": arguments.all}
+        question = {"ask": "alarms.acknowledge", **given}
+    rows = consult(settings_of(arguments), question)
     for row in rows:
         if arguments.json:
             print(json.dumps(row))

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, cast
 import attrs
 import trio
 
-from ..operator.requests import AboutBroadcasts, Answer
+from ..operator.routes import Answer
 from ..runtime.settings import Settings
 from ..seams.broadcasts import BroadcastStatus
 from ..wire.rules import JsonValue
@@ -20,7 +20,7 @@ from .consulting import ask_bot, settings_of
 from .terminal import is_terminal, progress_line
 
 Ask: TypeAlias = "Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]"
-"""Sends a request of `triobot.outbox.broadcasts` to the process that has the store; returns the answer."""
+"""Sends a question of `triobot.outbox.broadcasts` to the process that has the store; returns the answer."""
 
 DETAILS: Final = """\
 The bot's own code starts a broadcast: await bot.broadcast(KEY).start(content, to). The command asks a running
@@ -64,7 +64,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace) -> None:
             await trio.lowlevel.checkpoint()
             lines.append(cast("Mapping[str, JsonValue]", line))
 
-        running = await ask_bot(settings, AboutBroadcasts(question), tell)
+        running = await ask_bot(settings, question, tell)
         return lines[0]
 
     # Only a running bot makes progress: don't follow a broadcast in a store that no bot uses.
@@ -75,7 +75,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace) -> None:
 async def converse(
     ask: Ask, action: str, key: str | None, *, live: Callable[[], bool], as_json: bool = False
 ) -> None:
-    """Send a request and print the answer. In a terminal, follow a `live` broadcast to its end.
+    """Send a question and print the answer. In a terminal, follow a `live` broadcast to its end.
 
     Args:
         live: returns whether a running bot has answered.

@@ -1,4 +1,4 @@
-"""Send a command's request to the running bot, by a socket or through the bot's store. If no bot runs, open
+"""Send a command's question to the running bot, by a socket or through the bot's store. If no bot runs, open
 the store.
 """
 
@@ -23,28 +23,15 @@ from ..operator.api import OperatorApi, Tell
 from ..operator.calling import ask
 from ..operator.loopback import file_of, is_on_server, socket_path
 from ..operator.orders import ask_through
-from ..operator.requests import (
-    AboutBroadcasts,
-    AboutJobs,
-    Answer,
-    ListAlarms,
-    ListJournals,
-    Reach,
-    ReadCode,
-    ReadJournals,
-    ReadKept,
-    Request,
-    ShowJournal,
-    Status,
-)
+from ..operator.routes import Answer, Question, check_question
 from ..runtime.settings import Settings, read_environment
 from ..runtime.work import api_of
 from ..store import Stamp, is_made, open_store
 from ..store.offline_copy import copy_offline
 from .loading import load_bot
 
-Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
-"""Sends a request to the running bot, or to an opened store."""
+Ask: TypeAlias = "Callable[[Question, Tell], Awaitable[None]]"
+"""Sends a question to the running bot, or to an opened store."""
 
 _T = TypeVar("_T")
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8)
@@ -91,18 +78,18 @@ def store_file(settings: Settings) -> Path:
     return file
 
 
-def consult(settings: Settings, request: Request) -> list[Answer]:
-    """Send a request to the bot or its store, and return the answer's lines.
+def consult(settings: Settings, question: Question) -> list[Answer]:
+    """Send a question to the bot or its store, and return the answer's lines.
 
     Raises:
-        ConfigError: there is no store, or the store lacks the requested object.
+        ConfigError: there is no store, or the store lacks the object of the question.
         StoreError: the store or the bot failed.
     """
-    return trio.run(gather, partial(ask_bot, settings), request)
+    return trio.run(gather, partial(ask_bot, settings), question)
 
 
-async def gather(ask: Callable[[Request, Tell], Awaitable[object]], request: Request) -> list[Answer]:
-    """Send a request with `ask`, and return the answer's lines.
+async def gather(ask: Callable[[Question, Tell], Awaitable[object]], question: Question) -> list[Answer]:
+    """Send a question with `ask`, and return the answer's lines.
 
     Raises: as `consult`.
     """
@@ -112,60 +99,52 @@ async def gather(ask: Callable[[Request, Tell], Awaitable[object]], request: Req
         await trio.lowlevel.checkpoint()
         told.append(fields)
 
-    await ask(request, tell)
+    await ask(question, tell)
     return told
 
 
-async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
-    """Send a request within a Trio program. Return True if a running bot answered, False if this process
+async def ask_bot(settings: Settings, question: Question, tell: Tell) -> bool:
+    """Send a question within a Trio program. Return True if a running bot answered, False if this process
     opened the store and answered.
 
     Raises: as `consult`.
     """
-    return await _once_settled(partial(_ask_once, settings, request, tell))
+    return await _once_settled(partial(_ask_once, settings, question, tell))
 
 
-async def ask_running(store: str, request: Request, tell: Tell) -> bool:
-    """Send a request to the bot that runs on the store at this address. Return False if no bot runs. Never
+async def ask_running(store: str, question: Question, tell: Tell) -> bool:
+    """Send a question to the bot that runs on the store at this address. Return False if no bot runs. Never
     opens the store.
 
     Raises:
         ConfigError, StoreError: the bot answered with this error, or could not be asked.
     """
     if is_on_server(store):
-        return await ask_through(store, request, tell)
+        return await ask_through(store, question, tell)
     place = socket_path(store)
-    return place is not None and await ask(place, request, tell)
+    return place is not None and await ask(place, question, tell)
 
 
-async def _ask_once(settings: Settings, request: Request, tell: Tell) -> bool:
-    if await ask_running(settings.store, request, tell):
+async def _ask_once(settings: Settings, question: Question, tell: Tell) -> bool:
+    if await ask_running(settings.store, question, tell):
         return True
-    stamp = None if _only_reads(request) else stamp_of(settings)
+    stamp = None if _only_reads(question) else stamp_of(settings)
     async with _own_api(settings, stamp) as api:
-        await api.answer(request, tell)
+        await api.answer(question, tell)
     return False
 
 
-def _only_reads(request: Request) -> bool:
-    """Whether the request changes nothing. For such a request, a store is opened without a token."""
-    match request:
-        case ListJournals() | ShowJournal() | ReadJournals() | ReadCode() | ReadKept() | ListAlarms():
-            return True
-        case Reach():  # fails without a running bot, and so changes nothing
-            return True
-        case AboutJobs():
-            return request == AboutJobs()
-        case AboutBroadcasts(fields):
-            return fields.get("ask") in ("broadcast.list", "broadcast.status")
-        case _:
-            return False
+def _only_reads(question: Question) -> bool:
+    """Whether the question changes nothing. For such a question, a store is opened without a token."""
+    route, _ = check_question(question)
+    # A call to a chat fails without a running bot.
+    return route.method == "GET" or route.ask in ("chats.send", "chats.signal", "chats.start")
 
 
 @asynccontextmanager
 async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
-    """Yield a function that sends requests to the running bot. If no bot runs, open the store once, for
-    reading, and yield a function that sends requests to this store.
+    """Yield a function that sends questions to the running bot. If no bot runs, open the store once, for
+    reading, and yield a function that sends questions to this store.
 
     Raises: the errors of `consult`, also from the yielded function.
     """
@@ -193,7 +172,7 @@ async def _once_settled(try_it: Callable[[], Awaitable[_T]]) -> _T:
 
 @asynccontextmanager
 async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
-    """Yield a function that sends requests for reading, and whether a running bot answers. Write nothing.
+    """Yield a function that sends questions for reading, and whether a running bot answers. Write nothing.
 
     Without a running bot, a copy of the store answers, so that a bot can start while the block runs.
 
@@ -218,15 +197,15 @@ async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
 
 
 async def _running(settings: Settings) -> Ask | None:
-    """Return a function that sends requests to the running bot; None if no bot runs."""
+    """Return a function that sends questions to the running bot; None if no bot runs."""
 
     async def ignore(_: Answer) -> None: ...
 
-    if not await ask_running(settings.store, Status(), ignore):
+    if not await ask_running(settings.store, {"ask": "status"}, ignore):
         return None
 
-    async def ask_it(request: Request, tell: Tell) -> None:
-        if not await ask_running(settings.store, request, tell):
+    async def ask_it(question: Question, tell: Tell) -> None:
+        if not await ask_running(settings.store, question, tell):
             raise ConfigError("the bot has ended meanwhile; ask again")
 
     return ask_it

@@ -8,7 +8,6 @@ import sys
 from typing import Final
 
 from ..errors import ConfigError
-from ..operator.requests import Forget
 from ..seams.rooms import person_place, room_place
 from ..wire.ids import ChatId, SenderId
 from .arguments import add_bot_options, add_json, chat, person
@@ -57,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
         word = what.split()[-1]
         if _typed(f"Forget everything of {what} in {settings.store}? Type {word}: ") != word:
             raise ConfigError("nothing was done")
-    (told,) = consult(settings, Forget(place))
+    (told,) = consult(settings, {"ask": "chats.forget", "chat_id": place})
     if arguments.json:
         print(json.dumps({"chat_id": place, **told}))
     if not told["found"] and arguments.room is not None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..operator.requests import AboutJobs, Answer
+from ..operator.routes import Answer
 from .arguments import add_actions, add_json
 from .consulting import consult, instant, settings_of
 from .terminal import harmless
@@ -39,8 +39,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     action = arguments.action
-    request = AboutJobs() if action == "list" else AboutJobs(**{action: arguments.name})
-    told = consult(settings_of(arguments), request)
+    name = None if action == "list" else arguments.name
+    told = consult(settings_of(arguments), {"ask": f"jobs.{action}", "name": name})
     if arguments.json:
         for job in told:
             print(json.dumps(job))

@@ -41,19 +41,9 @@ from ..conversations.running.lines import line_above
 from ..engine.records import time_of
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
 from ..exact.verdicts import INSERTED
-from ..operator.requests import (
-    AcceptLines,
-    Answer,
-    ReadCode,
-    ReadJournals,
-    ReadKept,
-    SettleParked,
-    ShowJournal,
-    Status,
-)
+from ..operator.routes import Answer
 from ..runtime.bot import Bot, dry_services_of
 from ..runtime.settings import Settings
-from ..seams.journals import ConversationId
 from ..seams.rooms import told as named
 from ..wire.ids import ChatId
 from .consulting import Ask, ask_bot, gather, open_api, span
@@ -268,15 +258,16 @@ async def accept(bot: Bot, settings: Settings, code: str, *, do: bool) -> Sequen
     """
     found: list[tuple[str, Finding]] = []
     async with open_api(settings) as ask:
-        looker = Looker(bot, settings, await gather(ask, ReadCode()))
+        looker = Looker(bot, settings, await gather(ask, {"ask": "journals.code"}))
         async with aclosing(_all(ask)) as journals:
             async for lines in journals:
                 one = await looker.look(lines)
                 if one.parting is not None and one.parting[2] == code:
                     found.append((str(lines[0]["route"]), one))
     if do and found and (change := found[0][1].change) is not None:
-        await gather(partial(ask_bot, settings), AcceptLines(*change))
-        await gather(partial(ask_bot, settings), SettleParked(because=code, dry=False))
+        given = dict(zip(("function", "was", "now"), change, strict=True))
+        await gather(partial(ask_bot, settings), {"ask": "journals.accept", **given})
+        await gather(partial(ask_bot, settings), {"ask": "parked.retry", "because": code})
     return found
 
 
@@ -301,14 +292,14 @@ async def check(
         processes: number of replaying processes; by default one per processor, if there are enough journals.
     """
     async with open_api(settings) as ask:
-        total = cast("int", (await gather(ask, Status()))[0]["conversations"])
+        total = cast("int", (await gather(ask, {"ask": "status"}))[0]["conversations"])
         now = SystemClock().now()
         report = Funnel(total, now, as_json=as_json) if by_line else Report(total, as_json=as_json)
         due = total if sample is None else min(sample, total)
         wanted = processes or (min(os.cpu_count() or 1, MOST) if due > FEW else 1)
         several = max(1, min(wanted, due))  # further processes would get no journal
         journals = _all(ask) if sample is None else _sampled(ask, sample)
-        known = await gather(ask, ReadCode())
+        known = await gather(ask, {"ask": "journals.code"})
         if sample is not None:
             report.total = due
         async with aclosing(journals):
@@ -352,7 +343,7 @@ async def _sampled(ask: Ask, sample: int) -> Journals:
             if not found[route]:
                 del found[route]
             try:
-                lines = await gather(ask, ShowJournal(ConversationId(id)))
+                lines = await gather(ask, {"ask": "journals.show", "conversation": id})
             except ConfigError:
                 continue  # the conversation has ended since its row was read
             sample -= 1
@@ -362,7 +353,7 @@ async def _sampled(ask: Ask, sample: int) -> Journals:
 async def _pages(ask: Ask, *, whole: bool) -> AsyncGenerator[Answer]:
     after: int | None = 0
     while after is not None:
-        *told, end = await gather(ask, ReadJournals(after, whole=whole))
+        *told, end = await gather(ask, {"ask": "journals.open", "after": after, "whole": whole})
         for one in told:
             yield one
         after = cast("int | None", end["after"])
@@ -379,7 +370,7 @@ async def _check_values(ask: Ask, *, as_json: bool) -> bool:
         examples: dict[str, int] = {}
         after: int | None = None
         while True:
-            *told, end = await gather(ask, ReadKept(key.name, after))
+            *told, end = await gather(ask, {"ask": "kept", "key": key.name, "after": after})
             for one in told:
                 values += 1
                 because = _why_unreadable(key, str(one["value"]))

@@ -9,15 +9,14 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final, cast
 
-import attrs
 import trio
 
 from ..conversations.revival.changed import sites_of
-from ..errors import ConfigError, LocalProtocolError
-from ..operator.requests import Answer, ListJournals, ReadCode, SettleParked, ShowJournal
+from ..errors import ConfigError
+from ..operator.api import LONGEST_WORDS
+from ..operator.routes import Answer
 from ..operator.views import redacted, worded
 from ..runtime.settings import Settings
-from ..seams.journals import ConversationId
 from ..seams.rooms import told as named
 from ..wire.ids import ChatId
 from .consulting import consult, instant, moment, settings_of
@@ -46,35 +45,34 @@ def run(arguments: argparse.Namespace) -> None:
         trio.run(look, load_bot(arguments.bot), settings_of(arguments), arguments.bot)
         return
     if arguments.action == "list":
-        only = None if arguments.chat is None else ChatId(arguments.chat)
-        request = ListJournals(only, arguments.after, arguments.limit, crashed=True)
-        for told in consult(settings_of(arguments), request):
+        given = {"chat_id": arguments.chat, "after": arguments.after, "limit": arguments.limit}
+        for told in consult(settings_of(arguments), {"ask": "journals.list", **given, "crashed": True}):
             print(json.dumps(told) if arguments.json else harmless(_standing(told)))
         return
     answer = _journal(settings_of(arguments), arguments.number)
     export = arguments.action == "export"
     if export and not arguments.redact:
-        answer += code_of_journal(answer, consult(settings_of(arguments), ReadCode()))
+        answer += code_of_journal(answer, consult(settings_of(arguments), {"ask": "journals.code"}))
     if export or arguments.json:
         for told in answer:
             print(json.dumps(redacted(told) if export and arguments.redact else told))
         return
-    for line in _shown(answer, lines_of_sites(consult(settings_of(arguments), ReadCode()))):
+    for line in _shown(answer, lines_of_sites(consult(settings_of(arguments), {"ask": "journals.code"}))):
         print(harmless(line))
 
 
 def _journal(settings: Settings, number: int) -> list[Answer]:
     """Return the journal of the conversation `number`; or of the only conversation in chat `number`."""
     try:
-        return consult(settings, ShowJournal(ConversationId(number)))
+        return consult(settings, {"ask": "journals.show", "conversation": number})
     except ConfigError:
-        found = consult(settings, ListJournals(ChatId(number), crashed=True))
+        found = consult(settings, {"ask": "journals.list", "chat_id": number, "crashed": True})
         numbers = [str(told["conversation"]) for told in found]
         if len(numbers) > 1:
             raise ConfigError(f"chat {number} has several conversations: {', '.join(numbers)}") from None
         if not numbers:
             raise
-    return consult(settings, ShowJournal(ConversationId(int(numbers[0]))))
+    return consult(settings, {"ask": "journals.show", "conversation": int(numbers[0])})
 
 
 def _accept(arguments: argparse.Namespace, target: str) -> None:
@@ -101,25 +99,22 @@ def _check(arguments: argparse.Namespace, target: str) -> None:
 
 def _settle(arguments: argparse.Namespace) -> None:
     """Try parked conversations again or end them, or only count them."""
-    end = arguments.action == "end"
-    number = arguments.number
-    if (number, arguments.chat, arguments.route, arguments.reason) == (None, None, None, None):
+    end, number = arguments.action == "end", arguments.number
+    chosen = {
+        "conversation": number,
+        "chat_id": arguments.chat,
+        "route": arguments.route,
+        "because": arguments.reason,
+    }
+    if not any(value is not None for value in chosen.values()):
         raise ConfigError("which ones? a NUMBER, --chat CHAT, --route NAME or --reason TEXT")
-    try:
-        request = SettleParked(
-            None if number is None else ConversationId(number),
-            None if arguments.chat is None else ChatId(arguments.chat),
-            arguments.route,
-            arguments.reason,
-            end=end,
-            say=arguments.say if end else "",
-            dry=False,
-        )
-    except LocalProtocolError as error:
-        raise ConfigError(f"--{error.field} {error.rule}".replace("because", "reason")) from None
-    if number is None and not arguments.yes:
-        request = attrs.evolve(request, end=False, say="", dry=True)
-    *groups, total = consult(settings_of(arguments), request)
+    if end and len(arguments.say) > LONGEST_WORDS:
+        raise ConfigError(f"--say must be at most {LONGEST_WORDS} characters")
+    does = number is not None or arguments.yes
+    if does and end:
+        chosen["say"] = arguments.say
+    ask = f"parked.{arguments.action}" if does else "parked.count"
+    *groups, total = consult(settings_of(arguments), {"ask": ask, **chosen})
     if arguments.json:
         for told in (*groups, total):
             print(json.dumps(told))
@@ -127,7 +122,7 @@ def _settle(arguments: argparse.Namespace) -> None:
     for told in groups:
         print(harmless(f"{told['count']:>7}  {told['route']}: {told['because']}"))
     what = "ended" if end else "tried again"
-    if not request.dry:
+    if does:
         known = f" ({total['parked']} are parked)" if total["done"] != total["parked"] else ""
         print(f"{total['done']} conversations are being {what}{known}")
     elif total["parked"]:

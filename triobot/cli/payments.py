@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, cast
 
-from ..operator.requests import AboutPayments
+from ..operator.routes import Answer
 from ..payments.entry import STATES
 from ..runtime.settings import Settings
 from .arguments import add_actions, add_json, chat, positive
@@ -69,8 +69,6 @@ _COLUMNS: Final = (
 )
 _PAGE: Final = 500
 _DAY: Final = 24 * 60 * 60 * 1000
-
-Answer = Mapping[str, object]
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -165,7 +163,7 @@ def _lines(settings: Settings, arguments: argparse.Namespace) -> Iterator[str]:
 
 
 def _ask(settings: Settings, question: Answer) -> Answer:
-    (answer,) = consult(settings, AboutPayments(question))
+    (answer,) = consult(settings, question)
     return answer
 
 

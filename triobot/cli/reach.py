@@ -6,8 +6,6 @@ import argparse
 import json
 from typing import Final
 
-from ..operator.requests import Reach
-from ..wire.ids import ChatId
 from .arguments import add_bot_options, add_json, chat
 from .consulting import consult, settings_of
 
@@ -31,7 +29,7 @@ examples:
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of one command to the command's `parser`."""
     way = parser.prog.split()[-1]
-    parser.set_defaults(way=way, name="", value="", key=None)
+    parser.set_defaults(way=way, name=None, key=None)
     parser.add_argument("chat", metavar="CHAT", type=chat, help="the chat's number")
     if way == "send":
         parser.add_argument("value", metavar="TEXT", help="the message")
@@ -49,8 +47,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    given = arguments.chat, arguments.way, arguments.name, arguments.value, arguments.key
-    (told,) = consult(settings_of(arguments), Reach(ChatId(given[0]), *given[1:]))
+    given = {name: getattr(arguments, name) for name in ("name", "value", "key")}
+    question = {"ask": f"chats.{arguments.way}", "chat_id": arguments.chat, **given}
+    (told,) = consult(settings_of(arguments), question)
     if arguments.json:
         print(json.dumps(told))
     elif arguments.way == "send":

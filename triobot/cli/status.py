@@ -15,7 +15,7 @@ import trio
 from ..base.alarm_kinds import STOPPING
 from ..errors import StoreError
 from ..operator.loopback import is_on_server
-from ..operator.requests import Answer, Status
+from ..operator.routes import Answer
 from ..runtime.settings import Settings
 from .arguments import add_bot_options, add_json
 from .consulting import ask_running, consult, gather, instant, settings_of, span, store_file
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
         code, line, told = trio.run(_checked, settings)
         print(json.dumps({"code": code, "said": line, "status": told}) if arguments.json else harmless(line))
         sys.exit(code)
-    (told,) = consult(settings, Status())
+    (told,) = consult(settings, {"ask": "status"})
     if arguments.json:
         print(json.dumps(told))
         return
@@ -107,7 +107,7 @@ def _without(store: Path) -> _Checked:
 
 async def _ask_running(store: str) -> Answer | None:
     with trio.fail_after(_PATIENCE):
-        found = await gather(partial(ask_running, store), Status())
+        found = await gather(partial(ask_running, store), {"ask": "status"})
     return found[0] if found else None
 
 

@@ -18,7 +18,6 @@ from ..base.clock import SystemClock
 from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.calling import ask
 from ..operator.loopback import is_on_server, socket_path
-from ..operator.requests import Backup
 from ..runtime.settings import Settings
 from ..store import Stamp, rebind_store
 from ..store.copying import copy_elsewhere
@@ -99,7 +98,7 @@ def _backup(arguments: argparse.Namespace) -> None:
 async def _back_up(settings: Settings, target: Path) -> None:
     file, place = store_file(settings), socket_path(settings.store)
     assert place is not None
-    if await ask(place, Backup(target), _nothing):
+    if await ask(place, {"ask": "backup", "path": str(target)}, _nothing):
         return
     try:
         # Copy the file without opening the store: a damaged store needs a backup most.

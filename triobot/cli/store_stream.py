@@ -20,7 +20,7 @@ from ..errors import ConfigError, ConflictError, NotFoundError, StoreError
 from ..operator.api import STREAM_FORMAT
 from ..operator.calling import ask
 from ..operator.loopback import is_on_server, socket_path
-from ..operator.requests import Answer, StreamStore
+from ..operator.routes import Answer
 from ..runtime.settings import Settings
 from ..seams.writes import Shipped
 from ..store.replica import Manifest, Replica, copy_replica, lock_replica
@@ -64,7 +64,7 @@ async def keep(settings: Settings, folder: Path) -> None:
     with lock_replica(folder, file) as replica:
         if replica.is_beside(file):
             _say(folder, "WARNING: it is on the same disk as the store, and is lost with it")
-        await keep_replica(partial(ask, place, StreamStore()), replica, partial(_say, folder))
+        await keep_replica(partial(ask, place, {"ask": "stream"}), replica, partial(_say, folder))
 
 
 def _say(folder: Path, text: str) -> None:

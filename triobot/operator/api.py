@@ -1,17 +1,18 @@
-"""Answers an operator's requests, with data of a store and with the state of a running bot."""
+"""Answers an operator's questions, with data of a store and with the state of a running bot."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 from secrets import token_hex
-from typing import Final, TypeAlias, assert_never, cast, final
+from typing import Any, Final, NoReturn, TypeAlias, cast, final
 
 import attrs
 
-from ..base.alarm_kinds import ABOUT
+from ..base.alarm_kinds import ABOUT, AlarmKind
 from ..base.clock import WallClock
-from ..errors import ConfigError, ConflictError, NotFoundError
+from ..errors import ConfigError, ConflictError, LocalProtocolError, NotFoundError
 from ..seams.inbox import InboxRow
 from ..seams.journals import AcceptChange, AcceptedChange, ConversationId, ConversationRow, Journal, Lease
 from ..seams.money import AcknowledgeAlarms, AlarmRow
@@ -19,61 +20,46 @@ from ..seams.rooms import is_chat
 from ..seams.writes import STREAM_ID, PutSetting, Shipped
 from ..store import Store
 from ..wire.ids import ChatId
-from .requests import (
-    AboutBroadcasts,
-    AboutJobs,
-    AboutPayments,
-    AcceptLines,
-    Answer,
-    Backup,
-    EndAlarms,
-    Forget,
-    ListAlarms,
-    ListChats,
-    ListJournals,
-    OrderEnd,
-    Reach,
-    ReadCode,
-    ReadJournals,
-    ReadKept,
-    Request,
-    SettleParked,
-    ShowJournal,
-    Status,
-    StreamStore,
-)
+from .routes import Answer, Question, check_question
 from .views import outlined, room_in
 
 STREAM_FORMAT: Final = 1
 """Version of the line format in which a store is streamed."""
 _MOST_ALARMS: Final = 1_000
 _PAGE: Final = 256
+_USUAL: Final = 100
+LONGEST_WORDS: Final = 4_000
+"""Largest number of characters of a message to the users of an ended conversation."""
 
 Tell = Callable[[Answer], Awaitable[None]]
 
 _ROWS: Final = 100
 
 
+def _without_a_bot(*_: object) -> NoReturn:
+    raise ConflictError("no bot runs, and only a running bot reaches its chats")
+
+
 @final
 class OperatorApi:
-    """Answers an operator's requests.
+    """Answers an operator's questions.
 
     Args:
         name: the bot's name in metrics.
         health: returns the running bot's state; None without a running bot.
         lag: returns how many seconds the oldest event has been waiting for its chat.
-        chats: yields the state of chats in memory; its argument is the largest number of chats. None without
-            a running bot.
+        chats: yields the state of chats in memory; its argument is the largest number of chats.
         begun: makes the journal of a conversation that is stored only as its event's row. None if there are
             no such conversations.
         end: ends everything in a chat, and returns after the end.
         order: orders the end of a parked conversation, with a message to the users, or another try. The order
             is durable when `order` returns. Returns False if the end was ordered before.
-        broadcasts: answers requests about broadcasts.
-        payments: answers requests about payments and their alarms.
-        jobs: answers requests about jobs.
-        reach: sends a message or a signal to a chat, or starts a route in the chat; None without a running
-            bot.
+        broadcasts: answers questions about broadcasts.
+        payments: answers questions about payments and their alarms.
+        jobs: answers questions about jobs.
+        reach: sends a message or a signal to a chat, or starts a route in the chat.
+
+    Without the function that a question needs, the answer is that no bot runs.
     """
 
     def __init__(
@@ -84,14 +70,14 @@ class OperatorApi:
         name: str = "",
         health: Callable[[], Answer] | None = None,
         lag: Callable[[], Awaitable[float]] | None = None,
-        chats: Callable[[int], Iterable[Answer]] | None = None,
+        chats: Callable[[int], Iterable[Answer]] = _without_a_bot,
         begun: Begun | None = None,
         end: Callable[[ChatId], Awaitable[None]] | None = None,
-        order: Callable[[ConversationRow, bool, str], Awaitable[bool]] | None = None,
-        broadcasts: Callable[[Answer], Awaitable[Answer]] | None = None,
-        payments: Callable[[Answer], Awaitable[Answer]] | None = None,
-        jobs: Callable[[AboutJobs], Awaitable[Sequence[Answer]]] | None = None,
-        reach: Callable[[Reach], Awaitable[Answer]] | None = None,
+        order: Callable[[ConversationRow, bool, str], Awaitable[bool]] = _without_a_bot,
+        broadcasts: Callable[[Question], Awaitable[Answer]] = _without_a_bot,
+        payments: Callable[[Question], Awaitable[Answer]] | None = None,
+        jobs: Callable[[Question], Awaitable[Sequence[Answer]]] = _without_a_bot,
+        reach: Callable[[Question], Awaitable[Answer]] = _without_a_bot,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -107,83 +93,93 @@ class OperatorApi:
         self._jobs = jobs
         self._reach = reach
 
-    async def answer(self, request: Request, tell: Tell) -> None:
-        """Answer a request by calling `tell` with each line.
+    async def answer(self, question: Question, tell: Tell) -> None:
+        """Answer a question by calling `tell` with each line.
 
         Raises:
-            NotFoundError: the request names an object that doesn't exist.
-            ConflictError: the current state forbids the request.
-            ConfigError, ProtocolError: the request is incomplete or invalid.
+            NotFoundError: the question names an object that doesn't exist.
+            ConflictError: the current state forbids the action.
+            ConfigError, ProtocolError: the question is incomplete or invalid.
             StoreError: the store failed.
         """
-        match request:
-            case Status():
+        route, given = check_question(question)
+        match route.ask:
+            case "status":
                 await tell(await self.status())
-            case ListJournals():
-                await self._list(request, tell)
-            case ShowJournal(conversation):
-                journal = await self._filing.journal(conversation)
-                if journal is None:
-                    raise NotFoundError(
-                        f"there is no conversation {conversation}; it has ended, or never began"
-                    )
-                await _show(journal, tell)
-            case ReadJournals():
-                await self._read_journals(request, tell)
-            case ReadCode():
+            case "journals.list":
+                await self._list(tell, **given)
+            case "journals.open":
+                await self._read_journals(tell, **given)
+            case "journals.code":
                 await self._read_code(tell)
-            case AcceptLines(function, was, now):
-                await self._store.commit(AcceptChange(self._store.lease, AcceptedChange(function, was, now)))
-            case ReadKept(key, after):
-                found = await self._store.keyed(
-                    key, after=None if after is None else ChatId(after), limit=_PAGE
-                )
-                for chat_id, value in found:
-                    await tell({"chat_id": chat_id, "value": value})
-                await tell({"after": found[-1][0] if len(found) == _PAGE else None})
-            case SettleParked():
-                await self._settle_parked(request, tell)
-            case OrderEnd(conversation):
-                await self._order_end(conversation, tell)
-            case ListChats(limit):
-                if self._chats is None:
-                    raise ConflictError("no bot runs, and only a running bot knows what goes on in it")
-                for chat in self._chats(limit):
+            case "journals.accept":
+                await self._store.commit(AcceptChange(self._store.lease, AcceptedChange(**given)))
+            case "journals.show":
+                await self._show(tell, given["conversation"])
+            case "journals.end":
+                await self._order_end(tell, given["conversation"])
+            case "kept":
+                await self._read_kept(tell, **given)
+            case "parked.count":
+                await self._settle_parked(tell, None, **given)
+            case "parked.end" | "parked.retry":
+                await self._settle_parked(tell, route.ask, **given)
+            case "chats.list":
+                for chat in self._chats(given.get("limit", _USUAL)):
                     await tell(chat)
-            case Forget(chat_id):
-                await tell(await self._forget(chat_id))
-            case Reach():
-                if self._reach is None:
-                    raise ConflictError("no bot runs, and only a running bot reaches its chats")
-                await tell(await self._reach(request))
-            case Backup(path):
-                await self._store.backup(path)
-                await tell({"path": str(path)})
-            case StreamStore():
-                await self._stream(tell)
-            case AboutJobs():
-                if self._jobs is None:
-                    raise ConfigError("nobody here knows of jobs")
-                for job in await self._jobs(request):
+            case "chats.forget":
+                await tell(await self._forget(given["chat_id"]))
+            case "chats.send" | "chats.signal" | "chats.start":
+                await tell(await self._reach(question))
+            case "jobs.list" | "jobs.run" | "jobs.forget":
+                for job in await self._jobs(question):
                     await tell(job)
-            case ListAlarms():
+            case "backup":
+                await self._back_up(tell, Path(given["path"]))
+            case "stream":
+                await self._stream(tell)
+            case "alarms.list":
                 await self._list_alarms(tell)
-            case EndAlarms(kind, key, all):
-                if kind is None and key is None and not all:
-                    raise ConfigError("say which alarms: by kind, by key, or all")
-                kinds = () if kind is None else (kind,)
-                await self._store.commit(AcknowledgeAlarms(kinds, key, self._clock.now()))
-                await self._list_alarms(tell)
-            case AboutBroadcasts(fields):
-                if self._broadcasts is None:
-                    raise ConfigError("nobody here knows of broadcasts")
-                await tell(await self._broadcasts(fields))
-            case AboutPayments(fields):
-                if self._payments is None:
-                    raise ConfigError("nobody here knows of payments")
-                await tell(await self._payments(fields))
+            case "alarms.acknowledge":
+                await self._end_alarms(tell, **given)
+            case "broadcast.list" | "broadcast.status" | "broadcast.stop":
+                await tell(await self._broadcasts(question))
+            case _ if self._payments is not None:
+                await tell(await self._payments(question))
             case _:
-                assert_never(request)
+                _without_a_bot()
+
+    async def _show(self, tell: Tell, conversation: ConversationId) -> None:
+        journal = await self._filing.journal(conversation)
+        if journal is None:
+            raise NotFoundError(f"there is no conversation {conversation}; it has ended, or never began")
+        for line in journal_lines(journal):
+            await tell(line)
+
+    async def _read_kept(self, tell: Tell, key: str, after: ChatId | None = None) -> None:
+        """Read a page of the values that places keep under `key`, and the start of the next page."""
+        found = await self._store.keyed(key, after=after, limit=_PAGE)
+        for chat_id, value in found:
+            await tell({"chat_id": chat_id, "value": value})
+        await tell({"after": found[-1][0] if len(found) == _PAGE else None})
+
+    async def _back_up(self, tell: Tell, path: Path) -> None:
+        if not path.is_absolute():
+            raise LocalProtocolError("path", "must be absolute")
+        await self._store.backup(path)
+        await tell({"path": str(path)})
+
+    async def _end_alarms(
+        self, tell: Tell, kind: AlarmKind | None = None, key: str | None = None, *, all: bool = False
+    ) -> None:
+        """Acknowledge alarms, and list the alarms that are still open."""
+        if kind is None and key is None and not all:
+            raise ConfigError("say which alarms: by kind, by key, or all")
+        if kind is not None and kind not in ABOUT:
+            raise LocalProtocolError("kind", "must be one that the docs' page alarms lists")
+        kinds = () if kind is None else (kind,)
+        await self._store.commit(AcknowledgeAlarms(kinds, key, self._clock.now()))
+        await self._list_alarms(tell)
 
     async def _stream(self, tell: Tell) -> None:
         """Send the store as `Shipped` pieces, after a first line that identifies the store."""
@@ -231,7 +227,7 @@ class OperatorApi:
         return {**await self.status(), "store_latencies": self._store.latencies()}
 
     async def status(self) -> Answer:
-        """Return the bot's status, the answer to `Status`.
+        """Return the bot's status, the answer to ``status``.
 
         Raises:
             StoreError: the store could not be read.
@@ -292,61 +288,88 @@ class OperatorApi:
         gone = attrs.asdict(await self._store.forget(chat_id))
         return {**gone, "found": bool(stood) or any([*gone.values(), *erased.values()])}
 
-    async def _settle_parked(self, request: SettleParked, tell: Tell) -> None:
-        """Count parked conversations by route and reason; unless `dry`, end them or try them again."""
+    async def _settle_parked(
+        self,
+        tell: Tell,
+        ask: str | None,
+        conversation: ConversationId | None = None,
+        *,
+        say: str = "",
+        **chosen: Any,
+    ) -> None:
+        """Count parked conversations by route and reason. Unless `ask` is None, end them or try them again.
+
+        Args:
+            say: message to the users after the end.
+            chosen: `chat_id` or `route` of the conversations, or `because`, a text in the reason.
+        """
+        if len(say) > LONGEST_WORDS:
+            raise LocalProtocolError("say", f"must be at most {LONGEST_WORDS} characters")
+        if ask is not None and conversation is None and not chosen:
+            raise ConfigError("say which ones: by conversation, chat_id, route or because")
         found: Counter[tuple[str, str]] = Counter()
         done = 0
-        if not request.dry and self._order is None:
-            raise ConfigError("nobody here can end a conversation, or try it again")
-        chosen = (request.conversation, request.chat_id, request.route, request.because)
-        if not request.dry and chosen == (None, None, None, None):
-            raise ConfigError("say which ones: by conversation, chat_id, route or because")
-        after = 0 if request.conversation is None else request.conversation - 1
-        limit = _PAGE if request.conversation is None else 1
+        after = 0 if conversation is None else conversation - 1
+        limit = _PAGE if conversation is None else 1
         while rows := await self._store.parked(after=after, limit=limit):
             after = rows[-1].id
             for row in rows:
-                if not _fits(row, request):
+                if conversation not in (None, row.id) or not _fits(row, **chosen):
                     continue
                 found[row.route, row.parked_because or ""] += 1
-                if not request.dry and self._order is not None:
-                    done += await self._order(row, request.end, request.say)
-            if request.conversation is not None:
+                if ask is not None:
+                    done += await self._order(row, ask == "parked.end", say)
+            if conversation is not None:
                 break
-        if not found and request.conversation is not None:
-            raise ConflictError(f"conversation {request.conversation} isn't parked")
+        if not found and conversation is not None:
+            raise ConflictError(f"conversation {conversation} isn't parked")
         for (route, because), count in found.most_common():
             await tell({"route": route, "because": because, "count": count})
         await tell({"parked": found.total(), "done": done})
 
-    async def _order_end(self, conversation: ConversationId, tell: Tell) -> None:
-        if self._order is None:
-            raise ConfigError("nobody here can end a conversation")
+    async def _order_end(self, tell: Tell, conversation: ConversationId) -> None:
         journal = await self._filing.journal(conversation)
         if journal is None or journal.row.ended_at is not None:
             raise ConflictError(f"conversation {conversation} has ended already")
         await tell({"ordered": await self._order(journal.row, True, "")})
 
-    async def _list(self, request: ListJournals, tell: Tell) -> None:
-        if request.chat_id is not None:
-            ids = await self._filing.of_chat(request.chat_id, crashed=request.crashed)
-            for id in [id for id in ids if id > request.after][: request.limit]:
+    async def _list(
+        self,
+        tell: Tell,
+        chat_id: ChatId | None = None,
+        after: int | None = 0,
+        limit: int = _USUAL,
+        *,
+        crashed: bool = False,
+    ) -> None:
+        """List conversations with ids above `after`.
+
+        Args:
+            chat_id: only conversations of this chat that have not ended.
+            crashed: with `chat_id`: also crashed conversations that are kept.
+        """
+        if chat_id is not None:
+            ids = await self._filing.of_chat(chat_id, crashed=crashed)
+            for id in [id for id in ids if id > (after or 0)][:limit]:
                 await self._tell_row(id, tell)
             return
-        after: int | None = request.after
-        left = request.limit
-        while left and after is not None:
+        while limit and after is not None:
             rows, after = await self._filing.rows(after)
-            for row in rows[:left]:
+            for row in rows[:limit]:
                 await self._tell_row(row.id, tell)
-            left -= len(rows[:left])
+            limit -= len(rows[:limit])
 
-    async def _read_journals(self, request: ReadJournals, tell: Tell) -> None:
-        rows, end = await self._filing.rows(request.after)
+    async def _read_journals(self, tell: Tell, after: int = 0, *, whole: bool = True) -> None:
+        """Read a page of the journals of conversations that have not ended, and the start of the next page.
+
+        Args:
+            whole: whether to include the records. Without the records, the answer has only ids and routes.
+        """
+        rows, end = await self._filing.rows(after)
         for row in rows:
             if row.ended_at is not None:
                 continue
-            if not request.whole:
+            if not whole:
                 await tell({"conversation": row.id, "route": row.route})
             elif (journal := await self._filing.journal(row.id)) is not None:
                 await tell({"journal": list(journal_lines(journal))})
@@ -372,18 +395,14 @@ class OperatorApi:
             await tell({**row_fields(journal.row), **told, "effects": len(journal.effects)})
 
 
-def _fits(row: ConversationRow, request: SettleParked) -> bool:
+def _fits(
+    row: ConversationRow, chat_id: ChatId | None = None, route: str | None = None, because: str = ""
+) -> bool:
     return (
-        request.conversation in (None, row.id)
-        and request.chat_id in (None, row.chat_id)
-        and request.route in (None, row.route)
-        and (request.because or "") in (row.parked_because or "")
+        chat_id in (None, row.chat_id)
+        and route in (None, row.route)
+        and because in (row.parked_because or "")
     )
-
-
-async def _show(journal: Journal, tell: Tell) -> None:
-    for line in journal_lines(journal):
-        await tell(line)
 
 
 def journal_lines(journal: Journal) -> Iterator[Answer]:

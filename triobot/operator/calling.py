@@ -1,4 +1,4 @@
-"""The operator API's client: sends a request to a running bot."""
+"""The operator API's client: sends a question to a running bot."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from ..errors import ConfigError, StoreError
 from ..seams.own_http import new_transport
 from ..store import file_of as file_of
 from .loopback import has_unix_sockets, read_door, short_name
-from .requests import Answer, Request
-from .routes import encode_request, error_in, read_line
+from .routes import Answer, Question, encode_question, error_in, read_line
 
 _NO_ANSWER: Final = (
     "the bot ended before it had answered, or it runs as another user, or is of another version than this "
@@ -32,11 +31,11 @@ _ANY_HOST: Final = "http://bot"
 
 @final
 class SilentBotError(StoreError, trio.TooSlowError):
-    """A bot runs but doesn't answer; the request was not sent."""
+    """A bot runs but doesn't answer; the question was not sent."""
 
 
-async def ask(path: Path, request: Request, tell: Callable[[Answer], Awaitable[None]]) -> bool:
-    """Send a request to the bot behind the socket at `path`. Return False if no bot runs.
+async def ask(path: Path, question: Question, tell: Callable[[Answer], Awaitable[None]]) -> bool:
+    """Send a question to the bot behind the socket at `path`. Return False if no bot runs.
 
     Args:
         tell: called with each line of the answer.
@@ -45,11 +44,11 @@ async def ask(path: Path, request: Request, tell: Callable[[Answer], Awaitable[N
         ConfigError, StoreError: the bot answered with this error, or stopped during the answer, or refuses
             this user, or runs another version.
         SilentBotError: the bot's process is blocked.
-        LocalProtocolError: no route accepts `request`.
+        LocalProtocolError: no route fits `question`.
 
-    Cancellation: *ambiguous*: the bot may carry out the request.
+    Cancellation: *ambiguous*: the bot may act on the question.
     """
-    method, target, body = encode_request(request)
+    method, target, body = encode_question(question)
     try:
         with _way_to(path) as way:
             if way is None:
@@ -88,7 +87,7 @@ def _way_to(path: Path) -> Generator[httpx.AsyncClient | None]:
 
 
 async def _hear_that_it_lives(path: Path, client: httpx.AsyncClient) -> None:
-    """Check that the bot answers ``GET /``; the answer needs no store. The operator's request, which is sent
+    """Check that the bot answers ``GET /``; the answer needs no store. The operator's question, which is sent
     next, has no time limit.
 
     Raises:

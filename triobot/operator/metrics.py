@@ -1,7 +1,7 @@
 """A bot's status as metrics, in Prometheus's text format (0.0.4). Pure.
 
 `METRICS` lists all metrics. No metric has counters of its own: each number is read from the answer to
-`Status` when the metrics are requested. The label ``bot`` is the bot's name. All other labels have values
+``status`` when the metrics are requested. The label ``bot`` is the bot's name. All other labels have values
 from a fixed set in the program.
 """
 
@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias, cast, final
 from ..base.alarm_kinds import ABOUT
 from ..base.frozen import guarded
 from ..seams.writes import Latencies
-from .requests import Answer
+from .routes import Answer
 
 METRICS_PATH: Final = "/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -274,7 +274,7 @@ def exposition(bots: Mapping[str, Answer]) -> str:
     """Return the metrics in Prometheus's text format.
 
     Args:
-        bots: answer to `Status` of each running bot, by the bot's name.
+        bots: answer to ``status`` of each running bot, by the bot's name.
     """
     return "".join(_lines(bots))
 

@@ -1,4 +1,4 @@
-"""The operator API through a store in a database: the same requests and answers, without a connection to the
+"""The operator API through a store in a database: the same questions and answers, without a connection to the
 bot.
 
 A command on another machine can reach the bot through the database. The store transports methods, targets,
@@ -17,15 +17,14 @@ from ..errors import TriobotError
 from ..seams.writes import OperatorOrder
 from ..store import ask_owner
 from .api import OperatorApi, Tell
-from .requests import Answer, Request
-from .routes import encode_request, error_in, read_line, request_at, status_of
+from .routes import Answer, Question, encode_question, error_in, question_at, read_line, status_of
 
 _PIECE: Final = 256 * 1024
 _log: Final = logging.getLogger("triobot.operator")
 
 
 async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes], Awaitable[None]]) -> int:
-    """Answer a request in pieces, and return the HTTP status. If the request fails, the error is the last
+    """Answer a question in pieces, and return the HTTP status. If that fails, the error is the last
     line.
 
     Args:
@@ -41,32 +40,32 @@ async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes
 
     status: int = HTTPStatus.OK
     try:
-        await api.answer(request_at(order.method, order.target, order.body), tell)
+        await api.answer(question_at(order.method, order.target, order.body), tell)
     except TriobotError as error:
         status = status_of(error)
         lines += _line({"error": str(error)})
     except Exception as error:
         # This is a bug in triobot. The error's text may contain anything, so only the type is logged.
-        _log.error("a request failed with %s", type(error).__name__)
-        _log.debug("a request failed", exc_info=error)
+        _log.error("a question failed with %s", type(error).__name__)
+        _log.debug("a question failed", exc_info=error)
         return HTTPStatus.INTERNAL_SERVER_ERROR
     await put(bytes(lines))
     return status
 
 
-async def ask_through(store: str, request: Request, tell: Tell) -> bool:
-    """Send a request through the store to the bot that uses it. Return False if no bot uses the store.
+async def ask_through(store: str, question: Question, tell: Tell) -> bool:
+    """Send a question through the store to the bot that uses it. Return False if no bot uses the store.
 
     Args:
         tell: called with each line of the answer.
 
     Raises:
         ConfigError, StoreError: the bot answered with this error, or could not be asked.
-        LocalProtocolError: no route accepts `request`.
+        LocalProtocolError: no route fits `question`.
 
-    Cancellation: *ambiguous*: the bot may carry out the request.
+    Cancellation: *ambiguous*: the bot may act on the question.
     """
-    answered = await ask_owner(store, OperatorOrder(*encode_request(request)))
+    answered = await ask_owner(store, OperatorOrder(*encode_question(question)))
     if answered is None:
         return False
     status, lines = answered

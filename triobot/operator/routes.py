@@ -1,7 +1,8 @@
-"""HTTP routes of the operator's requests, and statuses of their answers. Pure.
+"""HTTP routes of an operator's questions, and statuses of their answers. Pure.
 
-The server decodes requests with the table `ROUTES`, the client encodes requests with the same table, and
-``GET /`` lists the table. A request's fields are in the path, in the query, or in a JSON object as the body.
+A question is a mapping of JSON values: ``ask`` names the question, and the other values are its fields. The
+server decodes questions with the table `ROUTES`, the client encodes questions with the same table, and
+``GET /`` lists the table. A question's fields are in the path, in the query, or in a JSON object as the body.
 """
 
 from __future__ import annotations
@@ -10,11 +11,8 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast, final
 from urllib.parse import parse_qsl, quote, unquote, urlencode
-
-import attrs
 
 from ..base.frozen import guarded
 from ..errors import (
@@ -29,32 +27,17 @@ from ..errors import (
     StoreFullError,
     TriobotError,
 )
-from .requests import (
-    AboutBroadcasts,
-    AboutJobs,
-    AboutPayments,
-    AcceptLines,
-    Answer,
-    Backup,
-    EndAlarms,
-    Forget,
-    ListAlarms,
-    ListChats,
-    ListJournals,
-    OrderEnd,
-    Reach,
-    ReadCode,
-    ReadJournals,
-    ReadKept,
-    Request,
-    SettleParked,
-    ShowJournal,
-    Status,
-    StreamStore,
-)
+from ..seams.rooms import LARGEST_PLACE
+from ..wire.rules import check_integer, check_is_a, check_text
 
-Sort: TypeAlias = Literal["number", "flag", "text", "words"]
-"""Format of a field in a path or query: ``5``, ``true``, any text, or ``one,two``."""
+Question: TypeAlias = Mapping[str, object]
+"""A question: under ``ask`` its name, and its fields. A field that is None counts as absent."""
+Answer: TypeAlias = Mapping[str, object]
+"""An answer, or a line of an answer: JSON values."""
+Format: TypeAlias = Literal["number", "count", "id", "flag", "text", "speech", "words"]
+"""Format of a field: any whole number, from 0, or from 1; ``true``; a text, or one that may be empty;
+``one,two``.
+"""
 
 LONGEST_BODY: Final = 64 * 1024
 
@@ -67,43 +50,35 @@ _PLACE: Final = re.compile(r"\{([a-z_]+)\}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _FLAGS: Final = {"true": True, "false": False}
 # Values that can't be a segment of a path, or that would change the path's meaning.
-_NO_PLACE: Final = (None, "", ".", "..")
+_NO_PLACE: Final = ("", ".", "..")
 _IN_QUERY: Final = ("GET", "DELETE")
-_SORTS: Final[Mapping[Sort, str]] = {
-    "number": "a whole number",
-    "flag": "true or false",
-    "text": "a text",
-    "words": "a list",
-}
+_LEAST: Final[Mapping[str, int]] = {"number": -LARGEST_PLACE, "count": 0, "id": 1}
 
 
 @final
 @guarded
 class HttpRoute:
-    """An HTTP route of a request class.
+    """An HTTP route of a question.
 
     Attributes:
         method, path: ``{name}`` in the path stands for a field.
-        kind: class of the request.
-        fields: fields that the request may have, with their formats.
-        fixed: fields with a fixed value on this route.
+        ask: name of the question.
+        fields: fields that the question may have, with their formats.
+        needed: fields that the question must have.
+        is_of_many: whether the answer is JSON lines; otherwise the answer is one JSON object.
     """
 
     method: str
     path: str
-    kind: type[Request]
-    fields: Mapping[str, Sort]
-    fixed: Answer
+    ask: str
+    fields: Mapping[str, Format]
+    needed: Sequence[str]
+    is_of_many: bool
 
     @property
     def places(self) -> Sequence[str]:
         """Names of the fields in the path."""
         return _PLACE.findall(self.path)
-
-    @property
-    def is_of_many(self) -> bool:
-        """Whether the answer is JSON lines; otherwise the answer is one JSON object."""
-        return self.kind not in _OF_ONE
 
     def found_in(self, segments: Sequence[str]) -> Mapping[str, str] | None:
         """Return the fields in a path's segments; None if the path doesn't match this route."""
@@ -118,72 +93,100 @@ class HttpRoute:
                 return None
         return found
 
-    def can_say(self, fields: Answer) -> bool:
-        """Whether this route can transport exactly these fields."""
-        left = {name: value for name, value in fields.items() if name not in self.fixed}
-        return (
-            all(name in fields and fields[name] == value for name, value in self.fixed.items())
-            and left.keys() <= self.fields.keys()
-            and all(left.get(name) not in _NO_PLACE for name in self.places)
-        )
 
-
-def _at(line: str, kind: type[Request], fields: str = "", **fixed: object) -> HttpRoute:
-    """Make a route from ``GET /path`` and ``name:sort name:sort``."""
+def _at(line: str, ask: str, fields: str = "", *, many: bool = False) -> HttpRoute:
+    """Make a route from ``GET /path`` and ``name:format name:format``. Fields in the path are needed, and so
+    are fields with a ``!``.
+    """
     method, _, path = line.partition(" ")
-    pairs = (field.split(":") for field in fields.split())
-    sorts: dict[str, Sort] = {name: cast("Sort", sort) for name, sort in pairs}
-    return HttpRoute(method, path, kind, sorts, fixed)
+    pairs = [field.split(":") for field in fields.split()]
+    formats: dict[str, Format] = {name: cast("Format", form.rstrip("!")) for name, form in pairs}
+    needed = [name for name, form in pairs if form.endswith("!") or f"{{{name}}}" in path]
+    return HttpRoute(method, path, ask, formats, needed, many)
 
 
-_OF_ONE: Final = (Status, OrderEnd, Forget, Reach, Backup, AboutBroadcasts, AboutPayments)
-_PARKED: Final = "conversation:number chat_id:number route:text because:text"
-_REACH: Final = "chat_id:number name:text value:text key:text"
+_PARKED: Final = "conversation:id chat_id:number route:text because:text"
+_CALL: Final = "chat_id:number name:text! value:speech key:text"
 _LIST: Final = "states:words chat:number before:number after:text limit:number"
 _ADOPT: Final = "number:text chat:number amount:number currency:text kind:text"
 
 # If two routes match, the first is used.
 ROUTES: Final = (
-    _at("GET /status", Status),
-    _at("GET /journals", ListJournals, "chat_id:number after:number limit:number crashed:flag"),
-    _at("GET /journals/open", ReadJournals, "after:number whole:flag"),
-    _at("GET /journals/code", ReadCode),
-    _at("POST /journals/accept", AcceptLines, "function:text was:text now:text"),
-    _at("GET /journals/{conversation}", ShowJournal, "conversation:number"),
-    _at("POST /journals/{conversation}/end", OrderEnd, "conversation:number"),
-    _at("GET /kept/{key}", ReadKept, "key:text after:number"),
-    _at("GET /chats", ListChats, "limit:number"),
-    _at("DELETE /chats/{chat_id}", Forget, "chat_id:number"),
-    _at("POST /chats/{chat_id}/send", Reach, "chat_id:number value:text", way="send"),
-    _at("POST /chats/{chat_id}/signal", Reach, _REACH, way="signal"),
-    _at("POST /chats/{chat_id}/start", Reach, _REACH, way="start"),
-    _at("GET /parked", SettleParked, _PARKED),
-    _at("POST /parked/end", SettleParked, f"{_PARKED} say:text", dry=False, end=True),
-    _at("POST /parked/retry", SettleParked, _PARKED, dry=False),
-    _at("GET /jobs", AboutJobs),
-    _at("POST /jobs/{run}/run", AboutJobs, "run:text"),
-    _at("DELETE /jobs/{forget}", AboutJobs, "forget:text"),
-    _at("POST /backup", Backup, "path:text"),
-    _at("GET /stream", StreamStore),
-    _at("GET /alarms", ListAlarms),
-    _at("POST /alarms/acknowledge", EndAlarms, "kind:text key:text all:flag"),
-    _at("GET /broadcasts", AboutBroadcasts, ask="broadcast.list"),
-    _at("GET /broadcasts/{key}", AboutBroadcasts, "key:text", ask="broadcast.status"),
-    _at("POST /broadcasts/{key}/stop", AboutBroadcasts, "key:text", ask="broadcast.stop"),
-    _at("GET /payments", AboutPayments, _LIST, ask="payments.list"),
-    _at("POST /payments", AboutPayments, _ADOPT, ask="payments.adopt"),
-    _at("GET /payments/counts", AboutPayments, ask="payments.counts"),
-    _at("GET /payments/ages", AboutPayments, ask="payments.ages"),
-    _at("GET /payments/totals", AboutPayments, "since:number until:number", ask="payments.totals"),
-    _at("GET /payments/alarms", AboutPayments, ask="payments.alarms"),
-    _at("POST /payments/alarms/acknowledge", AboutPayments, "kind:text key:text", ask="payments.acknowledge"),
-    _at("GET /payments/{ref}", AboutPayments, "ref:text", ask="payments.show"),
-    _at("POST /payments/{ref}/inquire", AboutPayments, "ref:text", ask="payments.inquire"),
-    _at("POST /payments/{ref}/verify", AboutPayments, "ref:text", ask="payments.verify"),
-    _at("POST /payments/{ref}/redeliver", AboutPayments, "ref:text", ask="payments.redeliver"),
-    _at("POST /payments/{ref}/settle", AboutPayments, "ref:text", ask="payments.settle"),
-    _at("POST /payments/{ref}/resolve", AboutPayments, "ref:text", ask="payments.resolve"),
+    _at("GET /status", "status"),
+    _at("GET /journals", "journals.list", "chat_id:number after:count limit:id crashed:flag", many=True),
+    _at("GET /journals/open", "journals.open", "after:count whole:flag", many=True),
+    _at("GET /journals/code", "journals.code", many=True),
+    _at("POST /journals/accept", "journals.accept", "function:text! was:text! now:text!", many=True),
+    _at("GET /journals/{conversation}", "journals.show", "conversation:id", many=True),
+    _at("POST /journals/{conversation}/end", "journals.end", "conversation:id"),
+    _at("GET /kept/{key}", "kept", "key:text after:number", many=True),
+    _at("GET /chats", "chats.list", "limit:id", many=True),
+    _at("DELETE /chats/{chat_id}", "chats.forget", "chat_id:number"),
+    _at("POST /chats/{chat_id}/send", "chats.send", "chat_id:number value:text!"),
+    _at("POST /chats/{chat_id}/signal", "chats.signal", _CALL),
+    _at("POST /chats/{chat_id}/start", "chats.start", _CALL),
+    _at("GET /parked", "parked.count", _PARKED, many=True),
+    _at("POST /parked/end", "parked.end", f"{_PARKED} say:speech", many=True),
+    _at("POST /parked/retry", "parked.retry", _PARKED, many=True),
+    _at("GET /jobs", "jobs.list", many=True),
+    _at("POST /jobs/{name}/run", "jobs.run", "name:text", many=True),
+    _at("DELETE /jobs/{name}", "jobs.forget", "name:text", many=True),
+    _at("POST /backup", "backup", "path:text!"),
+    _at("GET /stream", "stream", many=True),
+    _at("GET /alarms", "alarms.list", many=True),
+    _at("POST /alarms/acknowledge", "alarms.acknowledge", "kind:text key:text all:flag", many=True),
+    _at("GET /broadcasts", "broadcast.list"),
+    _at("GET /broadcasts/{key}", "broadcast.status", "key:text"),
+    _at("POST /broadcasts/{key}/stop", "broadcast.stop", "key:text"),
+    _at("GET /payments", "payments.list", _LIST),
+    _at("POST /payments", "payments.adopt", _ADOPT),
+    _at("GET /payments/counts", "payments.counts"),
+    _at("GET /payments/ages", "payments.ages"),
+    _at("GET /payments/totals", "payments.totals", "since:number until:number"),
+    _at("GET /payments/alarms", "payments.alarms"),
+    _at("POST /payments/alarms/acknowledge", "payments.acknowledge", "kind:text key:text"),
+    _at("GET /payments/{ref}", "payments.show", "ref:text"),
+    _at("POST /payments/{ref}/inquire", "payments.inquire", "ref:text"),
+    _at("POST /payments/{ref}/verify", "payments.verify", "ref:text"),
+    _at("POST /payments/{ref}/redeliver", "payments.redeliver", "ref:text"),
+    _at("POST /payments/{ref}/settle", "payments.settle", "ref:text"),
+    _at("POST /payments/{ref}/resolve", "payments.resolve", "ref:text"),
 )
+
+
+def check_question(question: Question) -> tuple[HttpRoute, dict[str, Any]]:
+    """Return a question's route, and its fields.
+
+    Raises:
+        LocalProtocolError: there is no such question, or a field is unknown, missing or invalid.
+    """
+    route = next((route for route in ROUTES if route.ask == question.get("ask")), None)
+    if route is None:
+        raise LocalProtocolError("request", "must be something that a bot can be asked")
+    fields = {name: value for name, value in question.items() if value is not None and name != "ask"}
+    for name, value in fields.items():
+        if name not in route.fields:
+            known = ", ".join(route.fields) or "none at all"
+            raise LocalProtocolError("request", f"has a field that isn't known here; known are {known}")
+        _check(name, value, route.fields[name])
+    for name in route.needed:
+        if name not in fields:
+            raise LocalProtocolError(name, "must be given")
+    return route, fields
+
+
+def _check(name: str, value: object, form: Format) -> None:
+    match form:
+        case "flag":
+            check_is_a(name, value, bool)
+        case "words":
+            check_is_a(name, value, list)
+        case "text" | "speech":
+            # Neither file names nor stores can contain a NUL character.
+            if "\0" in check_text(name, value, empty=form == "speech"):
+                raise LocalProtocolError(name, "must be text without NUL characters")
+        case _:
+            check_integer(name, value, least=_LEAST[form], most=LARGEST_PLACE)
 
 
 def routes_at(path: str) -> Mapping[str, tuple[HttpRoute, Mapping[str, str]]]:
@@ -197,48 +200,39 @@ def routes_at(path: str) -> Mapping[str, tuple[HttpRoute, Mapping[str, str]]]:
     return found
 
 
-def request_at(method: str, target: str, body: bytes) -> Request:
-    """Decode a request.
+def question_at(method: str, target: str, body: bytes) -> Question:
+    """Decode a question.
 
     Raises:
         NotFoundError: there is no such route.
-        ProtocolError: as `decode_request`; or the body is too long.
+        ProtocolError: as `decode_question`; or the body is too long.
     """
     path, _, query = target.partition("?")
     if (found := routes_at(path).get(method)) is None:
         raise NotFoundError("there is no such path")
     if len(body) > LONGEST_BODY:
         raise RemoteProtocolError("body", f"must have {LONGEST_BODY} bytes at most")
-    return decode_request(*found, query, body)
+    return decode_question(*found, query, body)
 
 
-def decode_request(route: HttpRoute, fields: Mapping[str, str], query: str, body: bytes) -> Request:
-    """Decode a request of a known route.
+def decode_question(route: HttpRoute, fields: Mapping[str, str], query: str, body: bytes) -> Question:
+    """Decode a question of a known route. `check_question` checks the fields' values.
 
     Args:
         fields: fields in the path.
 
     Raises:
-        ProtocolError: a field is unknown, missing, repeated or invalid.
+        ProtocolError: the query or the body can't be read, or a field is repeated.
     """
-    given: dict[str, Any] = {}
-    for name, text in (*fields.items(), *_pairs(query)):
-        sort = _sort_of(route, name)
-        _check_once(name, given)
-        given[name] = _read(name, text, sort)
-    for name, value in _members(body):
-        sort = _sort_of(route, name)
-        _check_once(name, given)
-        given[name] = _checked(name, value, sort)
-    given |= route.fixed
-    if route.kind is AboutBroadcasts:
-        return AboutBroadcasts(given)
-    if route.kind is AboutPayments:
-        return AboutPayments(given)
-    for field in attrs.fields(route.kind):
-        if field.default is attrs.NOTHING and field.name not in given:
-            raise RemoteProtocolError(field.name, "must be given")
-    return route.kind(**given)
+    question: dict[str, object] = {"ask": route.ask}
+    texts = (*fields.items(), *_pairs(query))
+    given = [(name, _read(text, route.fields.get(name))) for name, text in texts]
+    for name, value in (*given, *_members(body)):
+        # A repeated field is ambiguous, and questions that end or pay something must not guess.
+        if name in question:
+            raise RemoteProtocolError(name, "must be given once")
+        question[name] = value
+    return question
 
 
 def _pairs(query: str) -> Sequence[tuple[str, str]]:
@@ -248,101 +242,46 @@ def _pairs(query: str) -> Sequence[tuple[str, str]]:
         raise RemoteProtocolError("query", "must be NAME=VALUE, joined by &") from None
 
 
-def _sort_of(route: HttpRoute, name: str) -> Sort:
-    if name not in route.fields:
-        known = ", ".join(route.fields) or "none at all"
-        raise RemoteProtocolError("request", f"has a field that isn't known here; known are {known}")
-    return route.fields[name]
-
-
-def _check_once(name: str, given: Answer) -> None:
-    # A repeated field is ambiguous, and requests that end or pay something must not guess.
-    if name in given:
-        raise RemoteProtocolError(name, "must be given once")
-
-
-def _read(name: str, text: str, sort: Sort) -> object:
-    match sort:
-        case "text":
-            return _plain(name, text)
+def _read(text: str, form: Format | None) -> object:
+    """Read a field in a path or query; an invalid text is returned unchanged."""
+    match form:
+        case "flag":
+            return _FLAGS.get(text, text)
         case "words":
             return [word for word in text.split(",") if word]
-        case "number" if _NUMBER.fullmatch(text):
+        case "number" | "count" | "id" if _NUMBER.fullmatch(text):
             return int(text)
-        case "flag" if text in _FLAGS:
-            return _FLAGS[text]
         case _:
-            raise RemoteProtocolError(name, f"must be {_SORTS[sort]}")
-
-
-def _checked(name: str, value: object, sort: Sort) -> object:
-    """Return a field of the body unchanged, if it has this format or is null."""
-    fits = {
-        "text": isinstance(value, str),
-        "words": isinstance(value, list),
-        "flag": isinstance(value, bool),
-        "number": isinstance(value, int) and not isinstance(value, bool),
-    }
-    if value is not None and not fits[sort]:
-        raise RemoteProtocolError(name, f"must be {_SORTS[sort]}")
-    return _plain(name, value) if isinstance(value, str) else value
-
-
-def _plain(name: str, text: str) -> str:
-    """Return a text that file names and stores can contain; refuse NUL characters and lone surrogates."""
-    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise RemoteProtocolError(name, "must be text without NUL characters and lone surrogates")
-    return text
-
-
-@final
-@guarded
-class _Members:
-    """The members of a JSON object, including repeated names."""
-
-    pairs: Sequence[tuple[str, object]]
+            return text
 
 
 def _members(body: bytes) -> Sequence[tuple[str, object]]:
     try:
-        found: object = json.loads(body, object_pairs_hook=_Members) if body.strip() else _Members([])
+        # A tuple is an object here: so repeated names are seen, and a list is none.
+        found: object = json.loads(body, object_pairs_hook=tuple) if body.strip() else ()
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, _Members):
+    if not isinstance(found, tuple):
         raise RemoteProtocolError("body", "must be a JSON object, or nothing")
-    return found.pairs
+    return cast("Sequence[tuple[str, object]]", found)
 
 
-def encode_request(request: Request) -> tuple[str, str, bytes]:
-    """Encode a request as method, target and body.
+def encode_question(question: Question) -> tuple[str, str, bytes]:
+    """Encode a question as method, target and body.
 
     Raises:
-        LocalProtocolError: no route accepts all of the request's fields.
+        LocalProtocolError: as `check_question`; or a field can't be part of the path.
     """
-    fields = _said(request)
-    for route in ROUTES:
-        if route.kind is not type(request) or not route.can_say(fields):
-            continue
-        left = {name: value for name, value in fields.items() if name not in route.fixed}
-        path = route.path
-        for name in route.places:
-            path = path.replace(f"{{{name}}}", quote(_written(left.pop(name)), safe=""))
-        if route.method in _IN_QUERY:
-            query = urlencode({name: _written(value) for name, value in left.items()}, quote_via=quote)
-            return route.method, f"{path}?{query}" if query else path, b""
-        return route.method, path, json.dumps(left).encode() if left else b""
-    raise LocalProtocolError("request", "must be something that a bot can be asked")
-
-
-def _said(request: Request) -> dict[str, Any]:
-    """Return the request's fields that differ from their defaults."""
-    match request:
-        case AboutBroadcasts(fields) | AboutPayments(fields):
-            return {name: value for name, value in fields.items() if value is not None}
-        case _:
-            usual = {field.name: field.default for field in attrs.fields(type(request))}
-            said = attrs.asdict(request, filter=lambda field, value: value != usual[field.name])
-            return {name: str(value) if isinstance(value, Path) else value for name, value in said.items()}
+    route, left = check_question(question)
+    path = route.path
+    for name in route.places:
+        if (value := str(left.pop(name))) in _NO_PLACE:
+            raise LocalProtocolError(name, "must be text that can be part of a path")
+        path = path.replace(f"{{{name}}}", quote(value, safe=""))
+    if route.method in _IN_QUERY:
+        query = urlencode({name: _written(value) for name, value in left.items()}, quote_via=quote)
+        return route.method, f"{path}?{query}" if query else path, b""
+    return route.method, path, json.dumps(left).encode() if left else b""
 
 
 def _written(value: object) -> str:

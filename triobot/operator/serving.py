@@ -34,8 +34,7 @@ from ..seams import own_http
 from .api import OperatorApi
 from .loopback import HEADER, HOST, close_door, door_file, has_unix_sockets, open_door, short_name
 from .metrics import CONTENT_TYPE, METRICS_PATH, exposition
-from .requests import Answer
-from .routes import LONGEST_BODY, ROUTES, decode_request, routes_at, status_of
+from .routes import LONGEST_BODY, ROUTES, Answer, decode_question, routes_at, status_of
 
 if TYPE_CHECKING:
     from ..http.listener import Admits
@@ -285,7 +284,7 @@ async def _answer(api: OperatorApi, talk: Talk) -> None:
         if data:
             await talk.write(data)
 
-    await api.answer(decode_request(route, fields, query, bytes(body)), tell)
+    await api.answer(decode_question(route, fields, query, bytes(body)), tell)
     if talk.status:
         await talk.end()
     else:

@@ -18,7 +18,7 @@ import re
 from typing import Final, TypeAlias, cast
 
 from ..seams.values import TAGS
-from .requests import Answer
+from .routes import Answer
 
 Node: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | None"
 """A recorded value, as JSON."""
@@ -60,7 +60,7 @@ _CLASSES: Final = frozenset({"class", "enum", "flag"})
 
 
 def redacted(fields: Answer) -> Answer:
-    """Redact a line of the answer to `ShowJournal`."""
+    """Redact a line of the answer to ``journals.show``."""
     return {name: _redacted_field(name, value) for name, value in fields.items()}
 
 
@@ -222,7 +222,7 @@ _ENVELOPE: Final = frozenset({"chat_id", "sender", "callback_id"})
 
 
 def worded(told: Answer) -> Answer:
-    """Return a line of the answer to `ShowJournal` with its record in worded form."""
+    """Return a line of the answer to ``journals.show`` with its record in worded form."""
     if "record" in told:
         return {"n": told["n"], **record_in_words(str(told["record"]))}
     if "operation" in told:

@@ -42,7 +42,7 @@ from ..conversations.services import Announcing, Instead, OnFailure, tell_nobody
 from ..errors import ConfigError, ConflictError, RefusedError, StoreError, TransportError
 from ..operator.api import OperatorApi
 from ..operator.loopback import socket_path
-from ..operator.requests import AboutJobs, Answer, Reach
+from ..operator.routes import Answer, Question
 from ..operator.serving import serve_api
 from ..outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from ..outbox.broadcasts import StoredBroadcasts, answer
@@ -324,8 +324,8 @@ class Intake:
         lanes = [work.outbox.lane(cast("ChatId", chat["chat_id"])) for chat in seen]
         return [{**chat, "lane": attrs.asdict(lane)} for chat, lane in zip(seen, lanes, strict=True)]
 
-    async def about_payments(self, question: Mapping[str, object]) -> Mapping[str, object]:
-        """Answer an operator's request about payments and alarms."""
+    async def about_payments(self, question: Question) -> Answer:
+        """Answer an operator's question about payments and alarms."""
         work, clock = self.work, self.clock
         if work is None:
             return await _admin_of(self.store, clock).answer(question)
@@ -336,12 +336,12 @@ class Intake:
 
         return await PaymentsAdmin(self.store, cashier.entries, clock.now, inquire=inquire).answer(question)
 
-    async def about_broadcasts(self, question: Mapping[str, object]) -> Mapping[str, object]:
-        """Answer an operator's request about broadcasts."""
+    async def about_broadcasts(self, question: Question) -> Answer:
+        """Answer an operator's question about broadcasts."""
         broadcasts = StoredBroadcasts(self.store) if self.work is None else self.work.broadcasts
         return await answer(broadcasts, cast("Mapping[str, JsonValue]", question))
 
-    async def reach(self, asked: Reach) -> Answer:
+    async def reach(self, question: Question) -> Answer:
         """Send a message or a signal to a chat, or start a route in the chat, on behalf of another process.
 
         Raises:
@@ -350,29 +350,30 @@ class Intake:
         """
         if (work := self.work) is None:
             raise ConflictError("the bot has not begun its work; ask again")
-        if asked.way == "send":
-            operation = SendMessage(asked.chat_id, asked.value)
+        asked = cast("Mapping[str, str | None]", question)
+        chat_id, value = cast("ChatId", question["chat_id"]), asked.get("value") or ""
+        if question["ask"] == "chats.send":
             try:
-                sent = await work.spoken.perform(operation, urgency=Urgency.REPLY)
+                sent = await work.spoken.perform(SendMessage(chat_id, value), urgency=Urgency.REPLY)
             except (RefusedError, TransportError) as error:
                 raise ConflictError(f"it was not sent: {error}") from error
             return {"message_id": sent.id}
         chat_calls = work.dispatcher.chat_calls
-        table, chat_id, name, key = chat_calls.table, asked.chat_id, asked.name, asked.key
-        if asked.way == "signal":
-            return {"done": await chat_calls.signal(chat_id, read_signal(table, name, asked.value), key)}
-        route, args = read_start(table, name, asked.value)
+        table, name, key = chat_calls.table, asked["name"] or "", asked.get("key")
+        if question["ask"] == "chats.signal":
+            return {"done": await chat_calls.signal(chat_id, read_signal(table, name, value), key)}
+        route, args = read_start(table, name, value)
         return {"done": await chat_calls.start(chat_id, route.name, args, key=key, once=key)}
 
-    async def about_jobs(self, asked: AboutJobs) -> Sequence[Answer]:
-        """Answer an operator's request about jobs."""
+    async def about_jobs(self, question: Question) -> Sequence[Answer]:
+        """Answer an operator's question about jobs."""
         jobs = None if self.work is None else self.work.dispatcher.tasks.jobs
         if jobs is None:
-            return await _about_jobs(self.store, self.clock, asked)
-        if asked.run is not None:
-            await jobs.run_now(asked.run)
-        if asked.forget is not None:
-            await jobs.forget(asked.forget)
+            return await _about_jobs(self.store, self.clock, question)
+        if question["ask"] == "jobs.run":
+            await jobs.run_now(str(question["name"]))
+        elif question["ask"] == "jobs.forget":
+            await jobs.forget(str(question["name"]))
         return told_of(await jobs.wait_known())
 
     async def order(self, row: ConversationRow, end: bool, say: str) -> bool:
@@ -391,7 +392,7 @@ class Intake:
 def api_of(store: Store, clock: WallClock) -> OperatorApi:
     """Return an operator API for a store on which no bot works."""
 
-    async def about_broadcasts(question: Mapping[str, object]) -> Mapping[str, object]:
+    async def about_broadcasts(question: Question) -> Answer:
         return await answer(StoredBroadcasts(store), cast("Mapping[str, JsonValue]", question))
 
     return OperatorApi(
@@ -405,11 +406,11 @@ def api_of(store: Store, clock: WallClock) -> OperatorApi:
     )
 
 
-async def _about_jobs(store: Store, clock: WallClock, asked: AboutJobs) -> Sequence[Answer]:
-    if asked.run is not None:
-        await run_later(store, clock.now(), asked.run)
-    if asked.forget is not None:
-        await forget_stored(store, asked.forget)
+async def _about_jobs(store: Store, clock: WallClock, question: Question) -> Sequence[Answer]:
+    if question["ask"] == "jobs.run":
+        await run_later(store, clock.now(), str(question["name"]))
+    elif question["ask"] == "jobs.forget":
+        await forget_stored(store, str(question["name"]))
     return told_of(read_known(await store.setting(SETTING)))
 
 

@@ -12,9 +12,8 @@ from ..cli.consulting import gather, stamp_of
 from ..emulator.views import JsonObject
 from ..errors import TriobotError
 from ..operator.api import Tell
-from ..operator.requests import AboutPayments, ListJournals, OrderEnd, ReadCode, Request, ShowJournal
+from ..operator.routes import Question
 from ..runtime.settings import Settings
-from ..seams.journals import ConversationId
 from ..store import open_store
 from ..wire.ids import ChatId
 from .errors import TravelError
@@ -43,7 +42,7 @@ class StoredJournals:
 
     def __init__(
         self,
-        ask: Callable[[Request, Tell], Awaitable[object]],
+        ask: Callable[[Question, Tell], Awaitable[object]],
         marks: Marks,
         settings: Settings | None = None,
         opening: trio.Semaphore | None = None,
@@ -56,16 +55,18 @@ class StoredJournals:
 
     async def conversations(self, chat_id: int) -> Sequence[JsonObject]:
         """Return the rows of a chat's conversations, oldest first."""
-        return await self._lines(ListJournals(ChatId(chat_id), limit=_MOST, crashed=True))
+        return await self._lines(
+            {"ask": "journals.list", "chat_id": chat_id, "limit": _MOST, "crashed": True}
+        )
 
     async def every(self, after: int, limit: int) -> Sequence[JsonObject]:
         """Return the rows of at most `limit` conversations of all chats, with numbers above `after`."""
-        return await self._lines(ListJournals(after=after, limit=limit))
+        return await self._lines({"ask": "journals.list", "after": after, "limit": limit})
 
     async def waiting(self) -> Sequence[JsonObject]:
         """Return the rows of the open conversations that aren't parked, the most recently changed last."""
         rows, after = list[JsonObject](), 0
-        while page := await self._lines(ListJournals(after=after, limit=_MOST)):
+        while page := await self.every(after, _MOST):
             rows += page
             after = cast("int", page[-1]["conversation"])
         open_now = [row for row in rows if row["ended_at"] is None and row["parked_because"] is None]
@@ -73,15 +74,15 @@ class StoredJournals:
 
     async def journal(self, conversation: int) -> Sequence[JsonObject]:
         """Return the journal of a conversation: its row, records and effects."""
-        return await self._lines(ShowJournal(ConversationId(conversation)))
+        return await self._lines({"ask": "journals.show", "conversation": conversation})
 
     async def code(self) -> Sequence[JsonObject]:
         """Return the recorded builds of the bot's code, and their sources."""
-        return await self._lines(ReadCode())
+        return await self._lines({"ask": "journals.code"})
 
     async def end(self, conversation: int) -> None:
         """Order the end of a conversation. The order is durable when this returns."""
-        await self._lines(OrderEnd(ConversationId(conversation)))
+        await self._lines({"ask": "journals.end", "conversation": conversation})
 
     async def has_payments(self, chat_id: int, conversation: int) -> bool:
         """Whether the conversation has requested a payment in this chat."""
@@ -94,7 +95,7 @@ class StoredJournals:
         return False
 
     async def _payments(self, asked: Mapping[str, object]) -> Sequence[JsonObject]:
-        [told] = await self._lines(AboutPayments({**asked}))
+        [told] = await self._lines(asked)
         return cast("Sequence[JsonObject]", told["payments"])
 
     async def put(self, instead: Replacement, chat_id: int) -> None:
@@ -114,9 +115,9 @@ class StoredJournals:
         ) as store:
             await store.commit(*instead.writes(store.lease, chat_id))
 
-    async def _lines(self, request: Request) -> list[JsonObject]:
+    async def _lines(self, question: Question) -> list[JsonObject]:
         try:
             async with self._opening:
-                return cast("list[JsonObject]", await gather(self._ask, request))
+                return cast("list[JsonObject]", await gather(self._ask, question))
         except (TriobotError, OSError) as error:
             raise TravelError(str(error)) from error

@@ -29,7 +29,7 @@ from ..emulator.exchange import Exchange
 from ..errors import TriobotError
 from ..operator.calling import ask
 from ..operator.loopback import socket_path
-from ..operator.requests import AboutPayments, ListChats, Request, Status
+from ..operator.routes import Question
 from ..wire.rules import JsonValue
 from .commands.dev_bot import GRACE, HANDS_ON, LONGEST_LINE, LONGEST_SAID
 
@@ -433,15 +433,15 @@ async def keep_asking(supervisor: BotSupervisor, store: str, exchange: Exchange)
 
 
 async def _ask_all(supervisor: BotSupervisor, path: Path) -> None:
-    told = await _lines(path, Status())
-    chats = await _lines(path, ListChats(_CHATS))
-    [listed] = await _lines(path, AboutPayments({"ask": "payments.list", "limit": _PAYMENTS})) or [{}]
+    told = await _lines(path, {"ask": "status"})
+    chats = await _lines(path, {"ask": "chats.list", "limit": _CHATS})
+    [listed] = await _lines(path, {"ask": "payments.list", "limit": _PAYMENTS}) or [{}]
     for status in told:
         status.pop("at", None)  # the time changes in every answer
         supervisor.learn(status)
     supervisor.see_inside(chats, cast("list[JsonValue]", listed.get("payments", [])))
 
 
-async def _lines(path: Path, request: Request) -> list[JsonObject]:
-    """Send the request; return the answer's lines, or none if no bot answers."""
-    return cast("list[JsonObject]", await gather(partial(ask, path), request))
+async def _lines(path: Path, question: Question) -> list[JsonObject]:
+    """Send the question; return the answer's lines, or none if no bot answers."""
+    return cast("list[JsonObject]", await gather(partial(ask, path), question))

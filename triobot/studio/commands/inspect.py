@@ -25,7 +25,7 @@ from ...cli.terminal import harmless, is_terminal, set_up_logging, until_signal
 from ...emulator.views import JsonObject
 from ...errors import ConfigError
 from ...operator.api import Tell
-from ...operator.requests import Answer, ListJournals, ReadCode, Request, ShowJournal, Status
+from ...operator.routes import Answer, Question
 from ...seams.rooms import told as named
 from ...wire.ids import ChatId
 from ...wire.rules import JsonValue
@@ -154,26 +154,26 @@ async def _opened(arguments: argparse.Namespace, which: int | Path | None) -> As
         return
     settings = settings_of(arguments)
     async with open_to_look(settings) as (ask, running):
-        (status,) = await gather(ask, Status())
+        (status,) = await gather(ask, {"ask": "status"})
         started_at = cast("int | None", status["opened_at"])
         words = f"the bot that runs on {settings.store}" if running else f"{settings.store}, as it is now"
         yield _Subject(words, ask, "bot" if running else "store", started_at)
 
 
-async def _ask_export(lines: Sequence[Answer], request: Request, tell: Tell) -> None:
-    """Answer a request from an exported journal, as a bot would."""
-    row = lines[0]
-    match request:
-        case ListJournals(chat_id, after) if chat_id in (None, row["chat_id"]) and not after:
+async def _ask_export(lines: Sequence[Answer], question: Question, tell: Tell) -> None:
+    """Answer a question from an exported journal, as a bot would."""
+    row, given = lines[0], question.get
+    match question["ask"]:
+        case "journals.list" if given("chat_id") in (None, row["chat_id"]) and not given("after"):
             await tell(row)
-        case ShowJournal(conversation) if conversation == row["conversation"]:
-            for line in lines:
-                await tell(line)
-        case ReadCode():  # the code follows the journal in the same lines
-            for line in lines:
-                await tell(line)
-        case ListJournals():
+        case "journals.list":
             await trio.lowlevel.checkpoint()
+        case "journals.code":  # the code follows the journal in the same lines
+            for line in lines:
+                await tell(line)
+        case "journals.show" if given("conversation") == row["conversation"]:
+            for line in lines:
+                await tell(line)
         case _:
             raise ConfigError("that isn't in this file")
 
@@ -181,14 +181,14 @@ async def _ask_export(lines: Sequence[Answer], request: Request, tell: Tell) -> 
 def _noted(ask: Ask) -> Ask:
     """Return `ask` with logging: the log names each chat whose texts are shown."""
 
-    async def noting(request: Request, tell: Tell) -> None:
+    async def noting(question: Question, tell: Tell) -> None:
         async def note(fields: Answer) -> None:
             if "route" in fields:
                 chat = named(ChatId(cast("int", fields["chat_id"])))
                 log.warning("%s sees what was written in %s", getpass.getuser(), chat)
             await tell(fields)
 
-        await ask(request, note if isinstance(request, ShowJournal) else tell)
+        await ask(question, note if question["ask"] == "journals.show" else tell)
 
     return noting
 

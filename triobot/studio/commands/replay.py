@@ -24,10 +24,9 @@ from ...conversations.routes.router import table_of
 from ...conversations.running.lines import authors_traceback, authors_words, frames_of, positions
 from ...engine.records import EFFECTS, FIRED, OUTCOMES, TURNS
 from ...errors import ConfigError
-from ...operator.requests import Answer, ListJournals, ShowJournal
+from ...operator.routes import Answer
 from ...runtime.bot import Bot, dry_services_of
 from ...runtime.settings import Settings
-from ...seams.journals import ConversationId
 from ...seams.rooms import told as named
 from ...wire.ids import ChatId
 
@@ -84,7 +83,7 @@ def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Answer]:
         return lines_of_export(Path(which))
     number: int | None = arguments.conversation
     if number is None:
-        rows = consult(settings, ListJournals(ChatId(int(which)), crashed=True))
+        rows = consult(settings, {"ask": "journals.list", "chat_id": int(which), "crashed": True})
         kept = [row for row in rows if row["ended_at"] is not None]
         crashed = [cast("int", row["conversation"]) for row in kept if row["error"] is not None]
         ended = [cast("int", row["conversation"]) for row in kept if row["error"] is None]
@@ -97,7 +96,7 @@ def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Answer]:
         if others := [one for one in crashed if one != number]:
             names = ", ".join(map(str, others))
             print(f"note: kept of {named(ChatId(int(which)))}, since they crashed: {names}", file=sys.stderr)
-    return consult(settings, ShowJournal(ConversationId(number)))
+    return consult(settings, {"ask": "journals.show", "conversation": number})
 
 
 async def _replay(bot: Bot, settings: Settings, stored: Stored, arguments: argparse.Namespace) -> bool:
