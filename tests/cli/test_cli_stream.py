@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
 
@@ -194,7 +195,7 @@ BEGUN: Answer = {"stream": 1, "store": "s", "bot": "pizza", "epoch": 0, "boot": 
 
 
 def line(piece: Shipped) -> Answer:
-    return attrs.asdict(piece)
+    return {**attrs.asdict(piece), "data": b64encode(piece.data).decode()}
 
 
 async def away(tell: Callable[[Answer], Awaitable[None]]) -> bool:

@@ -7,6 +7,7 @@ neither side needs the other side's state, and the current replica remains until
 from __future__ import annotations
 
 import math
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from functools import partial
@@ -180,8 +181,8 @@ def _manifest(told: Answer) -> Manifest:
 
 def _piece(told: Answer) -> Shipped:
     try:
-        return Shipped(**cast("Any", told))
-    except TypeError:
+        return Shipped(**cast("Any", {**told, "data": b64decode(str(told["data"]))}))
+    except (KeyError, TypeError, ValueError):
         raise ConfigError(_OTHER_VERSION) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -204,7 +205,7 @@ class OperatorApi:
             if not said:
                 said = True
                 await tell(begun)
-            await tell(attrs.asdict(piece))
+            await tell({**attrs.asdict(piece), "data": b64encode(piece.data).decode()})
 
         await stream.ship(tell_piece)
 

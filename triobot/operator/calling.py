@@ -105,46 +105,8 @@ async def _hear_that_it_lives(path: Path, client: httpx.AsyncClient) -> None:
 async def _hear(response: httpx.Response, tell: Callable[[Answer], Awaitable[None]]) -> None:
     if response.status_code != HTTPStatus.OK:
         raise error_in(response.status_code, await response.aread())
-    lines = _Lines(tell)
-    async for piece in response.aiter_bytes():
-        await lines.feed(piece)
-    await lines.end()
-
-
-@final
-class _Lines:
-    """Parses an answer's lines as they arrive. A line's number `data` is the number of raw bytes that follow
-    the line.
-    """
-
-    def __init__(self, tell: Callable[[Answer], Awaitable[None]]) -> None:
-        self._tell = tell
-        self._got = bytearray()
-        self._line: Answer | None = None
-
-    async def feed(self, piece: bytes) -> None:
-        """Parse received bytes, and pass on complete lines."""
-        self._got += piece
-        while True:
-            if self._line is None:
-                end = self._got.find(b"\n")
-                if end < 0:
-                    return
-                self._line = read_line(bytes(self._got[:end]))
-                del self._got[: end + 1]
-            told, length = self._line, self._line.get("data")
-            if isinstance(length, int):
-                if len(self._got) < length:
-                    return
-                told = {**told, "data": bytes(self._got[:length])}
-                del self._got[:length]
-            self._line = None
-            await self._tell(told)
-
-    async def end(self) -> None:
-        """Pass on a last line without a line end."""
-        if self._got:
-            await self._tell(read_line(bytes(self._got)))
+    async for line in response.aiter_lines():
+        await tell(read_line(line))
 
 
 def _nobody(path: Path, why: BaseException | None) -> bool:

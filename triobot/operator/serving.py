@@ -276,29 +276,16 @@ async def _answer(api: OperatorApi, talk: Talk) -> None:
     headers = _LINES if route.is_of_many else _ONE
 
     async def tell(told: Answer) -> None:
-        told, data = parted(told)
         if talk.status:
             await talk.write(_line(told))
         else:
             await talk.begin(200, headers, _line(told))
-        if data:
-            await talk.write(data)
 
     await api.answer(decode_question(route, fields, query, bytes(body)), tell)
     if talk.status:
         await talk.end()
     else:
         await talk.answer(200, headers, b"")
-
-
-def parted(told: Answer) -> tuple[Answer, bytes]:
-    """Split a line of an answer into JSON values and raw bytes. In the JSON values, ``data`` is the number of
-    the bytes.
-    """
-    data = told.get("data")
-    if not isinstance(data, bytes):
-        return told, b""
-    return {**told, "data": len(data)}, data
 
 
 async def _refuse(talk: Talk, status: int, text: str, *more: tuple[bytes, bytes]) -> None:
