@@ -15,8 +15,8 @@ from tests.samples import examples
 from triobot.conversations.codec import CODEC
 from triobot.engine import Record, encode_record
 from triobot.engine import records as engine_records
-from triobot.operator import views
-from triobot.operator.views import outlined, redacted, redacted_text
+from triobot.operator.outline import PLACES, outlined
+from triobot.operator.views import redacted, redacted_text
 from triobot.seams.values import encode_value, node_of_value
 
 DONE = (
@@ -70,7 +70,7 @@ def test_an_author_s_class_is_no_record_whatever_it_holds() -> None:
 
 def test_every_record_of_a_journal_is_known() -> None:
     names = {name for name, value in vars(engine_records).items() if name.isupper() and type(value) is str}
-    assert {getattr(engine_records, name) for name in names} == set(views._PLACES)
+    assert {getattr(engine_records, name) for name in names} == set(PLACES)
 
 
 def test_an_outline_names_what_happened() -> None:
@@ -170,7 +170,7 @@ RECORDS: dict[str, st.SearchStrategy[Record]] = {
 
 
 def test_each_record_is_tried() -> None:
-    assert set(RECORDS) == set(views._PLACES)
+    assert set(RECORDS) == set(PLACES)
 
 
 @pytest.mark.slow

@@ -21,8 +21,8 @@ from ..seams.rooms import is_chat
 from ..seams.writes import STREAM_ID, PutSetting, Shipped
 from ..store import Store
 from ..wire.ids import ChatId
+from .outline import outlined, room_in
 from .routes import Answer, Question, check_question
-from .views import outlined, room_in
 
 STREAM_FORMAT: Final = 1
 """Version of the line format in which a store is streamed."""

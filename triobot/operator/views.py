@@ -14,48 +14,18 @@ A worded record keeps users' texts, and shows values as an author would write th
 from __future__ import annotations
 
 import json
-import re
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
 from ..seams.values import TAGS
+from .outline import NAME, PLACES, Node, is_id, moment_of, parsed, read_record
 from .routes import Answer
-
-Node: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | None"
-"""A recorded value, as JSON."""
-
-_PLACES: Final = {
-    "S": ("Start", "time fn args seed format"),
-    "D": ("Done", "time id kind print value event"),
-    "E": ("Failed", "time id kind print error event"),
-    "C": ("CutShort", "time id kind print"),
-    "F": ("Fired", "time id event value"),
-    "I": ("Interrupted", "time event turn why"),
-    "Z": ("Ended", "time error"),
-    "A": ("Continued", "time fn args"),
-    "N": ("Read", "time turn key text"),
-    "P": ("Wrote", "time turn key n"),
-    "R": ("Result", "time id kind print tag outcome"),
-    "Q": ("Intended", "time id kind print"),
-    "O": ("Noted", "time turn about value"),
-    "V": ("Patched", "time patch"),
-}
-"""For each tag: the record's name in words, and the names of the fields after the tag
-(`triobot.engine.records`).
-"""
 
 # A record's fields that redaction keeps; the content of all other fields is removed.
 _KEPT_WORDS: Final = frozenset({"fn", "kind", "why", "patch", "about", "tag"})
 _KEPT_NUMBERS: Final = frozenset({"event", "format", "n"})
 _IDS: Final = frozenset({"id", "turn"})
-_NAMES: Final = r"[^\W\d]\w*([.](<locals>|[^\W\d]\w*))*"
-_NAME: Final = re.compile(_NAMES)
-# In the id of a hook's operation, the hook's name precedes the numbers.
-_ID: Final = re.compile(rf"({_NAMES}[.])?[0-9]+([./][0-9]+)*")
 # A row's fields that identify its chat or user.
 _ROW_LOSES: Final = frozenset({"chat_id", "sender_id", "key"})
-_SIGNAL: Final = "triobot.conversations.doors.calls.Signal"
-# Fields that identify a record, in this order.
-_OUTLINE: Final = ("kind", "id", "fn", "patch", "why")
 _CLASSES: Final = frozenset({"class", "enum", "flag"})
 
 
@@ -78,58 +48,9 @@ def redacted_text(text: str) -> str:
     if found is None:
         return _length(text)
     tag, *places = cast("list[Node]", parsed(text))
-    names = _PLACES[cast("str", tag)][1].split()
+    names = PLACES[cast("str", tag)][1].split()
     kept = [_own(name, part, found[1]) for name, part in zip(names, places, strict=False)]
     return json.dumps([tag, *kept], separators=(",", ":"))
-
-
-def outlined(text: str) -> Answer:
-    """Return a record's name (``what``), time (``at``) and operation; without content."""
-    # Redact first: then no name or number comes from a user.
-    found = read_record(redacted_text(text))
-    if found is None:
-        return {"what": "?"}
-    what, fields = found
-    about = {name: fields[name] for name in _OUTLINE if isinstance(fields.get(name), str | int)}
-    return {"what": what, "at": _moment_of(fields["time"]), **about}
-
-
-def room_in(text: str) -> list[Node] | None:
-    """Return the name and key of the room that got the first event of a conversation, given the
-    conversation's first record. Return None if the first event wasn't a room's signal.
-    """
-    match parsed(text):
-        case ["S", _, _, [{"class": [str(of), {"room": {"tuple": [str(name), str(key)]}}]}, *_], *_]:
-            return [name, key] if of == _SIGNAL else None
-        case _:
-            return None
-
-
-def read_record(text: str) -> tuple[str, dict[str, Node]] | None:
-    """Return a record's name and fields. A record looks like ``["D",7,3,"receive","",{"tuple":[...]}]``."""
-    match parsed(text):
-        case [str(tag), time, *_] as record if tag in _PLACES and _is_time(time):
-            what, places = _PLACES[tag]
-            return what, dict(zip(places.split(), record[1:], strict=False))
-        case _:
-            return None
-
-
-def _is_time(part: Node) -> bool:
-    """Whether `part` is a record's time: a number, or three numbers if the clock has been set."""
-    return isinstance(part, int) or (isinstance(part, list) and [type(one) for one in part] == [int] * 3)
-
-
-def _moment_of(time: Node) -> Node:
-    return time[0] if isinstance(time, list) else time
-
-
-def parsed(text: str) -> Node:
-    """Parse a recorded value as JSON; None if the text is invalid."""
-    try:
-        return cast("Node", json.loads(text))
-    except (ValueError, RecursionError):
-        return None
 
 
 # --- a record; its tag defines its fields
@@ -140,7 +61,7 @@ def _own(name: str, part: Node, fields: dict[str, Node]) -> Node:
         return part
     if name == "time" or (name in _KEPT_NUMBERS and isinstance(part, int)):
         return part
-    if name in _IDS and (isinstance(part, int) or (isinstance(part, str) and _ID.fullmatch(part))):
+    if name in _IDS and is_id(part):
         return part
     if name == "args" and isinstance(part, list):
         return [_value(node) for node in part]
@@ -155,10 +76,10 @@ def _error(node: Node) -> Node:
     match node:
         case ["group", str(message), [*members]]:
             return ["group", _length(message), [_error(one) for one in members]]
-        case ["raised", str(name), [*args], {**attributes}] if _NAME.fullmatch(name):
+        case ["raised", str(name), [*args], {**attributes}] if NAME.fullmatch(name):
             kept = {key: _value(cast("Node", part)) for key, part in attributes.items()}
             return ["raised", name, [_value(part) for part in args], cast("Node", kept)]
-        case [str(name), [*args]] if _NAME.fullmatch(name):
+        case [str(name), [*args]] if NAME.fullmatch(name):
             return [name, [_value(part) for part in args]]
         case _:
             return _blank(node)
@@ -238,7 +159,7 @@ def record_in_words(text: str) -> dict[str, object]:
     if found is None:
         return {"what": "?"}
     what, fields = found
-    shown: dict[str, object] = {"what": what, "at": _moment_of(fields["time"])}
+    shown: dict[str, object] = {"what": what, "at": moment_of(fields["time"])}
     for name in ("id", "kind", "event", "why"):
         if isinstance(part := fields.get(name), str | int) and not (name == "event" and part == 0):
             shown[name] = part if name == "kind" else str(part) if name == "id" else part
