@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ..base.alarm_kinds import ABOUT
 from ..errors import ConfigError
 from ..operator.routes import Answer, Question
 from .arguments import add_actions, add_json
-from .consulting import consult, instant, settings_of
-from .terminal import harmless
+from .consulting import consult, instant, print_answer, settings_of
 
 DETAILS: Final = """\
 It asks a running bot; while none runs, it uses the store.
@@ -51,19 +49,15 @@ def run(arguments: argparse.Namespace) -> None:
         given = {"kind": arguments.kind, "key": arguments.key, "all": arguments.all}
         question = {"ask": "alarms.acknowledge", **given}
     rows = consult(settings_of(arguments), question)
+    print_answer(rows, _lines(rows), as_json=arguments.json)
+
+
+def _lines(rows: Sequence[Answer]) -> Iterator[str]:
     for row in rows:
-        if arguments.json:
-            print(json.dumps(row))
-            continue
-        for line in _lines(row):
-            print(line)
-    if not rows and not arguments.json:
-        print("no alarm is open")
-
-
-def _lines(row: Answer) -> Iterator[str]:
-    about = harmless(f"{row['kind']} {row['key']}")
-    yield f"{about} x{row['count']}, {instant(row['first'])} to {instant(row['last'])}"
-    yield f"  {harmless(str(row['text']))}"
-    if str(row["act"]) not in str(row["text"]):
-        yield f"  {harmless(str(row['act']))}"
+        about = f"{row['kind']} {row['key']} x{row['count']}"
+        yield f"{about}, {instant(row['first'])} to {instant(row['last'])}"
+        yield f"  {row['text']}"
+        if str(row["act"]) not in str(row["text"]):
+            yield f"  {row['act']}"
+    if not rows:
+        yield "no alarm is open"

@@ -5,8 +5,9 @@ the store.
 from __future__ import annotations
 
 import argparse
+import json
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -29,6 +30,7 @@ from ..runtime.work import api_of
 from ..store import Stamp, is_made, open_store
 from ..store.offline_copy import copy_offline
 from .loading import load_bot
+from .terminal import harmless
 
 Ask: TypeAlias = "Callable[[Question, Tell], Awaitable[None]]"
 """Sends a question to the running bot, or to an opened store."""
@@ -232,6 +234,12 @@ async def _own_api(settings: Settings, stamp: Stamp | None) -> AsyncGenerator[Op
                 rest = f"and that process doesn't answer at {place}"
             raise _OpenElsewhereError(f"{error}; {rest}") from error
         yield api_of(store, clock)
+
+
+def print_answer(answer: Iterable[object], lines: Iterable[str], *, as_json: bool) -> None:
+    """Print the values of `answer` as JSON, or else `lines`."""
+    for line in map(json.dumps, answer) if as_json else map(harmless, lines):
+        print(line)
 
 
 def instant(at: object) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ..operator.routes import Answer
 from .arguments import add_actions, add_json
-from .consulting import consult, instant, settings_of
-from .terminal import harmless
+from .consulting import consult, instant, print_answer, settings_of
 
 DETAILS: Final = """\
 list says when each job that the bot declares by @bot.every is due next, by which schedule, and when it ran
@@ -41,14 +39,8 @@ def run(arguments: argparse.Namespace) -> None:
     action = arguments.action
     name = None if action == "list" else arguments.name
     told = consult(settings_of(arguments), {"ask": f"jobs.{action}", "name": name})
-    if arguments.json:
-        for job in told:
-            print(json.dumps(job))
-    elif action == "list":
-        for line in _lines(told):
-            print(harmless(line))
-    else:
-        print(harmless(f"{arguments.name} {'begins' if action == 'run' else 'is forgotten'}"))
+    done = [f"{name} {'begins' if action == 'run' else 'is forgotten'}"]
+    print_answer(told, _lines(told) if name is None else done, as_json=arguments.json)
 
 
 def _lines(told: Sequence[Answer]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from ..operator.views import redacted, worded
 from ..runtime.settings import Settings
 from ..seams.rooms import told as named
 from ..wire.ids import ChatId
-from .consulting import consult, instant, moment, settings_of
+from .consulting import consult, instant, moment, print_answer, settings_of
 from .exported import code_of_journal
 from .journal_check import accept, check, lines_of_sites
 from .loading import load_bot
@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
         return
     if arguments.action == "list":
         given = {"chat_id": arguments.chat, "after": arguments.after, "limit": arguments.limit}
-        for told in consult(settings_of(arguments), {"ask": "journals.list", **given, "crashed": True}):
-            print(json.dumps(told) if arguments.json else harmless(_standing(told)))
+        rows = consult(settings_of(arguments), {"ask": "journals.list", **given, "crashed": True})
+        print_answer(rows, map(_standing, rows), as_json=arguments.json)
         return
     answer = _journal(settings_of(arguments), arguments.number)
     export = arguments.action == "export"
@@ -114,21 +114,22 @@ def _settle(arguments: argparse.Namespace) -> None:
     if does and end:
         chosen["say"] = arguments.say
     ask = f"parked.{arguments.action}" if does else "parked.count"
-    *groups, total = consult(settings_of(arguments), {"ask": ask, **chosen})
-    if arguments.json:
-        for told in (*groups, total):
-            print(json.dumps(told))
-        return
+    answer = consult(settings_of(arguments), {"ask": ask, **chosen})
+    lines = _settled(answer, "ended" if end else "tried again", does=does)
+    print_answer(answer, lines, as_json=arguments.json)
+
+
+def _settled(answer: list[Answer], what: str, *, does: bool) -> Iterator[str]:
+    *groups, total = answer
     for told in groups:
-        print(harmless(f"{told['count']:>7}  {told['route']}: {told['because']}"))
-    what = "ended" if end else "tried again"
+        yield f"{told['count']:>7}  {told['route']}: {told['because']}"
     if does:
         known = f" ({total['parked']} are parked)" if total["done"] != total["parked"] else ""
-        print(f"{total['done']} conversations are being {what}{known}")
+        yield f"{total['done']} conversations are being {what}{known}"
     elif total["parked"]:
-        print(f"{total['parked']} conversations would be {what}; say --yes to do it")
+        yield f"{total['parked']} conversations would be {what}; say --yes to do it"
     else:
-        print("no such conversation is parked")
+        yield "no such conversation is parked"
 
 
 def _standing(told: Answer) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +11,7 @@ import trio
 
 from ..store import read_nodes
 from .arguments import add_bot_options, add_json
-from .consulting import settings_of, span
-from .terminal import harmless
+from .consulting import print_answer, settings_of, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,11 +39,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     nodes = trio.run(read_nodes, settings_of(arguments).store)
-    if arguments.json:
-        print(json.dumps([attrs.asdict(node) for node in nodes]))
-        return
-    for line in _lines(nodes):
-        print(harmless(line))
+    print_answer([[attrs.asdict(node) for node in nodes]], _lines(nodes), as_json=arguments.json)
 
 
 def _lines(nodes: Sequence[NodeRow]) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -14,8 +13,7 @@ from ..operator.routes import Answer
 from ..payments.entry import STATES
 from ..runtime.settings import Settings
 from .arguments import add_actions, add_json, chat, positive
-from .consulting import consult, instant, settings_of
-from .terminal import harmless
+from .consulting import consult, instant, print_answer, settings_of
 
 DETAILS: Final = """\
 It asks a running bot; while none runs, it uses the store.
@@ -105,22 +103,15 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    settings = settings_of(arguments)
-    if arguments.json:
-        for told in _answers(settings, arguments):
-            print(json.dumps(told))
-        return
-    for line in _lines(settings, arguments):
-        print(harmless(line))
+    answers = _answers(settings_of(arguments), arguments)
+    print_answer(answers, _lines(arguments.action, answers), as_json=arguments.json)
 
 
-def _answers(settings: Settings, arguments: argparse.Namespace) -> Iterator[object]:
+def _answers(settings: Settings, arguments: argparse.Namespace) -> Iterator[Answer]:
     """Yield the answers as JSON values; times are in milliseconds."""
     match arguments.action:
-        case "list":
-            yield from _payments(settings, arguments, int(arguments.limit))
-        case "export":
-            yield from _payments(settings, arguments, None)
+        case "list" | "export":
+            yield from _payments(settings, arguments, getattr(arguments, "limit", None))
         case "totals":
             yield from cast("list[Answer]", _ask(settings, _about_days(int(arguments.days)))["totals"])
         case "alarms" | "acknowledge":
@@ -136,30 +127,35 @@ def _question(arguments: argparse.Namespace) -> Answer:
         case "acknowledge":
             return {"ask": "payments.acknowledge", "kind": arguments.kind, "key": arguments.key}
         case action:
-            return {"ask": f"payments.{action}", **({"ref": arguments.ref} if action in _ON_ONE else {})}
+            return {"ask": f"payments.{action}", "ref": arguments.ref if action in _ON_ONE else None}
 
 
-def _lines(settings: Settings, arguments: argparse.Namespace) -> Iterator[str]:
-    match arguments.action:
+def _lines(action: str, answers: Iterator[Answer]) -> Iterator[str]:
+    match action:
         case "list":
-            yield from map(_line, _payments(settings, arguments, int(arguments.limit)))
+            yield from map(_line, answers)
         case "export":
-            _export(_payments(settings, arguments, None))
+            _export(answers)
         case "totals":
-            yield from _totals(settings, int(arguments.days))
-        case "counts":
-            counts = cast("Mapping[str, int]", _ask(settings, _question(arguments))["counts"])
-            yield from (f"{count:8} {state}" for state, count in sorted(counts.items()))
+            yield from map(_total, answers)
         case "alarms" | "acknowledge":
-            yield from _alarms(_ask(settings, _question(arguments)))
+            yield from _alarms(list(answers))
+        case _:
+            yield from _about_one(action, next(answers))
+
+
+def _about_one(action: str, told: Answer) -> Iterator[str]:
+    match action:
+        case "counts":
+            counts = cast("Mapping[str, int]", told["counts"])
+            yield from (f"{count:8} {state}" for state, count in sorted(counts.items()))
         case "inquire":
-            told = _ask(settings, _question(arguments))
             amount = "" if told["amount"] is None else f", {told['amount']}"
             yield f"the platform says: {told['said']}{amount}"
         case "show":
-            yield from _shown(_ask(settings, _question(arguments)))
+            yield from _shown(told)
         case _:
-            yield _line(_one(_ask(settings, _question(arguments))))
+            yield _line(_one(told))
 
 
 def _ask(settings: Settings, question: Answer) -> Answer:
@@ -212,8 +208,7 @@ def _shown(answer: Answer) -> Iterator[str]:
         yield f"  {move['revision']:4}  {instant(move['at'])}  {move['fact']:18} {move['state']}"
 
 
-def _alarms(answer: Answer) -> Iterator[str]:
-    alarms = cast("list[Answer]", answer["alarms"])
+def _alarms(alarms: list[Answer]) -> Iterator[str]:
     if not alarms:
         yield "no alarm is open"
     for alarm in alarms:
@@ -254,7 +249,6 @@ def _about_days(days: int) -> Answer:
     return {"ask": "payments.totals", "since": until - days * _DAY, "until": until}
 
 
-def _totals(settings: Settings, days: int) -> Iterator[str]:
-    for total in cast("list[Answer]", _ask(settings, _about_days(days))["totals"]):
-        day = date(1970, 1, 1) + timedelta(days=cast("int", total["day"]))
-        yield f"{day}  {total['group']:14} {total['count']:6} {total['amount']:>16,}"
+def _total(total: Answer) -> str:
+    day = date(1970, 1, 1) + timedelta(days=cast("int", total["day"]))
+    return f"{day}  {total['group']:14} {total['count']:6} {total['amount']:>16,}"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Final
 
 from .arguments import add_bot_options, add_json, chat
-from .consulting import consult, settings_of
+from .consulting import consult, print_answer, settings_of
 
 DETAILS: Final = """\
 The bot must run on this machine, as this user; another program of the machine, such as a job of cron or a
@@ -50,9 +49,8 @@ def run(arguments: argparse.Namespace) -> None:
     given = {name: getattr(arguments, name) for name in ("name", "value", "key")}
     question = {"ask": f"chats.{arguments.way}", "chat_id": arguments.chat, **given}
     (told,) = consult(settings_of(arguments), question)
-    if arguments.json:
-        print(json.dumps(told))
-    elif arguments.way == "send":
-        print(f"sent: message {told['message_id']}")
+    if arguments.way == "send":
+        line = f"sent: message {told['message_id']}"
     else:
-        print("stored" if told["done"] else "nothing to do: one with this key is known")
+        line = "stored" if told["done"] else "nothing to do: one with this key is known"
+    print_answer([told], [line], as_json=arguments.json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -18,8 +17,7 @@ from ..operator.loopback import is_on_server
 from ..operator.routes import Answer
 from ..runtime.settings import Settings
 from .arguments import add_bot_options, add_json
-from .consulting import ask_running, consult, gather, instant, settings_of, span, store_file
-from .terminal import harmless
+from .consulting import ask_running, consult, gather, instant, print_answer, settings_of, span, store_file
 
 DETAILS: Final = """\
 It asks a running bot. While none runs, it reads the store.
@@ -62,14 +60,10 @@ def run(arguments: argparse.Namespace) -> None:
     settings = settings_of(arguments)
     if arguments.check:
         code, line, told = trio.run(_checked, settings)
-        print(json.dumps({"code": code, "said": line, "status": told}) if arguments.json else harmless(line))
+        print_answer([{"code": code, "said": line, "status": told}], [line], as_json=arguments.json)
         sys.exit(code)
     (told,) = consult(settings, {"ask": "status"})
-    if arguments.json:
-        print(json.dumps(told))
-        return
-    for line in _lines(told):
-        print(harmless(line))
+    print_answer([told], _lines(told), as_json=arguments.json)
 
 
 async def _checked(settings: Settings) -> _Checked:
