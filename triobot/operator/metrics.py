@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal, TypeAlias, cast, final
+from typing import Any, Final, Literal, TypeAlias, cast, final
 
 from ..base.alarm_kinds import ABOUT
 from ..base.frozen import guarded
@@ -44,51 +44,51 @@ class Metric:
     read: Callable[[Answer], Iterable[Sample]]
 
 
-def _one(name: str) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a function that reads the status's number `name`. If this number is None or absent, there is no
+def _found(told: Answer, path: str) -> Any:
+    """Return the status's value at `path`, such as ``outbox.retries``; None if there is none."""
+    found: Any = told
+    for name in path.split("."):
+        found = (found or {}).get(name)
+    return found
+
+
+def _one(path: str) -> Callable[[Answer], Iterable[Sample]]:
+    """Return a function that reads the number at `path`. If this number is None or absent, there is no
     sample.
     """
 
     def read(told: Answer) -> Iterable[Sample]:
-        value = told.get(name)
-        return [] if value is None else [({}, float(cast("float", value)))]
+        value = _found(told, path)
+        return [] if value is None else [({}, float(value))]
 
     return read
 
 
-def _of(group: str, name: str) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a function that reads the number `name` in the status's part `group`."""
-    inner = _one(name)
-    return lambda told: inner(_part(told, group))
-
-
-def _by(label: str, group: str, names: Sequence[str] = ()) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a function that makes a sample of each entry in the status's part `group`. The value of `label`
-    is the entry's name.
+def _by(label: str, path: str, names: Sequence[str] = ()) -> Callable[[Answer], Iterable[Sample]]:
+    """Return a function that makes a sample of each entry at `path`. The value of `label` is the entry's
+    name.
 
     Args:
         names: entries that get a sample even if absent, with the value 0.
     """
 
     def read(told: Answer) -> Iterable[Sample]:
-        counts = {**dict.fromkeys(names, 0), **_part(told, group)}
-        return [({label: word}, float(cast("float", count))) for word, count in counts.items()]
+        counts = {**dict.fromkeys(names, 0), **(_found(told, path) or {})}
+        return [({label: word}, float(count)) for word, count in counts.items()]
 
     return read
 
 
-def _words(label: str, group: str, words: Mapping[str, str]) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a function that reads some numbers of the status's part `group`.
+def _words(label: str, **paths: str) -> Callable[[Answer], Iterable[Sample]]:
+    """Return a function that reads some numbers.
 
     Args:
-        words: values of `label`, each with the name of its number in the part.
+        paths: values of `label`, each with the path of its number.
     """
 
     def read(told: Answer) -> Iterable[Sample]:
-        part = _part(told, group)
-        return [
-            ({label: word}, float(cast("float", part[name]))) for word, name in words.items() if name in part
-        ]
+        values = {word: _found(told, path) for word, path in paths.items()}
+        return [({label: word}, float(value)) for word, value in values.items() if value is not None]
 
     return read
 
@@ -99,32 +99,22 @@ def _since(group: str, name: str) -> Callable[[Answer], Iterable[Sample]]:
     """
 
     def read(told: Answer) -> Iterable[Sample]:
-        part = told if not group else _part(told, group)
-        if name not in part:
+        part: Any = _found(told, group) if group else told
+        if not part or name not in part:
             return []
         at, now = part[name], cast("int", told["at"])
-        return [({}, 0.0 if at is None else max(0, now - cast("int", at)) / 1000)]
+        return [({}, 0.0 if at is None else max(0, now - at) / 1000)]
 
     return read
 
 
-def _part(told: Answer, group: str) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", told.get(group) or {})
-
-
-def _conversations(told: Answer) -> Iterable[Sample]:
-    states = {"all": "conversations", "in_memory": "live", "parked": "parked"}
-    return [
-        ({"state": state}, float(cast("float", told[name]))) for state, name in states.items() if name in told
-    ]
-
-
 def _started(told: Answer) -> Iterable[Sample]:
-    return [({}, cast("int", told["opened_at"]) / 1000)] if told.get("opened_at") is not None else []
+    at = _found(told, "opened_at")
+    return [] if at is None else [({}, at / 1000)]
 
 
 def _latencies(told: Answer) -> Iterable[Sample]:
-    for kind, found in cast("Mapping[str, Latencies]", _part(told, "store_latencies")).items():
+    for kind, found in cast("Mapping[str, Latencies]", told.get("store_latencies") or {}).items():
         count = 0
         for bound, more in zip((*found.bounds, math.inf), found.counts, strict=True):
             count += more
@@ -168,7 +158,7 @@ METRICS: Final = (
         "triobot_conversations",
         "gauge",
         "Conversations that have not ended, by state: all, in memory, parked.",
-        _conversations,
+        _words("state", all="conversations", in_memory="live", parked="parked"),
     ),
     Metric(
         "triobot_conversation_events_total",
@@ -180,42 +170,42 @@ METRICS: Final = (
         "triobot_sends_total",
         "counter",
         "Operations that ended, by outcome: done or failed.",
-        _words("outcome", "outbox", {"done": "done", "failed": "failed"}),
+        _words("outcome", done="outbox.done", failed="outbox.failed"),
     ),
     Metric(
         "triobot_typing_total",
         "counter",
         "Typing indicators that were sent or failed.",
-        _words("outcome", "outbox", {"done": "typing_sent", "failed": "typing_failed"}),
+        _words("outcome", done="outbox.typing_sent", failed="outbox.typing_failed"),
     ),
     Metric(
         "triobot_answers_total",
         "counter",
         "Answers to button presses that were sent or failed.",
-        _words("outcome", "outbox", {"done": "answers_sent", "failed": "answers_failed"}),
+        _words("outcome", done="outbox.answers_sent", failed="outbox.answers_failed"),
     ),
-    Metric("triobot_send_retries_total", "counter", "Repeated attempts of sends.", _of("outbox", "retries")),
+    Metric("triobot_send_retries_total", "counter", "Repeated attempts of sends.", _one("outbox.retries")),
     Metric(
         "triobot_possible_repeats_total",
         "counter",
         "Operations sent again after an unknown outcome, so the user may have got them twice.",
-        _of("outbox", "possible_repeats"),
+        _one("outbox.possible_repeats"),
     ),
     Metric(
         "triobot_outbox_operations",
         "gauge",
         "Operations that wait, or are being sent.",
-        _words("state", "outbox", {"queued": "queued", "in_flight": "in_flight"}),
+        _words("state", queued="outbox.queued", in_flight="outbox.in_flight"),
     ),
-    Metric("triobot_outbox_lanes", "gauge", "Recipients with a lane in memory.", _of("outbox", "lanes")),
+    Metric("triobot_outbox_lanes", "gauge", "Recipients with a lane in memory.", _one("outbox.lanes")),
     Metric(
         "triobot_outbox_suspended",
         "gauge",
         "Recipients whose next operation was refused, while triobot looks for the reason.",
-        _of("outbox", "suspended"),
+        _one("outbox.suspended"),
     ),
-    Metric("triobot_outbox_held", "gauge", "1 while the bot holds back all sends.", _of("outbox", "held")),
-    Metric("triobot_outbox_rate", "gauge", "Allowed requests per second, if limited.", _of("outbox", "rate")),
+    Metric("triobot_outbox_held", "gauge", "1 while the bot holds back all sends.", _one("outbox.held")),
+    Metric("triobot_outbox_rate", "gauge", "Allowed requests per second, if limited.", _one("outbox.rate")),
     Metric(
         "triobot_send_lag_seconds",
         "gauge",
@@ -239,7 +229,7 @@ METRICS: Final = (
         "triobot_payments_unverified",
         "gauge",
         "Payments that were reported as paid, but are not verified yet.",
-        _of("money", "unverified"),
+        _one("money.unverified"),
     ),
     Metric(
         "triobot_payment_oldest_unverified_seconds",
@@ -251,7 +241,7 @@ METRICS: Final = (
         "triobot_payments_unsettled",
         "gauge",
         "Captured payments whose goods are not given yet.",
-        _of("money", "unsettled"),
+        _one("money.unsettled"),
     ),
     Metric(
         "triobot_payment_oldest_unsettled_seconds",
