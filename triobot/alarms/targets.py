@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, Protocol, TypeAlias, cast, final
 
+import attrs
 import trio
 
 from ..base.alarm_kinds import ABOUT, EVENTS, STATES, Alarm, AlarmKind, RaiseAlarm, text_of
@@ -163,6 +164,7 @@ class _Mark:
 
 
 @final
+@attrs.define(eq=False)
 class Courier:
     """Sends all alarms to one target.
 
@@ -177,30 +179,17 @@ class Courier:
         works: whether the target accepted the last message.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        bot: str,
-        store: Store,
-        clock: WallClock,
-        *,
-        unstored: Callable[[], Sequence[AlarmRow]] = lambda: (),
-        repeat: int | None,
-        raise_alarm: RaiseAlarm,
-        cover: Callable[[str], str] = str,
-    ) -> None:
-        self.works = True
-        self._target = target
-        self._bot = bot
-        self._store = store
-        self._clock = clock
-        self._unstored = unstored
-        self._repeat = repeat
-        self._raise_alarm = raise_alarm
-        self._cover = cover
-        self._marks: dict[What, _Mark] = {}
-        self._news = trio.Event()
-        self._setting = f"{TOLD}{target.name}"
+    _target: Target
+    _bot: str
+    _store: Store
+    _clock: WallClock
+    _unstored: Callable[[], Sequence[AlarmRow]] = attrs.field(default=lambda: (), kw_only=True)
+    _repeat: int | None = attrs.field(kw_only=True)
+    _raise_alarm: RaiseAlarm = attrs.field(kw_only=True)
+    _cover: Callable[[str], str] = attrs.field(default=str, kw_only=True)
+    works: bool = attrs.field(default=True, init=False)
+    _marks: dict[What, _Mark] = attrs.field(factory=dict["What", "_Mark"], init=False)
+    _news: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     @property
     def name(self) -> str:
@@ -218,7 +207,7 @@ class Courier:
             self._news = trio.Event()
             try:
                 if not loaded:
-                    self._marks = _read(await self._store.setting(self._setting))
+                    self._marks = _read(await self._store.setting(f"{TOLD}{self.name}"))
                     loaded = True
                 more = await self._round()
             except NotYetError:
@@ -315,7 +304,7 @@ class Courier:
     async def _keep(self) -> None:
         marks = [[kind, key, mark.first, mark.told] for (kind, key), mark in self._marks.items()]
         try:
-            await self._store.commit(PutSetting(self._setting, json.dumps(marks)))
+            await self._store.commit(PutSetting(f"{TOLD}{self.name}", json.dumps(marks)))
         except StoreError:
             log.debug("what was told by %s could not be noted", self.name)
 

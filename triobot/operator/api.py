@@ -33,6 +33,8 @@ LONGEST_WORDS: Final = 4_000
 """Largest number of characters of a message to the users of an ended conversation."""
 
 Tell = Callable[[Answer], Awaitable[None]]
+Begun: TypeAlias = Callable[[InboxRow, Lease], Journal | None]
+"""Returns the journal of the conversation that an event's row has begun, or None."""
 
 _ROWS: Final = 100
 
@@ -42,6 +44,7 @@ def _without_a_bot(*_: object) -> NoReturn:
 
 
 @final
+@attrs.define(eq=False)
 class OperatorApi:
     """Answers an operator's questions.
 
@@ -63,36 +66,23 @@ class OperatorApi:
     Without the function that a question needs, the answer is that no bot runs.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        clock: WallClock,
-        *,
-        name: str = "",
-        health: Callable[[], Answer] | None = None,
-        lag: Callable[[], Awaitable[float]] | None = None,
-        chats: Callable[[int], Iterable[Answer]] = _without_a_bot,
-        begun: Begun | None = None,
-        end: Callable[[ChatId], Awaitable[None]] | None = None,
-        order: Callable[[ConversationRow, bool, str], Awaitable[bool]] = _without_a_bot,
-        broadcasts: Callable[[Question], Awaitable[Answer]] = _without_a_bot,
-        payments: Callable[[Question], Awaitable[Answer]] | None = None,
-        jobs: Callable[[Question], Awaitable[Sequence[Answer]]] = _without_a_bot,
-        reach: Callable[[Question], Awaitable[Answer]] = _without_a_bot,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self.name = name
-        self._health = health
-        self._lag = lag
-        self._chats = chats
-        self._filing = Filing(store, begun)
-        self._end = end
-        self._order = order
-        self._broadcasts = broadcasts
-        self._payments = payments
-        self._jobs = jobs
-        self._reach = reach
+    _store: Store
+    _clock: WallClock
+    name: str = ""
+    _health: Callable[[], Answer] | None = None
+    _lag: Callable[[], Awaitable[float]] | None = None
+    _chats: Callable[[int], Iterable[Answer]] = _without_a_bot
+    _begun: Begun | None = None
+    _end: Callable[[ChatId], Awaitable[None]] | None = None
+    _order: Callable[[ConversationRow, bool, str], Awaitable[bool]] = _without_a_bot
+    _broadcasts: Callable[[Question], Awaitable[Answer]] = _without_a_bot
+    _payments: Callable[[Question], Awaitable[Answer]] | None = None
+    _jobs: Callable[[Question], Awaitable[Sequence[Answer]]] = _without_a_bot
+    _reach: Callable[[Question], Awaitable[Answer]] = _without_a_bot
+
+    @property
+    def _filing(self) -> Filing:
+        return Filing(self._store, self._begun)
 
     async def answer(self, question: Question, tell: Tell) -> None:
         """Answer a question by calling `tell` with each line.
@@ -422,21 +412,13 @@ def row_fields(row: ConversationRow) -> Answer:
     return fields
 
 
-Begun: TypeAlias = Callable[[InboxRow, Lease], Journal | None]
-"""Returns the journal of the conversation that an event's row has begun, or None."""
-
-
-def _nothing(row: InboxRow, lease: Lease) -> Journal | None:
-    return None
-
-
 @final
+@attrs.define(eq=False)
 class Filing:
     """Reads conversations, oldest first."""
 
-    def __init__(self, store: Store, begun: Begun | None = None) -> None:
-        self._store = store
-        self._begun = begun or _nothing
+    _store: Store
+    _begun: Begun | None = None
 
     async def journal(self, conversation: ConversationId) -> Journal | None:
         """Return a conversation's whole journal; None if there is no such conversation."""
@@ -477,5 +459,7 @@ class Filing:
         return [found[id] for id in sorted(found) if end is None or id <= end], end
 
     def _of(self, rows: Sequence[InboxRow]) -> Sequence[Journal]:
-        found = [self._begun(row, self._store.lease) for row in rows if row.begun is not None]
+        if (begun := self._begun) is None:
+            return []
+        found = [begun(row, self._store.lease) for row in rows if row.begun is not None]
         return [journal for journal in found if journal is not None]
