@@ -51,14 +51,6 @@ LOOK_AGAIN: Final = 60.0
 """Seconds within which a waiting task detects a jump or the machine's sleep."""
 
 
-class TimeOfDay(Protocol):
-    """The clock that a `Timepiece` reads; the same protocol as `triobot.base.clock.WallClock`."""
-
-    def now(self) -> int:
-        """Return the time of day in milliseconds since 1970 UTC."""
-        ...
-
-
 @runtime_checkable
 class Steady(Protocol):
     """A time of day with a second clock that can't be set.
@@ -117,7 +109,7 @@ class Timepiece:
         before: sum of all jumps before this run of the program, in milliseconds.
     """
 
-    def __init__(self, clock: TimeOfDay) -> None:
+    def __init__(self, clock: WallClock) -> None:
         self._read = _reader_of(clock)
         self._compared_at = -_COMPARED_FOR
         self._waits: set[trio.CancelScope] = set()
@@ -202,7 +194,7 @@ class Timepiece:
             told(by)
 
 
-def _reader_of(clock: TimeOfDay) -> Callable[[], tuple[int, int]]:
+def _reader_of(clock: WallClock) -> Callable[[], tuple[int, int]]:
     """Return a function that reads two clocks: the time of day first, then a clock that can't be set."""
     if type(clock) is SystemClock:
         return _read_system

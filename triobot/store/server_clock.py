@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, final
 
-from ..base.clock import Steady, TimeOfDay, steady_time
+from ..base.clock import Steady, WallClock, steady_time
 
 MOST: Final = 2_000
 """Largest tolerated difference between a machine's clock and the server's, in milliseconds."""
@@ -34,7 +34,7 @@ class ServerClock:
             negative if the own clock is behind. 0 if the own clock is right, as far as is known.
     """
 
-    def __init__(self, own: TimeOfDay) -> None:
+    def __init__(self, own: WallClock) -> None:
         self._own = own
         self._steady: Callable[[], int] = own.steady if isinstance(own, Steady) else steady_time
         self._between: int | None = None
