@@ -249,7 +249,9 @@ class Broadcasts:
     async def start(
         self,
         key: str,
-        announcement: Announcement,
+        content: Content,
+        keyboard: InlineKeyboard | None,
+        on_unknown: OnDoubt,
         audience: AsyncIterable[ChatId],
         also: Callable[[], Awaitable[Sequence[Write]]] | None = None,
     ) -> bool:
@@ -268,7 +270,7 @@ class Broadcasts:
             if job is not None and job.status.state != "capturing":
                 return False
             with mine.scope:
-                announcement = await self.uploaded(announcement)
+                announcement = await self.uploaded(Announcement(content, keyboard, on_unknown))
                 await self._write(OpenBroadcast(key, self._clock.now(), announcement.dump()))
                 await self._capture(key, audience, mine.forgotten)
             if mine.stopped:

@@ -47,7 +47,7 @@ from ..conversations.routes.declarations import check_arguments, check_async
 from ..conversations.routes.router import Router, table_of
 from ..conversations.running.branches import refuse_conversations
 from ..conversations.running.lines import calling_line
-from ..conversations.services import OnFailure, tell_nobody
+from ..conversations.services import Announcing, OnFailure, tell_nobody
 from ..conversations.texts import Texts
 from ..errors import ConfigError
 from ..seams.outbox import OnUnknown, Urgency
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from quart_trio import QuartTrio
 
     from ..conversations.services import Services
-    from .standby import Standby
-    from .work import Front, Intake, Runtime, Statistics, Surroundings
+    from .standby import Front, Standby
+    from .work import Intake, Runtime, Statistics, Surroundings
 
 INSTEAD: Final = "chat.to(chat_id), or the chat's own methods"
 _importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None)
@@ -466,9 +466,9 @@ class Bot(Router):
                     ) as self._work,
                 ):
                     failures.begin()
-                    runs_background = front.has_home and (around is None or around.instead is None)
+                    runs_background = isinstance(front, Intake) and (around is None or around.instead is None)
                     # This block is the innermost block: the tasks can use everything, and are cancelled while
-                    # their messages can still be sent.
+                    # their messages can still be sent. A standby runs the tasks itself.
                     async with trio.open_nursery() as nursery:
                         for run in self._background if runs_background else ():
                             name = getattr(run, "__qualname__", None)
@@ -601,11 +601,14 @@ class Bot(Router):
             ForeignTaskError: called from a conversation, outside a step.
             LocalProtocolError: the key is empty, longer than 200 characters, or not printable.
         """
-        from .broadcast import INSTEAD_OF_TELLING
-
-        refuse_conversations("bot.broadcast()", INSTEAD_OF_TELLING)
+        refuse_conversations("bot.broadcast()", "chat.broadcast(key)")
         work = self._running()
-        return Broadcast(work.announcing(outside=True), work.dispatcher.keeping, key)
+
+        def door(method: str) -> Announcing:
+            refuse_conversations(f"Broadcast.{method}()", "chat.broadcast(key)")
+            return work.broadcasts
+
+        return Broadcast(door, work.dispatcher.keeping, key)
 
     async def upload(
         self, media: M, *, buttons: Buttons[Any] | None = None, keyboard: Keyboard | None = None
@@ -658,10 +661,9 @@ class Bot(Router):
         return self._work
 
 
-def _turns(bot: Bot, front: Front) -> Callable[..., AbstractAsyncContextManager[None]]:
-    from .standby import Standby, open_turns
+def _turns(bot: Bot, front: Standby) -> Callable[..., AbstractAsyncContextManager[None]]:
+    from .standby import open_turns
 
-    assert isinstance(front, Standby)
     bot._standby = front  # pyright: ignore[reportPrivateUsage]
     front.background = bot._background  # pyright: ignore[reportPrivateUsage]
     return partial(open_turns, front)

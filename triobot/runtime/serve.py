@@ -11,7 +11,7 @@ import signal
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, contextmanager
 from functools import partial
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 import attrs
 import trio
@@ -32,7 +32,9 @@ from ..webhook.endpoint import Endpoint, endpoint_of
 from ..webhook.limits import Limits
 from .settings import Settings
 from .watchdog import telling_delays, telling_systemd
-from .work import Front
+
+if TYPE_CHECKING:
+    from .standby import Front
 
 log: Final = logging.getLogger("triobot")
 # Python's default of 700 new objects is reached after a few events. With 10,000, a collection of the youngest

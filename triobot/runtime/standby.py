@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from socket import gethostname
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import trio
 
@@ -60,7 +60,7 @@ _PUT_EVERY: Final = 60.0
 
 @final
 class Standby:
-    """The bot in this process, as listeners and other servers use it; see `triobot.runtime.work.Front`.
+    """The bot in this process, as listeners and other servers use it.
 
     Attributes:
         voice: the bot's identity in log lines.
@@ -70,7 +70,6 @@ class Standby:
         intake: the intake on the store, while this process has the store.
         background: the bot's background tasks, which run while the bot works.
         clock: time of day for the bot's work.
-        has_home: always False: this class runs the background tasks itself.
     """
 
     def __init__(
@@ -92,7 +91,6 @@ class Standby:
         self.secrets = Secrets.generate()  # replaced once the store's secrets are read
         self.voice = Speaker(settings.label, "", lambda text: text)
         self.traffic: TrafficCounters | None = None
-        self.has_home = False
         self.inbox = Inbox(way, clock=self.clock, quota=Quota(), alarm=self._ring)
         self.inbox.shared = True
         self.intake: Intake | None = None
@@ -269,6 +267,10 @@ class Standby:
             finally:
                 self.intake = self._way.store = self._work = None
                 self._way.news = lambda: None
+
+
+Front: TypeAlias = Intake | Standby
+"""A bot, as a listener uses it."""
 
 
 @asynccontextmanager

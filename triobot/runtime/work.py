@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, final
+from typing import TYPE_CHECKING, Final, Literal, cast, final
 
 import attrs
 import trio
@@ -38,7 +38,7 @@ from ..conversations.notices import Notify
 from ..conversations.revival.changed import Code
 from ..conversations.revival.stored import begun_journal
 from ..conversations.routes.router import Table
-from ..conversations.services import Announcing, Instead, OnFailure, tell_nobody
+from ..conversations.services import Instead, OnFailure, tell_nobody
 from ..errors import ConfigError, ConflictError, RefusedError, StoreError, TransportError
 from ..operator.api import OperatorApi
 from ..operator.loopback import socket_path
@@ -67,7 +67,6 @@ from ..webhook.secrets import Secrets
 from ..wire.ids import ChatId
 from ..wire.operations import SendMessage
 from ..wire.rules import JsonValue
-from .broadcast import LiveAnnouncing
 from .lease_guard import HeldPlatform, held_steps
 from .logs import KEY, Speaker, Whose, new_key, registered, speaking
 from .settings import Settings
@@ -90,46 +89,6 @@ _HOUR: Final = 3600.0
 # A shorter token is a test's token, and may occur as a word in any line.
 _TELLS: Final = 8
 _PAGE: Final = 256
-
-
-class Front(Protocol):
-    """A listener's interface to a bot: an `Intake` or a `triobot.runtime.standby.Standby`.
-
-    Attributes:
-        settings: the bot's settings.
-        voice: the bot's identity in log lines.
-        secrets: secrets of the bot's webhook.
-        traffic: counters of requests refused by triobot's own listener. None if another bot has the counters,
-            or another server listens.
-    """
-
-    settings: Settings
-    voice: Speaker
-    secrets: Secrets
-
-    @property
-    def traffic(self) -> TrafficCounters | None: ...
-    @traffic.setter
-    def traffic(self, traffic: TrafficCounters | None) -> None: ...
-
-    @property
-    def inbox(self) -> Inbox:
-        """The inbox, which accepts requests."""
-        ...
-
-    @property
-    def apis(self) -> Sequence[OperatorApi]:
-        """Operator APIs, one for each store."""
-        ...
-
-    @property
-    def has_home(self) -> bool:
-        """Whether the caller must run the bot's background tasks. A `Standby` runs these tasks itself."""
-        ...
-
-    def readiness(self) -> Readiness:
-        """Return the state for ``/readyz``."""
-        ...
 
 
 @final
@@ -228,11 +187,6 @@ class Intake:
     @property
     def apis(self) -> Sequence[OperatorApi]:
         return [self.api]
-
-    @property
-    def has_home(self) -> bool:
-        """True: the caller runs the bot's background tasks."""
-        return True
 
     @property
     def store_state(self) -> Literal["ok", "unwritable", "away"]:
@@ -436,10 +390,6 @@ class Runtime:
     store: Store
     resources: Opened
     spoken: Outbox
-
-    def announcing(self, *, outside: bool) -> Announcing:
-        """Return the operations on broadcasts; with `outside`, calls from conversations are refused."""
-        return LiveAnnouncing(self.broadcasts, outside=outside)
 
     def statistics(self) -> Statistics:
         """Return counts of the bot's work and state in this process."""
@@ -695,7 +645,7 @@ async def open_work(
             instead=instead if (held := intake.store.held) is None else held_steps(held, instead),
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
             payments=cashier,
-            announcing=LiveAnnouncing(broadcasts),
+            announcing=broadcasts,
             max_amount=settings.max_amount,
             code=Code(table),
         )

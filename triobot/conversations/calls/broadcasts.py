@@ -6,7 +6,7 @@ operation of that conversation.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias, cast, final
@@ -71,7 +71,7 @@ class Broadcast:
         ...     await chat.broadcast("version-2").start("Version 2 is here.", SUBSCRIBED)
     """
 
-    _door: Announcing = attrs.field(repr=False)
+    _door: Callable[[str], Announcing] = attrs.field(repr=False)  # given the method's name
     _keeping: Keeping = attrs.field(repr=False)
     key: str = attrs.field(validator=_is_key)
 
@@ -123,11 +123,11 @@ class Broadcast:
         # An invalid message is refused here, once, instead of once for each receiver.
         SendMessage(_SOMEBODY, content, inline_keyboard=keyboard)
         async with aclosing(self._chats(to)) as chats:
-            return await self._door.start(self.key, content, keyboard, on_unknown, chats)
+            return await self._door("start").start(self.key, content, keyboard, on_unknown, chats)
 
     async def status(self) -> BroadcastStatus:
         """Return the broadcast's progress; the state is ``none`` before the start."""
-        return await self._door.status(self.key)
+        return await self._door("status").status(self.key)
 
     async def stop(self) -> bool:
         """Stop sending permanently. The stop is durable on return; requests in flight get two more seconds.
@@ -138,7 +138,7 @@ class Broadcast:
 
         Cancellation: *ambiguous*; the call may be repeated.
         """
-        return await self._door.stop(self.key)
+        return await self._door("stop").stop(self.key)
 
     def gone(self) -> AsyncIterator[ChatId]:
         """Iterate over the receivers known so far that have left or blocked the bot.
@@ -146,7 +146,7 @@ class Broadcast:
         Raises:
             ForeignTaskError: called from a conversation, outside of a step.
         """
-        return self._door.gone(self.key)
+        return self._door("gone").gone(self.key)
 
     async def _chats(self, to: Audience) -> AsyncGenerator[ChatId]:
         if isinstance(to, Key | Everybody):
