@@ -39,9 +39,15 @@ class Metric:
     """
 
     name: str
-    kind: Literal["counter", "gauge", "histogram"]
     help: str
     read: Callable[[Answer], Iterable[Sample]]
+
+    @property
+    def kind(self) -> Literal["counter", "gauge", "histogram"]:
+        """Type of the metric. By Prometheus's convention, only a counter's name ends in ``_total``."""
+        if self.read is _latencies:
+            return "histogram"
+        return "counter" if self.name.endswith("_total") else "gauge"
 
 
 def _found(told: Answer, path: str) -> Any:
@@ -124,138 +130,114 @@ def _latencies(told: Answer) -> Iterable[Sample]:
 
 
 METRICS: Final = (
-    Metric("triobot_working", "gauge", "1 if the bot does its work.", _one("working")),
-    Metric("triobot_start_time_seconds", "gauge", "Unix time at which this run of the bot began.", _started),
-    Metric("triobot_unclean_stops", "gauge", "Unclean stops since the last clean stop.", _one("unclean")),
+    Metric("triobot_working", "1 if the bot does its work.", _one("working")),
+    Metric("triobot_start_time_seconds", "Unix time at which this run of the bot began.", _started),
+    Metric("triobot_unclean_stops", "Unclean stops since the last clean stop.", _one("unclean")),
     Metric(
         "triobot_events_total",
-        "counter",
         "Events that arrived, by outcome: accepted, repeated, refused or unreadable.",
         _by("outcome", "arrived"),
     ),
     Metric(
         "triobot_requests_refused_total",
-        "counter",
         "Requests that the listener refused before reading an event, by reason.",
         _by("reason", "traffic"),
     ),
-    Metric("triobot_inbox_events", "gauge", "Accepted events that are not handled yet.", _one("inbox")),
-    Metric("triobot_inbox_bytes", "gauge", "Bytes of events that are not handled yet.", _one("inbox_bytes")),
+    Metric("triobot_inbox_events", "Accepted events that are not handled yet.", _one("inbox")),
+    Metric("triobot_inbox_bytes", "Bytes of events that are not handled yet.", _one("inbox_bytes")),
     Metric(
         "triobot_inbox_oldest_seconds",
-        "gauge",
         "Age of the oldest event that is not handled yet. It includes the time of the bot's own code.",
         _since("", "oldest_event_at"),
     ),
     Metric(
         "triobot_event_lag_seconds",
-        "gauge",
         "Age of the oldest event that triobot has not passed to its chat yet.",
         _one("event_lag"),
     ),
-    Metric("triobot_unreadable_requests", "gauge", "Unreadable requests in the store.", _one("raw")),
+    Metric("triobot_unreadable_requests", "Unreadable requests in the store.", _one("raw")),
     Metric(
         "triobot_conversations",
-        "gauge",
         "Conversations that have not ended, by state: all, in memory, parked.",
         _words("state", all="conversations", in_memory="live", parked="parked"),
     ),
     Metric(
         "triobot_conversation_events_total",
-        "counter",
         "Starts, crashes and other events of conversations, by kind.",
         _by("what", "counts", _HAPPENED),
     ),
     Metric(
         "triobot_sends_total",
-        "counter",
         "Operations that ended, by outcome: done or failed.",
         _words("outcome", done="outbox.done", failed="outbox.failed"),
     ),
     Metric(
         "triobot_typing_total",
-        "counter",
         "Typing indicators that were sent or failed.",
         _words("outcome", done="outbox.typing_sent", failed="outbox.typing_failed"),
     ),
     Metric(
         "triobot_answers_total",
-        "counter",
         "Answers to button presses that were sent or failed.",
         _words("outcome", done="outbox.answers_sent", failed="outbox.answers_failed"),
     ),
-    Metric("triobot_send_retries_total", "counter", "Repeated attempts of sends.", _one("outbox.retries")),
+    Metric("triobot_send_retries_total", "Repeated attempts of sends.", _one("outbox.retries")),
     Metric(
         "triobot_possible_repeats_total",
-        "counter",
         "Operations sent again after an unknown outcome, so the user may have got them twice.",
         _one("outbox.possible_repeats"),
     ),
     Metric(
         "triobot_outbox_operations",
-        "gauge",
         "Operations that wait, or are being sent.",
         _words("state", queued="outbox.queued", in_flight="outbox.in_flight"),
     ),
-    Metric("triobot_outbox_lanes", "gauge", "Recipients with a lane in memory.", _one("outbox.lanes")),
+    Metric("triobot_outbox_lanes", "Recipients with a lane in memory.", _one("outbox.lanes")),
     Metric(
         "triobot_outbox_suspended",
-        "gauge",
         "Recipients whose next operation was refused, while triobot looks for the reason.",
         _one("outbox.suspended"),
     ),
-    Metric("triobot_outbox_held", "gauge", "1 while the bot holds back all sends.", _one("outbox.held")),
-    Metric("triobot_outbox_rate", "gauge", "Allowed requests per second, if limited.", _one("outbox.rate")),
-    Metric(
-        "triobot_send_lag_seconds",
-        "gauge",
-        "Age of the oldest operation that is not sent yet.",
-        _one("send_age"),
-    ),
+    Metric("triobot_outbox_held", "1 while the bot holds back all sends.", _one("outbox.held")),
+    Metric("triobot_outbox_rate", "Allowed requests per second, if limited.", _one("outbox.rate")),
+    Metric("triobot_send_lag_seconds", "Age of the oldest operation that is not sent yet.", _one("send_age")),
     Metric(
         "triobot_unknown_effects",
-        "gauge",
         "Effects whose outcome is unknown, including effects in flight.",
         _one("unknown_effects"),
     ),
-    Metric("triobot_payments", "gauge", "Payments, by state.", _by("state", "payments")),
+    Metric("triobot_payments", "Payments, by state.", _by("state", "payments")),
     Metric(
         "triobot_payment_facts_total",
-        "counter",
         "Facts that the ledger got about payments, by name.",
         _by("fact", "payment_facts"),
     ),
     Metric(
         "triobot_payments_unverified",
-        "gauge",
         "Payments that were reported as paid, but are not verified yet.",
         _one("money.unverified"),
     ),
     Metric(
         "triobot_payment_oldest_unverified_seconds",
-        "gauge",
         "Age of the oldest payment reported as paid, but not verified. After an hour the money goes back.",
         _since("money", "oldest_unverified_at"),
     ),
     Metric(
         "triobot_payments_unsettled",
-        "gauge",
         "Captured payments whose goods are not given yet.",
         _one("money.unsettled"),
     ),
     Metric(
         "triobot_payment_oldest_unsettled_seconds",
-        "gauge",
         "Age of the oldest captured payment whose goods are not given yet.",
         _since("money", "oldest_unsettled_at"),
     ),
     Metric(
         "triobot_store_seconds",
-        "histogram",
         "Time that the store takes for a batch of transactions, including fsync. The kind is write or read.",
         _latencies,
     ),
-    Metric("triobot_alarms", "gauge", "Open alarms, by kind.", _by("kind", "open_alarm_kinds", tuple(ABOUT))),
+    Metric("triobot_alarms", "Open alarms, by kind.", _by("kind", "open_alarm_kinds", tuple(ABOUT))),
 )
 """All metrics, in the order of the output."""
 
