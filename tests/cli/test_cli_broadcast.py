@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 from cli_rig import Command
 
 from triobot.base.clock import SystemClock
-from triobot.cli.broadcast import converse
+from triobot.cli import broadcast
 from triobot.cli.terminal import progress_line
+from triobot.operator.api import Tell
+from triobot.operator.routes import Question
 from triobot.runtime.settings import Settings
 from triobot.seams.broadcasts import (
     AddReceivers,
@@ -90,16 +90,16 @@ async def test_a_terminal_follows_a_broadcast_to_its_end(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     sent = 0
 
-    async def ask(question: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def ask(settings: Settings, question: Question, tell: Tell) -> bool:
         nonlocal sent
-        await trio.lowlevel.checkpoint()
         assert question == {"ask": "broadcast.status", "key": "k"}
         sent += 1
-        return {
-            "broadcast": {"key": "k", "state": "done" if sent == 3 else "sending", "total": 3, "sent": sent}
-        }
+        state = "done" if sent == 3 else "sending"
+        await tell({"broadcast": {"key": "k", "state": state, "total": 3, "sent": sent}})
+        return True
 
-    await converse(ask, "status", "k", live=lambda: True)
+    monkeypatch.setattr(broadcast, "ask_bot", ask)
+    await broadcast.follow(Settings(), "k")
     assert [line.split(",")[1] for line in capsys.readouterr().out.split("\r\x1b[K")[1:]] == [
         " 1 of 3 (33 %)",
         " 2 of 3 (66 %)",

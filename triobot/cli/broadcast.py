@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
 import attrs
 import trio
 
-from ..operator.routes import Answer
+from ..operator.api import Tell
+from ..operator.routes import Answer, Question
 from ..runtime.settings import Settings
 from ..seams.broadcasts import BroadcastStatus
-from ..wire.rules import JsonValue
 from .arguments import add_actions, add_json
-from .consulting import ask_bot, settings_of
+from .consulting import ask_bot, consult, gather, print_answer, settings_of
 from .terminal import is_terminal, progress_line
-
-Ask: TypeAlias = "Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]"
-"""Sends a question of `triobot.outbox.broadcasts` to the process that has the store; returns the answer."""
 
 DETAILS: Final = """\
 The bot's own code starts a broadcast: await bot.broadcast(KEY).start(content, to). The command asks a running
@@ -50,60 +45,37 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    trio.run(_run, settings_of(arguments), arguments)
+    settings, key = settings_of(arguments), getattr(arguments, "key", None)
+    if arguments.action == "status" and not arguments.json:
+        trio.run(follow, settings, arguments.key)
+        return
+    (told,) = consult(settings, {"ask": f"broadcast.{arguments.action}", "key": key})
+    if arguments.action == "list":
+        broadcasts = cast("list[Answer]", told["broadcasts"])
+        bar = is_terminal(sys.stdout)
+        lines = (progress_line(str(one["key"]), status_of(one), bar=bar) for one in broadcasts)
+        print_answer(broadcasts, lines, as_json=arguments.json)
+    elif arguments.action == "status":
+        print_answer([told["broadcast"]], [], as_json=True)
+    else:
+        line = "It tells nobody more." if told["stopped"] else "There was nothing to stop."
+        print_answer([{"key": key, "stopped": told["stopped"]}], [line], as_json=arguments.json)
 
 
-async def _run(settings: Settings, arguments: argparse.Namespace) -> None:
-    running = False
+async def follow(settings: Settings, key: str) -> None:
+    """Print a broadcast's progress; in a terminal, follow a running bot's broadcast to its end."""
+    running, at_terminal = False, is_terminal(sys.stdout)
 
-    async def ask(question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    async def ask(question: Question, tell: Tell) -> None:
         nonlocal running
-        lines: list[Mapping[str, JsonValue]] = []
-
-        async def tell(line: Answer) -> None:
-            await trio.lowlevel.checkpoint()
-            lines.append(cast("Mapping[str, JsonValue]", line))
-
         running = await ask_bot(settings, question, tell)
-        return lines[0]
 
-    # Only a running bot makes progress: don't follow a broadcast in a store that no bot uses.
-    action, key = arguments.action, None if arguments.action == "list" else arguments.key
-    await converse(ask, action, key, live=lambda: running, as_json=arguments.json)
-
-
-async def converse(
-    ask: Ask, action: str, key: str | None, *, live: Callable[[], bool], as_json: bool = False
-) -> None:
-    """Send a question and print the answer. In a terminal, follow a `live` broadcast to its end.
-
-    Args:
-        live: returns whether a running bot has answered.
-        as_json: print the answer as JSON, without following.
-    """
-    at_terminal = is_terminal(sys.stdout)
-    if action == "list":
-        answered = await ask({"ask": "broadcast.list"})
-        for one in cast("list[dict[str, JsonValue]]", answered["broadcasts"]):
-            line = progress_line(str(one["key"]), status_of(one), bar=at_terminal)
-            print(json.dumps(one) if as_json else line)
-        return
-    assert key is not None
-    if action == "stop":
-        stopped = (await ask({"ask": "broadcast.stop", "key": key}))["stopped"]
-        if as_json:
-            print(json.dumps({"key": key, "stopped": stopped}))
-            return
-        print("It tells nobody more." if stopped else "There was nothing to stop.")
-        return
     while True:
-        answered = await ask({"ask": "broadcast.status", "key": key})
-        if as_json:
-            print(json.dumps(answered["broadcast"]))
-            return
-        status = status_of(cast("dict[str, JsonValue]", answered["broadcast"]))
+        (told,) = await gather(ask, {"ask": "broadcast.status", "key": key})
+        status = status_of(cast("Answer", told["broadcast"]))
         line = progress_line(key, status, bar=at_terminal)
-        followed = live() and at_terminal
+        # Only a running bot makes progress: don't follow a broadcast in a store that no bot uses.
+        followed = running and at_terminal
         if not followed or status.over or status.state == "none":
             print(f"\r\x1b[K{line}" if followed else line)
             return
@@ -111,6 +83,6 @@ async def converse(
         await trio.sleep(_LOOK_EVERY)
 
 
-def status_of(view: Mapping[str, JsonValue]) -> BroadcastStatus:
+def status_of(view: Answer) -> BroadcastStatus:
     fields = {field.name: view[field.name] for field in attrs.fields(BroadcastStatus) if field.name in view}
     return BroadcastStatus(**fields)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
