@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ..base.binding import TcpBind, address_of, open_listeners
+from ..base.binding import TcpBind, UnixBind, address_of, open_listeners
 from ..base.limits import ServingLimits
-from ..errors import StoreError, TriobotError
+from ..base.open_files import OWNER_ONLY
+from ..errors import ConfigError, StoreError, TriobotError
 from ..seams import own_http
 from .api import OperatorApi
 from .loopback import HEADER, HOST, close_door, door_file, has_unix_sockets, open_door, short_name
@@ -71,14 +72,15 @@ async def serve_api(
         await _serve_on_loopback(api, path, task_status)
         return
     try:
-        listener = bind_beside(path)
-    except OSError as error:
-        log.warning("the operator's socket %s can't be made: %s", path, error.strerror)
+        listener = await listen_beside(path)
+    except (ConfigError, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        log.warning("the operator's socket %s can't be made: %s", path, why)
         task_status.started()
         return
     with removing_beside(path):
         task_status.started()
-        await _serve_once_asked(partial(answer_operator, api), trio.SocketListener(listener), _admits)
+        await _serve_once_asked(partial(answer_operator, api), listener, _admits)
 
 
 async def _serve_once_asked(
@@ -131,31 +133,23 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return (found.st_dev, found.st_ino) if ours else None
 
 
-def bind_beside(path: Path) -> trio.socket.SocketType:
-    """Listen on a socket beside the store, for the socket's owner only. A leftover socket is replaced.
-
-    Raises:
-        OSError: the socket can't be made, or the path has another file.
-    """
+def _clear(path: Path) -> None:
     if _identity(path) is not None:
         _unlink(path)
     elif os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, "what is there is no socket of this user's, and was left alone")
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        with short_name(path) as name:
-            # Set the mode by umask: other users who may write to the folder could replace the file before a
-            # chmod.
-            before = os.umask(0o177)
-            try:
-                listener.bind(name)
-            finally:
-                os.umask(before)
-        listener.listen(_WAITING)
-    except BaseException:
-        listener.close()
-        raise
-    return trio.socket.from_stdlib_socket(listener)
+
+
+async def listen_beside(path: Path) -> trio.SocketListener:
+    """Listen on a socket beside the store, for the socket's owner only. A leftover socket is replaced.
+
+    Raises:
+        ConfigError, OSError: the socket can't be made, or the path has another file.
+    """
+    _clear(path)
+    with short_name(path) as name:
+        [listener] = await open_listeners([UnixBind(name, OWNER_ONLY)], backlog=_WAITING)
+    return listener
 
 
 @contextmanager
