@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from triobot.base.clock import Steady, SystemClock, Timepiece
-from triobot.studio.commands.dev_bot import HurriedClock, HurriedWallClock
+from triobot.studio.commands.dev_bot import HurriedClock
 from triobot.testing.virtual import VirtualWallClock
 
 
@@ -152,7 +152,7 @@ def test_time_that_is_skipped_is_no_jump() -> None:
     """It has passed for Trio's clock, too."""
 
     async def skip() -> int:
-        piece = Timepiece(HurriedWallClock(clock))
+        piece = Timepiece(clock)
         piece.now()
         clock.hurry(86_400_000)
         piece.now()

@@ -18,8 +18,8 @@ from tests.loopback import PATIENCE
 from triobot.emulator.control import SHORTEST, STRIDES, strides
 from triobot.emulator.person import AppError
 from triobot.errors import ConfigError
-from triobot.studio.commands.dev import keep_mark, keep_skipped, read_marks, read_skipped
-from triobot.studio.commands.dev_bot import HurriedClock, HurriedWallClock
+from triobot.studio.commands.dev_bot import HurriedClock
+from triobot.studio.supervisor import keep_mark, keep_skipped, read_marks, read_skipped
 from triobot.wire.content import Image
 from triobot.wire.rules import JsonValue
 
@@ -260,7 +260,7 @@ def test_a_hurried_clock_wakes_who_sleeps() -> None:
     clock = HurriedClock(ahead=5_000)
 
     async def sleep_for_a_day() -> None:
-        wall = HurriedWallClock(clock)
+        wall = clock
         began, woken = wall.now(), trio.Event()
         async with trio.open_nursery() as nursery:
 

@@ -33,8 +33,7 @@ class Development:
 
     def view(self) -> dict[str, JsonValue]:
         return {
-            "runtime": self.bot.runtime(),
-            "inside": {"chats": list(self.bot.chats()), "payments": list(self.bot.payments())},
+            **self.bot.reported,
             "crowd": self.crowds.crowd(),
             "travel": list(self.travels.view()),
             "held": list(self.reload.view()),

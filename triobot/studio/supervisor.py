@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import socket
 import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
@@ -26,12 +25,13 @@ from ..base.lines import lines_of
 from ..cli.consulting import gather
 from ..cli.terminal import harmless
 from ..emulator.exchange import Exchange
-from ..errors import TriobotError
+from ..errors import ConfigError, TriobotError
 from ..operator.calling import ask
 from ..operator.loopback import socket_path
 from ..operator.routes import Question
 from ..wire.rules import JsonValue
 from .commands.dev_bot import GRACE, HANDS_ON, LONGEST_LINE, LONGEST_SAID
+from .keeping import path_beside
 
 Phase: TypeAlias = Literal["starting", "running", "stopping", "killed", "failed", "stopped"]
 
@@ -42,9 +42,12 @@ _TELLING: Final = 40
 _STRIDE: Final = 5.0
 # Seconds from a stop request until the process is killed: the process's own grace period and a little more.
 _PATIENCE: Final = GRACE + 2.0
-# On Windows, in place of `start_new_session`: the terminal doesn't send Ctrl-C to the process.
-_GROUP: Final[int | None] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", None)
-_APART: Final[dict[str, Any]] = {} if _GROUP is None else {"creationflags": _GROUP}
+# The terminal must not send Ctrl-C to the process, since the supervisor stops it. On Windows, the flag has
+# this effect; elsewhere, the process is in a session of its own.
+_APART: Final[dict[str, Any]] = {
+    "start_new_session": True,
+    "creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+}
 _BOT: Final = (sys.executable, "-m", "triobot.studio.commands.dev_bot")
 log: Final = logging.getLogger("triobot")
 EACH: Final = 1.0
@@ -53,6 +56,9 @@ _ANSWERS_WITHIN: Final = 2.0
 # Number of the newest chats that are requested from the bot. The page shows a dozen.
 _CHATS: Final = 40
 _PAYMENTS: Final = 100
+JsonObject = dict[str, JsonValue]
+_NOTHING: Final[JsonObject] = {"runtime": {}, "inside": {"chats": [], "payments": []}}
+_MARKS: Final = 1_000
 
 
 @final
@@ -65,12 +71,12 @@ class BotSupervisor:
             process runs. On systems where processes can't inherit sockets, `listening` is closed, and each
             process binds the same port.
         write: called with each line of the process's output.
-        ahead: lead of the process's clocks over real time at the start, in milliseconds.
-        keep_ahead: called with the new lead whenever the clocks are put forward.
-        marks: kills, restarts and failures of earlier runs, as `marks` returns them.
-        keep_mark: called with each new kill, restart or failure.
+        store: the bot's store. Skipped time and marks are kept beside it.
         opening: semaphore with the value 1 that guards the store. A starting process holds the semaphore
             until the process takes events.
+
+    Attributes:
+        reported: the bot's last reported status, chats and payments, as parts of the page's stream.
     """
 
     def __init__(
@@ -79,10 +85,7 @@ class BotSupervisor:
         listening: socket.socket,
         write: Callable[[str], None],
         *,
-        ahead: int,
-        keep_ahead: Callable[[int], None],
-        marks: Sequence[dict[str, JsonValue]],
-        keep_mark: Callable[[dict[str, JsonValue]], None],
+        store: str,
         opening: trio.Semaphore,
     ) -> None:
         self._target = target
@@ -91,16 +94,14 @@ class BotSupervisor:
         if not HANDS_ON:
             listening.close()
         self._write = write
-        self._tell: Callable[[], None] = _nothing
+        self._store = store
+        self._tell: Callable[[], None] = lambda: None
         self._phase: Phase = "stopped"
         self._since = 0
         self._starts = 0
         self._process: trio.Process | None = None
-        self._runtime: dict[str, JsonValue] = {}
-        self._chats: Sequence[dict[str, JsonValue]] = ()
-        self._payments: Sequence[JsonValue] = ()
-        self._ahead = ahead
-        self._keep_ahead = keep_ahead
+        self.reported = _NOTHING
+        self._ahead = read_skipped(store)
         self._reached = 0
         self._killed = False
         self._again = True
@@ -109,13 +110,12 @@ class BotSupervisor:
         self._lines: deque[tuple[int, str]] = deque(maxlen=_KEPT)
         self._written = 0
         self._problem: deque[str] = deque(maxlen=_TELLING)
-        self._marks: deque[dict[str, JsonValue]] = deque(marks, maxlen=_KEPT)
-        self._keep_mark = keep_mark
+        self._marks = deque(read_marks(store), maxlen=_KEPT)
         self._opening = opening
 
     # --- the page's view and commands
 
-    def view(self) -> dict[str, JsonValue]:
+    def view(self) -> JsonObject:
         """Return the state of the process for the page."""
         return {
             "target": self._target,
@@ -126,34 +126,21 @@ class BotSupervisor:
             "problem": "\n".join(self._problem) if self._phase == "failed" else "",
         }
 
-    def runtime(self) -> dict[str, JsonValue]:
-        """Return the bot's last reported status."""
-        return self._runtime
+    @property
+    def ahead(self) -> int:
+        """Lead of the process's clocks over real time, in milliseconds."""
+        return self._ahead
 
-    def learn(self, runtime: dict[str, JsonValue]) -> None:
-        """Store the bot's reported status, and announce a change."""
-        if runtime != self._runtime:
-            self._runtime = runtime
-            self._tell()
-
-    def chats(self) -> Sequence[dict[str, JsonValue]]:
-        """Return the bot's last reported chats."""
-        return self._chats
-
-    def payments(self) -> Sequence[JsonValue]:
-        """Return the newest payments in the bot's last report."""
-        return self._payments
-
-    def see_inside(self, chats: Sequence[dict[str, JsonValue]], payments: Sequence[JsonValue]) -> None:
-        """Store the bot's reported chats and payments, and announce a change."""
-        if (chats, payments) != (self._chats, self._payments):
-            self._chats, self._payments = chats, payments
+    def report(self, reported: JsonObject) -> None:
+        """Store the bot's report, and announce a change."""
+        if reported != self.reported:
+            self.reported = reported
             self._tell()
 
     async def pass_time(self, milliseconds: int) -> None:
         """Put the process's clocks forward. A process that starts later starts with the new time."""
         self._ahead = target = self._ahead + milliseconds
-        self._keep_ahead(target)
+        keep_skipped(self._store, target)
         await self._tell_time()
         with trio.move_on_after(_STRIDE):
             while self._phase == "running" and self._reached < target:
@@ -168,17 +155,16 @@ class BotSupervisor:
 
     def lines(self, after: int) -> Sequence[tuple[int, str]]:
         """Return the output lines with numbers above `after`."""
-        missing = min(self._written - after, len(self._lines))
-        return [self._lines[index] for index in range(len(self._lines) - missing, len(self._lines))]
+        return [one for one in self._lines if one[0] > after]
 
-    def marks(self, since: int) -> Sequence[dict[str, JsonValue]]:
+    def marks(self, since: int) -> Sequence[JsonObject]:
         """Return kills, restarts and failures of the process; `since` is a time of the process's clock."""
         return [mark for mark in self._marks if cast("int", mark["t"]) >= since]
 
     def _mark(self, what: str, **more: JsonValue) -> None:
         mark = {"t": time.time_ns() // 1_000_000 + self._ahead, "what": what, **more}
         self._marks.append(mark)
-        self._keep_mark(mark)
+        keep_mark(self._store, mark)
 
     def kill(self) -> None:
         """Kill the process, which stays down until `restart`."""
@@ -190,22 +176,20 @@ class BotSupervisor:
     def restart(self) -> None:
         """Start the process. A running process is stopped first."""
         self._again = True
-        if self._process is not None and self._phase in ("starting", "running"):
-            self._enter("stopping")
-            if HANDS_ON:  # else `_wait_end` asks the process to stop
-                self._process.terminate()
+        self._stop()
         self._wake()
 
     async def wait_down(self) -> None:
         """Stop the process, and wait for its end. No process is started until `restart`."""
         self._again = False
-        if self._process is not None and self._phase in ("starting", "running"):
-            self._enter("stopping")
-            if HANDS_ON:  # else `_wait_end` asks the process to stop
-                self._process.terminate()
+        self._stop()
         while self._process is not None:
             await self._changed.wait()
         await trio.lowlevel.checkpoint()
+
+    def _stop(self) -> None:
+        if self._phase in ("starting", "running"):
+            self._enter("stopping")  # `_end_when_stopping` asks the process to stop
 
     async def wait_up(self) -> None:
         """Wait until the process takes events."""
@@ -246,7 +230,7 @@ class BotSupervisor:
         await self._opening.acquire()
         begun = self._ahead
         try:
-            process, said = await (self._opened(environ) if HANDS_ON else self._opened_apart(environ))
+            process = await self._opened(environ)
         except BaseException:
             self._opening.release()
             raise
@@ -257,59 +241,40 @@ class BotSupervisor:
             self._mark("restart")
         self._problem.clear()
         self._enter("starting")
+        assert process.stdout is not None
+        assert process.stderr is not None
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._read_output, process.stdout if HANDS_ON else process.stderr)
-                nursery.start_soon(self._hear, said)
+                nursery.start_soon(self._read_output, process.stderr)
+                nursery.start_soon(self._hear, process.stdout)
+                nursery.start_soon(self._end_when_stopping, process)
                 if begun != self._ahead:  # clocks were put forward while the process started
                     await self._tell_time()
-                await self._wait_end(process)
+                await process.wait()
                 # Read the output to its end, for half a second at most: grandchildren may keep the pipe open.
                 nursery.cancel_scope.deadline = trio.current_time() + 0.5
         finally:
             if process.returncode is None:
-                await self._bring_to_rest(process)
+                # Shielded, because the graceful stop takes a bounded time.
+                with trio.CancelScope(shield=True):
+                    self._enter("stopping")
+                    await self._end(process)
             self._process = None
-            self._runtime = {}
-            self._chats, self._payments = (), ()
+            self.reported = _NOTHING
             self._enter(self._ended(process.returncode))
 
-    async def _opened(self, environ: Mapping[str, str]) -> tuple[trio.Process, trio.abc.ReceiveStream]:
-        """Start a process that inherits the socket; return it with the stream of its reports."""
-        said, said_of_child = os.pipe()
+    async def _opened(self, environ: Mapping[str, str]) -> trio.Process:
+        """Start a process. Its standard output carries its reports, and its error output all other output."""
         listening = self._listening.fileno()
-        process = await trio.lowlevel.open_process(
-            [*_BOT, self._target, str(listening), str(said_of_child), str(self._ahead)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=[listening, said_of_child],
-            env=environ,
-            # In a session of its own, the process gets no Ctrl-C from the terminal. The supervisor stops it.
-            start_new_session=True,
-        )
-        os.close(said_of_child)
-        return process, trio.lowlevel.FdStream(said)
-
-    async def _opened_apart(self, environ: Mapping[str, str]) -> tuple[trio.Process, trio.abc.ReceiveStream]:
-        """Start a process where sockets can't be inherited; its standard output carries the reports."""
-        process = await trio.lowlevel.open_process(
-            [*_BOT, self._target, f":{self._port}", "out", str(self._ahead)],
+        return await trio.lowlevel.open_process(
+            [*_BOT, self._target, str(listening) if HANDS_ON else f":{self._port}", str(self._ahead)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            pass_fds=[listening] if HANDS_ON else [],
             env=environ,
             **_APART,
         )
-        assert process.stdout is not None
-        return process, process.stdout
-
-    async def _ask_to_stop(self, process: trio.Process) -> None:
-        """Ask the process to stop: by SIGTERM, or by closing its standard input on Windows."""
-        if HANDS_ON:
-            process.terminate()
-        elif process.stdin is not None:
-            await process.stdin.aclose()
 
     def _ended(self, code: int | None) -> Phase:
         if self._killed:
@@ -321,35 +286,25 @@ class BotSupervisor:
         self._say(f"ended with code {code}" if code is None or code >= 0 else f"ended by signal {-code}")
         return "failed" if code else "stopped"
 
-    async def _wait_end(self, process: trio.Process) -> None:
-        while process.returncode is None:
-            if self._phase == "stopping":
-                if not HANDS_ON:
-                    await self._ask_to_stop(process)
-                with trio.move_on_after(_PATIENCE):
-                    await process.wait()
-                if process.returncode is None:
-                    self._say("did not come to rest, killed")
-                    process.kill()
-                await process.wait()
-            else:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_then_cancel, process.wait, nursery.cancel_scope)
-                    nursery.start_soon(_then_cancel, self._changed.wait, nursery.cancel_scope)
+    async def _end_when_stopping(self, process: trio.Process) -> None:
+        while self._phase != "stopping":
+            await self._changed.wait()
+        await self._end(process)
 
-    async def _bring_to_rest(self, process: trio.Process) -> None:
-        # Shielded, because the graceful stop takes a bounded time.
-        with trio.CancelScope(shield=True):
-            self._enter("stopping")
-            await self._ask_to_stop(process)
-            with trio.move_on_after(_PATIENCE):
-                await process.wait()
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+    async def _end(self, process: trio.Process) -> None:
+        """Ask the process to stop: by SIGTERM, or by closing its standard input on Windows. Else kill it."""
+        if HANDS_ON:
+            process.terminate()
+        elif process.stdin is not None:
+            await process.stdin.aclose()
+        with trio.move_on_after(_PATIENCE):
+            await process.wait()
+        if process.returncode is None:
+            self._say("did not come to rest, killed")
+            process.kill()
+            await process.wait()
 
-    async def _read_output(self, output: trio.abc.ReceiveStream | None) -> None:
-        assert output is not None
+    async def _read_output(self, output: trio.abc.ReceiveStream) -> None:
         async with aclosing(lines_of(output, LONGEST_LINE)) as lines:
             async for line in lines:
                 self._say_line(line.removesuffix(b"\n"))
@@ -399,18 +354,6 @@ class BotSupervisor:
         self._changed = trio.Event()
 
 
-async def _then_cancel(wait: Callable[[], Awaitable[object]], scope: trio.CancelScope) -> None:
-    await wait()
-    scope.cancel()
-
-
-def _nothing() -> None:
-    return
-
-
-JsonObject = dict[str, JsonValue]
-
-
 async def keep_asking(supervisor: BotSupervisor, store: str, exchange: Exchange) -> None:
     """Poll the process for its status, chats and payments until cancelled."""
     path = socket_path(store)
@@ -433,15 +376,57 @@ async def keep_asking(supervisor: BotSupervisor, store: str, exchange: Exchange)
 
 
 async def _ask_all(supervisor: BotSupervisor, path: Path) -> None:
-    told = await _lines(path, {"ask": "status"})
-    chats = await _lines(path, {"ask": "chats.list", "limit": _CHATS})
+    [status] = await _lines(path, {"ask": "status"}) or [{}]
+    status.pop("at", None)  # the time changes in every answer
+    chats = list[JsonValue](await _lines(path, {"ask": "chats.list", "limit": _CHATS}))
     [listed] = await _lines(path, {"ask": "payments.list", "limit": _PAYMENTS}) or [{}]
-    for status in told:
-        status.pop("at", None)  # the time changes in every answer
-        supervisor.learn(status)
-    supervisor.see_inside(chats, cast("list[JsonValue]", listed.get("payments", [])))
+    inside: JsonObject = {"chats": chats, "payments": listed.get("payments", [])}
+    supervisor.report({"runtime": status, "inside": inside})
 
 
 async def _lines(path: Path, question: Question) -> list[JsonObject]:
     """Send the question; return the answer's lines, or none if no bot answers."""
     return cast("list[JsonObject]", await gather(partial(ask, path), question))
+
+
+def read_skipped(store: str) -> int:
+    """Return the milliseconds skipped in earlier runs on this store; 0 for a new store.
+
+    Raises:
+        ConfigError: the file doesn't contain a number.
+    """
+    path = path_beside(store, "ahead")
+    if path is None or not path.exists() or not path.with_suffix("").exists():
+        return 0
+    text = path.read_text(errors="replace").strip()
+    if not (text.isascii() and text.isdecimal() and len(text) <= 15):
+        raise ConfigError(f"{path} should hold the milliseconds that were skipped; delete it, or mend it")
+    return int(text)
+
+
+def keep_skipped(store: str, milliseconds: int) -> None:
+    """Save the total of skipped milliseconds beside the store."""
+    if (path := path_beside(store, "ahead")) is not None:
+        path.write_text(f"{milliseconds}\n")
+
+
+def read_marks(store: str) -> list[JsonObject]:
+    """Return the kills, restarts and failures of earlier runs on this store; none for a new store."""
+    path = path_beside(store, "marks")
+    if path is None or not path.exists():
+        return []
+    marks = list[JsonObject]()
+    if path.with_suffix("").exists():
+        for line in path.read_text(errors="replace").splitlines()[-_MARKS:]:
+            with suppress(ValueError, TypeError, KeyError):  # a kill may leave a truncated line
+                told = json.loads(line)
+                marks.append({**told, "t": int(told["t"]), "what": str(told["what"])})
+    path.write_text("".join(f"{json.dumps(mark)}\n" for mark in marks))
+    return marks
+
+
+def keep_mark(store: str, mark: Mapping[str, JsonValue]) -> None:
+    """Append a kill, restart or failure of the bot's process to the file beside the store."""
+    if (path := path_beside(store, "marks")) is not None:
+        with path.open("a") as file:
+            file.write(f"{json.dumps(mark)}\n")

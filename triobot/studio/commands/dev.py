@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import logging
 import os
 import secrets
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,9 +36,8 @@ from ...emulator.server import Emulator, serve_emulator
 from ...errors import ConfigError
 from ...operator.loopback import file_of
 from ...runtime.settings import read_environment
-from ...wire.rules import JsonValue
 from ..beside import Development
-from ..keeping import SavedPlatform, path_beside
+from ..keeping import SavedPlatform
 from ..stored_journals import StoredJournals
 from ..supervisor import BotSupervisor, keep_asking
 from ..travel.crowds import CrowdProcess
@@ -66,7 +64,6 @@ examples:
 
 _WALLET: Final = 10_000_000
 _COINS: Final = 100
-_MARKS: Final = 1_000
 # A kept store belongs to one platform address and one token: both must be the same in the next run.
 _LASTING_TOKEN: Final = "the-development-platform-of-triobot"
 # Events wait while the bot is down. While the bot answers 5xx, many attempts give the author time for a fix.
@@ -113,16 +110,13 @@ async def _dev(arguments: argparse.Namespace) -> None:
         closing(SavedPlatform.beside(arguments.store)) as saved,
     ):
         store: str = arguments.store or f"sqlite:{folder}/dev.db"
-        ahead, bot_port = read_skipped(store), listening.getsockname()[1]
+        bot_port = listening.getsockname()[1]
         opening = trio.Semaphore(1)
         supervisor = BotSupervisor(
             arguments.bot,
             listening,
             partial(print, file=sys.stderr, flush=True),
-            ahead=ahead,
-            keep_ahead=partial(keep_skipped, store),
-            marks=read_marks(store),
-            keep_mark=partial(keep_mark, store),
+            store=store,
             opening=opening,
         )
         async with trio.open_nursery() as platforms:
@@ -134,7 +128,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
                     bot_url=f"http://127.0.0.1:{bot_port}/{secret}",
                     token=token,
                     control_token=saved.secret("control"),
-                    clock=ShiftedClock(ahead=ahead),
+                    clock=ShiftedClock(ahead=supervisor.ahead),
                     switches=Switches(strict=arguments.strict),
                     push=PushSettings(attempts=_ATTEMPTS),
                     wait_bot=supervisor.wait_taking,
@@ -281,46 +275,3 @@ async def _set_at_end(stop: trio.Event) -> None:
         await trio.sleep_forever()
     finally:
         stop.set()
-
-
-def read_skipped(store: str) -> int:
-    """Return the milliseconds skipped in earlier runs on this store; 0 for a new store.
-
-    Raises:
-        ConfigError: the file doesn't contain a number.
-    """
-    path = path_beside(store, "ahead")
-    if path is None or not path.exists() or not path.with_suffix("").exists():
-        return 0
-    text = path.read_text(errors="replace").strip()
-    if not (text.isascii() and text.isdecimal() and len(text) <= 15):
-        raise ConfigError(f"{path} should hold the milliseconds that were skipped; delete it, or mend it")
-    return int(text)
-
-
-def keep_skipped(store: str, milliseconds: int) -> None:
-    """Save the total of skipped milliseconds beside the store."""
-    if (path := path_beside(store, "ahead")) is not None:
-        path.write_text(f"{milliseconds}\n")
-
-
-def read_marks(store: str) -> list[dict[str, JsonValue]]:
-    """Return the kills, restarts and failures of earlier runs on this store; none for a new store."""
-    path = path_beside(store, "marks")
-    if path is None or not path.exists():
-        return []
-    marks = list[dict[str, JsonValue]]()
-    if path.with_suffix("").exists():
-        for line in path.read_text(errors="replace").splitlines()[-_MARKS:]:
-            with suppress(ValueError, TypeError, KeyError):  # a kill may leave a truncated line
-                told = json.loads(line)
-                marks.append({**told, "t": int(told["t"]), "what": str(told["what"])})
-    path.write_text("".join(f"{json.dumps(mark)}\n" for mark in marks))
-    return marks
-
-
-def keep_mark(store: str, mark: Mapping[str, JsonValue]) -> None:
-    """Append a kill, restart or failure of the bot's process to the file beside the store."""
-    if (path := path_beside(store, "marks")) is not None:
-        with path.open("a") as file:
-            file.write(f"{json.dumps(mark)}\n")

@@ -1,9 +1,8 @@
 """The bot's process under ``triobot dev``: ``python -m``, this module, and the arguments
-``MODULE:BOT PLACE SAID AHEAD``.
+``MODULE:BOT PLACE AHEAD``.
 
-PLACE is the descriptor of the listening socket, and SAID is the descriptor of a pipe to the parent. On
-Windows, processes can't inherit descriptors. There, PLACE is ``:PORT``, which the process binds, and SAID is
-``out``, the process's standard output. The bot's own output then goes to the error output.
+PLACE is the descriptor of the listening socket. On Windows, processes can't inherit sockets: there, PLACE is
+``:PORT``, which the process binds. All output of the bot goes to the error output.
 
 All settings come from the environment that the parent built. Token, platform and store in the bot's file are
 for production, and are ignored. The process ends when its standard input ends, and so never outlives a killed
@@ -11,9 +10,9 @@ parent.
 
 The process's clocks may be ahead of real time. AHEAD is the clocks' lead at the start, in milliseconds. To
 change the lead, the parent sends the new number as a line to the standard input. The process sends three
-kinds of lines to SAID. ``ready`` means that the process takes events. After a change of the lead, the process
-sends the new number back once the work that became due is done. A JSON object contains the causes of a
-conversation's failure, such as a step's error.
+kinds of lines to the standard output. ``ready`` means that the process takes events. After a change of the
+lead, the process sends the new number back once the work that became due is done. A JSON object contains the
+causes of a conversation's failure, such as a step's error.
 """
 
 from __future__ import annotations
@@ -67,8 +66,8 @@ _HOUSE: Final = str(Path(__file__).parents[1])
 
 def main() -> None:
     """Run the bot until SIGTERM, or until the parent is gone."""
-    target, place, says, ahead = sys.argv[1:]
-    said = _own_output() if says == "out" else int(says)
+    target, place, ahead = sys.argv[1:]
+    said = _own_output()
     set_up_streams()
     set_up_logging(variables=True)
     try:
@@ -102,11 +101,6 @@ def _own_output() -> int:
 
 async def _from_parent() -> AsyncGenerator[bytes]:
     """Yield the parent's input from the standard input, until its end."""
-    if HANDS_ON:
-        async with trio.lowlevel.FdStream(os.dup(0)) as parent:
-            async for chunk in parent:
-                yield bytes(chunk)
-        return
     # The process doesn't wait for this thread when it ends.
     while chunk := await trio.to_thread.run_sync(os.read, 0, LONGEST_LINE, abandon_on_cancel=True):
         yield chunk
@@ -183,7 +177,7 @@ async def _run(bot: Bot, settings: Settings, said: int, clock: HurriedClock) -> 
                 bot.stop()
 
             async def serve(*, task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED) -> None:
-                await bot.serve(settings=settings, clock=HurriedWallClock(clock), task_status=task_status)
+                await bot.serve(settings=settings, clock=clock, task_status=task_status)
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(watch_signals)
@@ -216,7 +210,7 @@ def _is_sending(bot: Bot) -> bool:
 
 @final
 class HurriedClock(trio.abc.Clock):
-    """Trio clock that can be put forward: deadlines, sleeps and the wall clock follow the skipped time.
+    """Trio clock and wall clock that can be put forward: deadlines and sleeps follow the skipped time.
 
     Args:
         ahead: initial lead over real time, in milliseconds.
@@ -241,25 +235,17 @@ class HurriedClock(trio.abc.Clock):
         """Seconds since an arbitrary moment."""
         return time.perf_counter() + self._ahead / 1000
 
-    def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Return the seconds that the loop may sleep until `deadline`."""
-        return deadline - self.current_time()
-
-
-@final
-class HurriedWallClock:
-    """Wall clock with the lead of a `HurriedClock`."""
-
-    def __init__(self, clock: HurriedClock) -> None:
-        self._clock = clock
-
     def now(self) -> int:
         """Return wall milliseconds."""
-        return time.time_ns() // 1_000_000 + self._clock.ahead
+        return time.time_ns() // 1_000_000 + self._ahead
 
     def steady(self) -> int:
         """Return milliseconds since an arbitrary moment, skipped time included."""
-        return steady_time() + self._clock.ahead
+        return steady_time() + self._ahead
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """Return the seconds that the loop may sleep until `deadline`."""
+        return deadline - self.current_time()
 
 
 if __name__ == "__main__":
