@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import PIL.Image
@@ -15,7 +14,7 @@ from quart import websocket
 from window import Window, needs_browser, window
 
 from tests.loopback import PATIENCE
-from triobot.emulator import acts, follower
+from triobot.emulator import follower
 from triobot.wire.content import Contact, Descriptor, File, Image, Location, MediaKind
 from triobot.wire.events import Message, Press, Submission
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Select, Submit, TextArea, TextField
@@ -323,7 +322,7 @@ async def test_hostile_texts_stay_texts(browser: Browser) -> None:
         team = world.add_group("team" + HOSTILE.replace("@", ""))
         shown.joins(eve, team.id)
         shown.joins(shown.sara, team.id)
-        exchange.act(partial(acts.say, world, eve, HOSTILE, chat=team.id))
+        exchange.act(eve, lambda acting: acting.say(HOSTILE), team.id)
 
         stored = await upload(shown, "file", HOSTILE, b"x")
         drawing = await upload(shown, "image", "a.svg", b"<svg onload='parent.hacked=1'>")
@@ -351,9 +350,8 @@ async def test_hostile_texts_stay_texts(browser: Browser) -> None:
         shown.sends(Contact("+989100000000", HOSTILE))
         shown.sends(Location("1", "2", HOSTILE))
         exchange.perform(CreateInvoice(shown.sara.chat_id, 10, HOSTILE))
-        callback = exchange.act(
-            partial(acts.press, world, shown.sara, shown.sends("x", buttons=InlineKeyboard(rows)), rows[0][0])
-        )
+        number = shown.sends("x", buttons=InlineKeyboard(rows))
+        callback = exchange.act(shown.sara, lambda acting: acting.press(number, rows[0][0]))
         assert isinstance(callback[0], Press)
         exchange.perform(AnswerCallback(shown.sara.chat_id, callback[0].callback_id, HOSTILE, True))
 

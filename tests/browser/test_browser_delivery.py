@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from functools import partial
 from urllib.parse import parse_qs
 
 import httpx
@@ -13,7 +12,6 @@ from chrome import Browser
 from window import needs_browser, window
 
 from tests.loopback import Line
-from triobot.emulator import acts
 
 pytestmark = [pytest.mark.processes, needs_browser]
 
@@ -90,7 +88,7 @@ async def test_what_is_not_promised_is_marked(browser: Browser) -> None:
     async with window(browser) as shown, httpx.AsyncClient(trust_env=False) as bot:
         page = shown.page
         await page.run("document.querySelector('[data-panel=inspector]').click()")
-        shown.exchange.act(partial(acts.say, shown.platform.world, shown.sara, "Hi"))
+        shown.exchange.act(shown.sara, lambda acting: acting.say("Hi"))
         given = {"chat_id": str(shown.sara.chat_id), "type": "Text", "data": "Hello."}
         address = f"{shown.platform.base_url}/sendMessage"
         answer = await bot.post(address, data=given, headers={"token": "token"})

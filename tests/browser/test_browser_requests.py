@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from functools import partial
 
 import httpx
 import pytest
 import trio
 from chrome import Browser
 from window import Window, needs_browser, window
-
-from triobot.emulator import acts
 
 pytestmark = [needs_browser, pytest.mark.processes]
 
@@ -62,7 +59,7 @@ async def test_requests_of_one_chat_are_seen_alone_while_others_come(browser: Br
         page, exchange = shown.page, shown.exchange
         team = shown.platform.world.add_group("team")
         shown.joins(shown.sara, team.id)
-        exchange.act(partial(acts.say, exchange.world, shown.sara, "Hi", chat=team.id))
+        exchange.act(shown.sara, lambda acting: acting.say("Hi"), team.id)
         await page.push("button", "Requests")
         await says(shown, "one to Sara")
         await says(shown, "to all", chat=team.id)

@@ -12,7 +12,6 @@ import pytest
 import trio
 from chrome import SCREEN, Browser, Page, what_is_missing
 
-from triobot.emulator import acts
 from triobot.emulator.exchange import Exchange
 from triobot.emulator.pusher import PushSettings
 from triobot.emulator.server import Emulator, serve_emulator
@@ -54,7 +53,7 @@ class Window:
         return sent.id
 
     def joins(self, user: User, chat: ChatId | None = None) -> None:
-        self.exchange.act(partial(acts.join, self.exchange.world, user, chat=chat))
+        self.exchange.act(user, lambda acting: acting.join(), chat)
 
 
 @asynccontextmanager
@@ -83,7 +82,7 @@ async def window(
         )
         sara = platform.world.add_user("Sara", irr=1_000_000, coin=10)
         if joined:
-            platform.exchange.act(partial(acts.join, platform.world, sara))
+            platform.exchange.act(sara, lambda acting: acting.join())
         async with browser.page(platform.page_address, size=size, dark=dark) as page:
             # A narrow screen shows the list of chats first.
             await page.has(".thread" if size == SCREEN else ".chat-item")

@@ -77,7 +77,7 @@ async def test_each_answer_is_told_of(tmp_path: Path, autojump_clock: trio.testi
     async with trio.open_nursery() as nursery:
         nursery.start_soon(exchange.pusher.run)
         exchange.pusher.push(*[Join(ChatId(5))] * 4)
-        exchange.act(lambda now: (UnknownEvent(ChatId(5), "leave"),))
+        exchange.pusher.push(UnknownEvent(ChatId(5), "leave"))
         await exchange.pusher.wait_idle()
         exchange.world.switches = Switches(strict=True)
         exchange.pusher.push(Join(ChatId(5)))

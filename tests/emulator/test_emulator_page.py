@@ -6,7 +6,6 @@ import hashlib
 import json
 import posixpath
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -16,7 +15,6 @@ import trio
 from emulated import BASE, CONTROL, Emulated, emulated
 
 from tests.beside import FakeBeside
-from triobot.emulator import acts
 from triobot.emulator.faults import EventFault, Fault
 from triobot.emulator.follower import NEWEST, NEWEST_CALLS, Follower, events
 from triobot.emulator.world import LOG, User
@@ -36,12 +34,12 @@ PAY = PayButton("Pay", 700, "1234567890123456")  # type: ignore[arg-type]
 
 def joined(platform: Emulated, name: str = "Sara", *, irr: int = 0) -> User:
     user = platform.exchange.world.add_user(name, irr=irr)
-    platform.exchange.act(partial(acts.join, platform.exchange.world, user))
+    platform.exchange.act(user, lambda acting: acting.join())
     return user
 
 
 def says(platform: Emulated, user: User, text: str) -> None:
-    platform.exchange.act(partial(acts.say, platform.exchange.world, user, text))
+    platform.exchange.act(user, lambda acting: acting.say(text))
 
 
 # --- files
@@ -240,7 +238,7 @@ async def test_a_press_waits_until_it_is_answered(tmp_path: Path) -> None:
         follower = Follower(exchange)
         follower.everything()
 
-        exchange.act(partial(acts.press, exchange.world, sara, sent.id, YES))
+        exchange.act(sara, lambda acting: acting.press(sent.id, YES))
 
         told = news(follower)
         [press] = told["changes"]
@@ -269,7 +267,7 @@ async def test_money_brings_the_wallets_and_the_bills(tmp_path: Path) -> None:
         follower = Follower(exchange)
         follower.everything()
 
-        exchange.act(partial(acts.pay, exchange.world, sara, sent.id, PAY))
+        exchange.act(sara, lambda acting: acting.pay(sent.id, PAY))
         told = news(follower)
         assert [user["wallet"]["IRR"] for user in told["users"]] == [300]
         assert [bill["state"] for bill in told["bills"]] == ["paid"]
@@ -437,7 +435,7 @@ async def test_money_that_was_verified_is_told(tmp_path: Path) -> None:
         exchange, sara = platform.exchange, joined(platform, irr=1_000)
         sent = exchange.perform(SendMessage(sara.chat_id, "?", None, InlineKeyboard(((PAY,),))))
         assert isinstance(sent, Sent)
-        exchange.act(partial(acts.pay, exchange.world, sara, sent.id, PAY))
+        exchange.act(sara, lambda acting: acting.pay(sent.id, PAY))
         follower = Follower(exchange)
         follower.everything()
 

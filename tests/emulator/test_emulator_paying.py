@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import examples
-from triobot.emulator import acts
+from triobot.emulator.acts import Acting
 from triobot.emulator.faults import HOUR, Switches
 from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.world import ImpossibleActError, User, World
@@ -34,7 +34,7 @@ BUTTON = PayButton("Pay", 700, RefId("1234567890123456"))
 def shop(switches: Switches | None = None, *, irr: int = 1_000) -> tuple[World, User, MessageId]:
     world = World(chance=random.Random(1), switches=switches)
     ali = world.add_user("Ali", irr=irr)
-    acts.join(world, ali, NOW)
+    Acting(world, ali, NOW).join()
     answer, _ = perform(
         world, SendMessage(ali.chat_id, "Pizza", inline_keyboard=InlineKeyboard(((BUTTON,),))), NOW
     )
@@ -43,7 +43,7 @@ def shop(switches: Switches | None = None, *, irr: int = 1_000) -> tuple[World, 
 
 
 def paid(world: World, ali: User, message: MessageId, now: int = NOW) -> PayCallback:
-    [event] = acts.pay(world, ali, message, BUTTON, now)
+    [event] = Acting(world, ali, now).pay(message, BUTTON)
     assert isinstance(event, PayCallback)
     return event
 
@@ -114,7 +114,7 @@ def test_an_empty_wallet_is_code_1000_with_a_place_to_top_up() -> None:
 
     assert (event.status, event.code) == ("error", 1000)
     assert event.charge_url is not None and event.charge_url.startswith(world.base_url)
-    acts.top_up(world, ali, NOW, irr=1)
+    Acting(world, ali, NOW).top_up(irr=1)
     assert paid(world, ali, message).code is None
     assert ali.wallet["IRR"] == 0
 
@@ -141,7 +141,7 @@ def test_paying_twice_by_switch_lets_the_second_lapse_unless_it_is_verified() ->
 def test_a_payment_fails_with_the_code_asked_for(code: int) -> None:
     world, ali, message = shop()
 
-    [event] = acts.pay(world, ali, message, BUTTON, NOW, code=code)
+    [event] = Acting(world, ali, NOW).pay(message, BUTTON, code=code)
 
     assert isinstance(event, PayCallback)
     assert (event.status, event.code) == ("error", code)
@@ -153,7 +153,7 @@ def test_a_payment_fails_with_the_code_asked_for(code: int) -> None:
 def test_a_negative_callback_may_hide_taken_money() -> None:
     world, ali, message = shop()
 
-    [event] = acts.pay(world, ali, message, BUTTON, NOW, code=1006, taken=True)
+    [event] = Acting(world, ali, NOW).pay(message, BUTTON, code=1006, taken=True)
 
     assert isinstance(event, PayCallback) and event.code == 1006
     assert verify(world, ali) == PaymentState(True, 700)
@@ -161,7 +161,7 @@ def test_a_negative_callback_may_hide_taken_money() -> None:
 
 def test_another_amount_can_be_taken() -> None:
     world, ali, message = shop()
-    acts.pay(world, ali, message, BUTTON, NOW, amount=7)
+    Acting(world, ali, NOW).pay(message, BUTTON, amount=7)
 
     assert verify(world, ali) == PaymentState(True, 7)
 
@@ -169,7 +169,7 @@ def test_another_amount_can_be_taken() -> None:
 def test_codes_out_of_the_list_and_vanished_buttons_are_refused() -> None:
     world, ali, message = shop()
     with pytest.raises(ImpossibleActError):
-        acts.pay(world, ali, message, BUTTON, NOW, code=1007)
+        Acting(world, ali, NOW).pay(message, BUTTON, code=1007)
     perform(world, EditMessage(ali.chat_id, message, "gone"), NOW)
     with pytest.raises(ImpossibleActError):
         paid(world, ali, message)
@@ -197,7 +197,7 @@ def test_coin_and_rials_are_different_money() -> None:
     answer, _ = perform(world, SendMessage(ali.chat_id, "x", inline_keyboard=InlineKeyboard(((coin,),))), NOW)
     assert isinstance(answer, Sent)
 
-    [event] = acts.pay(world, ali, answer.id, coin, NOW)
+    [event] = Acting(world, ali, NOW).pay(answer.id, coin)
 
     assert isinstance(event, PayCallback) and event.code == 1000
 
@@ -205,13 +205,13 @@ def test_coin_and_rials_are_different_money() -> None:
 def test_a_member_of_a_group_pays_for_all() -> None:
     world, ali, _ = shop()
     group = world.add_group("team")
-    acts.join(world, ali, NOW, chat=group.id)
+    Acting(world, ali, NOW, group.id).join()
     button = PayButton("Pay", 10, RefId("3"))
     perform(world, SendMessage(group.id, "x", inline_keyboard=InlineKeyboard(((button,),))), NOW)
-    message, found = acts.newest_pay_button(world, ali, chat=group.id)
+    message, found = Acting(world, ali, NOW, group.id).newest_pay_button()
     assert found == button
 
-    [event] = acts.pay(world, ali, message, button, NOW, chat=group.id)
+    [event] = Acting(world, ali, NOW, group.id).pay(message, button)
 
     assert (event.chat_id, event.sender) == (group.id, ali.sender())
     assert perform(world, VerifyPayment(group.id, button.ref_id), NOW)[0] == PaymentState(True, 10)
@@ -229,22 +229,22 @@ def test_an_invoice_is_paid_captured_and_asked_for() -> None:
     assert tea.isdigit()
     assert perform(world, VerifyInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(False, 500)
 
-    assert acts.newest_invoice(world, ali, NOW) == tea
-    assert acts.pay_invoice(world, ali, tea, NOW) == (InvoiceCallback(ali.chat_id, tea, ali.sender()),)
+    assert Acting(world, ali, NOW).newest_invoice() == tea
+    assert Acting(world, ali, NOW).pay_invoice(tea) == (InvoiceCallback(ali.chat_id, tea, ali.sender()),)
 
     assert ali.wallet["IRR"] == 500
     assert perform(world, InquireInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(False, 500)
     assert perform(world, VerifyInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(True, 500)
     assert perform(world, InquireInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(True, 500)
     with pytest.raises(ImpossibleActError, match="paid before"):
-        acts.pay_invoice(world, ali, tea, NOW)
+        Acting(world, ali, NOW).pay_invoice(tea)
 
 
 def test_a_failed_invoice_posts_the_same_callback() -> None:
     world, ali, _ = shop(irr=1)
     tea = invoice(world, ali)
 
-    assert acts.pay_invoice(world, ali, tea, NOW) == (InvoiceCallback(ali.chat_id, tea, ali.sender()),)
+    assert Acting(world, ali, NOW).pay_invoice(tea) == (InvoiceCallback(ali.chat_id, tea, ali.sender()),)
     assert ali.wallet["IRR"] == 1
     assert perform(world, VerifyInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(False, 500)
 
@@ -252,7 +252,7 @@ def test_a_failed_invoice_posts_the_same_callback() -> None:
 def test_an_unverified_invoice_goes_back_after_the_hour() -> None:
     world, ali, _ = shop()
     tea = invoice(world, ali)
-    acts.pay_invoice(world, ali, tea, NOW)
+    Acting(world, ali, NOW).pay_invoice(tea)
 
     assert perform(world, VerifyInvoice(ali.chat_id, tea), NOW + HOUR)[0] == PaymentState(False, 500)
     assert ali.wallet["IRR"] == 1_000
@@ -263,8 +263,8 @@ def test_an_expired_invoice_is_not_paid() -> None:
     tea = invoice(world, ali, expire_time=300)
 
     with pytest.raises(ImpossibleActError, match="expired"):
-        acts.pay_invoice(world, ali, tea, NOW + 300_000)
-    acts.pay_invoice(world, ali, tea, NOW + 299_999)
+        Acting(world, ali, NOW + 300_000).pay_invoice(tea)
+    Acting(world, ali, NOW + 299_999).pay_invoice(tea)
 
 
 @settings(max_examples=examples(100))
@@ -285,9 +285,9 @@ def test_no_money_appears_or_vanishes(steps: list[tuple[str, int]], twice: bool,
     for what, later in steps:
         match what:
             case "pay":
-                acts.pay(world, ali, message, BUTTON, now)
+                Acting(world, ali, now).pay(message, BUTTON)
             case "fail":
-                acts.pay(world, ali, message, BUTTON, now, code=1005)
+                Acting(world, ali, now).pay(message, BUTTON, code=1005)
             case "verify":
                 verify(world, ali, now)
             case "inquire":

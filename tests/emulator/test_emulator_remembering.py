@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.samples import examples
 from tests.strategies import contents, events, forms, inline_keyboards, reply_keyboards
-from triobot.emulator import acts
+from triobot.emulator.acts import Acting
 from triobot.emulator.chats import ChatMessage
 from triobot.emulator.faults import HOUR
 from triobot.emulator.follower import view_history
@@ -63,15 +63,15 @@ def test_everything_that_people_see_is_there_again() -> None:
     sara = world.add_user("سارا", irr=10_000, coin=3)
     team = world.add_group("team")
     for chat in (None, team.id):
-        acts.join(world, sara, NOW, chat=chat)
-    acts.say(world, sara, "سلام", NOW, chat=team.id)
+        Acting(world, sara, NOW, chat).join()
+    Acting(world, sara, NOW, team.id).say("سلام")
     keys = ReplyKeyboard(((Key("a", "A"),),), once=True)
     perform(world, SendMessage(sara.chat_id, "Which?", keys, BOTH, ASK), NOW)
     perform(world, CreateInvoice(sara.chat_id, 50, "Tea"), NOW)
-    acts.submit(world, sara, {"city": "Rasht"}, NOW)
+    Acting(world, sara, NOW).submit({"city": "Rasht"})
     [asked] = [entry for entry in world.chat(sara.chat_id).in_sight() if entry.form]
-    acts.pay(world, sara, asked.id, PAY, NOW)
-    acts.pay(world, sara, asked.id, PAY, NOW, code=1004)
+    Acting(world, sara, NOW).pay(asked.id, PAY)
+    Acting(world, sara, NOW).pay(asked.id, PAY, code=1004)
 
     other, pending = again(world)
 
@@ -93,14 +93,14 @@ def test_what_was_under_way_goes_on() -> None:
     """A press is answered, money is captured or goes back, for a bot that asked in the run before."""
     world = new_world()
     sara = world.add_user("Sara", irr=1_400)
-    acts.join(world, sara, NOW)
+    Acting(world, sara, NOW).join()
     other_button = attrs.evolve(PAY, ref_id="2234567890123456")
     buttons = InlineKeyboard(((CallbackButton("Yes", "y"), PAY, other_button),))
     perform(world, SendMessage(sara.chat_id, "Which?", None, buttons), NOW)
     message = world.last_message
-    [press] = acts.press(world, sara, MessageId(message), CallbackButton("Yes", "y"), NOW)
+    [press] = Acting(world, sara, NOW).press(MessageId(message), CallbackButton("Yes", "y"))
     for button in (PAY, other_button):
-        acts.pay(world, sara, MessageId(message), button, NOW)
+        Acting(world, sara, NOW).pay(MessageId(message), button)
 
     other, _ = again(world)
 
@@ -116,7 +116,7 @@ def test_numbers_after_a_crash_are_nobody_s() -> None:
     """What happened after the last writing was told to the bot, which remembers the numbers."""
     world = new_world()
     sara = world.add_user("Sara")
-    acts.join(world, sara, NOW)
+    Acting(world, sara, NOW).join()
     other, _ = again(world, closed=False)
     for _ in range(100):
         world.next_message_id()

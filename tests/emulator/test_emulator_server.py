@@ -19,7 +19,7 @@ from hypercorn.trio import serve
 
 from tests.loopback import PATIENCE
 from triobot.client import PlatformClient
-from triobot.emulator import acts
+from triobot.emulator.acts import Acting
 from triobot.emulator.faults import Switches
 from triobot.emulator.person import connect
 from triobot.emulator.pusher import PushSettings
@@ -110,7 +110,7 @@ async def test_client_and_emulator_agree_on_every_operation() -> None:
     async with running() as (emulator, client):
         world, now = emulator.world, emulator.exchange.clock.now()
         ali = world.add_user("Ali", irr=10_000)
-        acts.join(world, ali, now)
+        Acting(world, ali, now).join()
         chat = world.chat(ali.chat_id)
 
         sent = await client.perform(SendMessage(ali.chat_id, "سلام + hi\n", KEYS, BUTTONS, FORM))
@@ -128,21 +128,21 @@ async def test_client_and_emulator_agree_on_every_operation() -> None:
 
         await client.perform(SendAction(ali.chat_id))
         assert chat.is_typing(emulator.exchange.clock.now())
-        [press] = acts.press(world, ali, sent.id, YES, now)
+        [press] = Acting(world, ali, now).press(sent.id, YES)
         assert isinstance(press, Press)
         await client.perform(AnswerCallback(ali.chat_id, press.callback_id, "noted", show_alert=True))
         reply = chat.pressed[press.callback_id].reply
         assert reply is not None and (reply.text, reply.alert) == ("noted", True)
 
         assert await client.perform(VerifyPayment(ali.chat_id, PAY.ref_id)) == PaymentState(False, 700)
-        acts.pay(world, ali, sent.id, PAY, now)
+        Acting(world, ali, now).pay(sent.id, PAY)
         assert await client.perform(InquirePayment(ali.chat_id, PAY.ref_id)) == PaymentState(False, 700)
         assert await client.perform(VerifyPayment(ali.chat_id, PAY.ref_id)) == PaymentState(True, 700)
         assert await client.perform(InquirePayment(ali.chat_id, PAY.ref_id)) == PaymentState(True, 700)
         invoice = await client.perform(
             CreateInvoice(ali.chat_id, 500, "Tea", currency="IRR", expire_time=300)
         )
-        acts.pay_invoice(world, ali, invoice.id, now)
+        Acting(world, ali, now).pay_invoice(invoice.id)
         assert await client.perform(VerifyInvoice(ali.chat_id, invoice.id)) == PaymentState(True, 500)
         assert await client.perform(InquireInvoice(ali.chat_id, invoice.id)) == PaymentState(True, 500)
 
@@ -184,7 +184,7 @@ async def test_every_kind_of_upload_is_sent_and_served(kind: MediaKind, tmp_path
     path.write_bytes(data)
     async with running() as (emulator, client):
         ali = emulator.world.add_user("Ali")
-        acts.join(emulator.world, ali, 0)
+        Acting(emulator.world, ali, 0).join()
 
         for source in (LocalFile(path, "نام & name.bin"), Blob(data, "نام & name.bin")):
             media = MEDIA[kind](await client.perform(Upload(kind, source)), "caption")
@@ -297,7 +297,7 @@ async def test_every_event_is_decoded_to_itself(as_json: bool, lower_case: bool,
     async with receiving() as (url, received), running(bot_url=url, switches=switches) as (emulator, client):
         world, exchange = emulator.world, emulator.exchange
         ali = world.add_user("Ali & Sara", irr=1_000)
-        posted = [*exchange.act(partial(acts.join, world, ali))]
+        posted = [*exchange.act(ali, lambda acting: acting.join())]
         sent = await client.perform(SendMessage(ali.chat_id, "?", KEYS, BUTTONS, FORM))
         invoice = await client.perform(CreateInvoice(ali.chat_id, 100, "Tea"))
         contents: list[Content] = [
@@ -310,13 +310,13 @@ async def test_every_event_is_decoded_to_itself(as_json: bool, lower_case: bool,
         for kind, media in MEDIA.items():
             contents.append(media(await client.perform(Upload(kind, Blob(b"x", "a b.png"))), "caption"))
         for content in contents:
-            posted += exchange.act(partial(acts.say, world, ali, content))
-        posted += exchange.act(partial(acts.press, world, ali, sent.id, YES))
-        posted += exchange.act(partial(acts.submit, world, ali, {"name": "a=b&c ب", "agree": "true"}))
-        posted += exchange.act(partial(acts.pay, world, ali, sent.id, PAY))
-        posted += exchange.act(partial(acts.pay, world, ali, sent.id, PAY, code=1000))
-        posted += exchange.act(partial(acts.pay_invoice, world, ali, invoice.id))
-        posted += exchange.act(partial(acts.leave, world, ali))
+            posted += exchange.act(ali, partial(Acting.say, content=content))
+        posted += exchange.act(ali, lambda acting: acting.press(sent.id, YES))
+        posted += exchange.act(ali, lambda acting: acting.submit({"name": "a=b&c ب", "agree": "true"}))
+        posted += exchange.act(ali, lambda acting: acting.pay(sent.id, PAY))
+        posted += exchange.act(ali, lambda acting: acting.pay(sent.id, PAY, code=1000))
+        posted += exchange.act(ali, lambda acting: acting.pay_invoice(invoice.id))
+        posted += exchange.act(ali, lambda acting: acting.leave())
 
         with trio.fail_after(PATIENCE):
             got = [await received.receive() for _ in posted]
@@ -334,7 +334,7 @@ async def test_a_bot_that_is_away_for_a_moment_misses_nothing() -> None:
         ali = world.add_user("Ali")
         post = cast("Any", exchange.pusher)._post
         post.url = "http://127.0.0.1:1/"
-        exchange.act(partial(acts.join, world, ali))
+        exchange.act(ali, lambda acting: acting.join())
         await trio.sleep(0.05)
         assert exchange.pusher.waiting == 0 and not exchange.pusher.deliveries.settled()
         post.url = url

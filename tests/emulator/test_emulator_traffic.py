@@ -9,7 +9,7 @@ import pytest
 import trio
 from emulated import TOKEN, Emulated, emulated
 
-from triobot.emulator import acts
+from triobot.emulator.acts import Acting
 from triobot.emulator.faults import EventFault, Fault, in_words
 from triobot.emulator.traffic import HELD, KEPT, LONGEST, RecordedCall, Traffic, view_call, view_calls
 
@@ -76,9 +76,9 @@ async def test_events_are_noted_each_time_they_are_posted(tmp_path: Path) -> Non
         exchange.plan.add(EventFault(type="text", duplicates=1, times=1))
         exchange.plan.add(EventFault(type="text", drop=True, times=1))
         sara = exchange.world.add_user("Sara")
-        exchange.act(partial(acts.join, exchange.world, sara))
+        exchange.act(sara, lambda acting: acting.join())
         for text in ("twice", "never"):
-            exchange.act(partial(acts.say, exchange.world, sara, text))
+            exchange.act(sara, partial(Acting.say, content=text))
         nursery.start_soon(exchange.pusher.run)
         await exchange.pusher.wait_idle()
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from triobot.emulator import acts
+from triobot.emulator.acts import Acting
 from triobot.emulator.chats import Deleted, Edited, Pick, PressAnswered, Shown
 from triobot.emulator.faults import Switches
 from triobot.emulator.performing import Refusal, perform
@@ -35,7 +35,7 @@ KEYBOARD = InlineKeyboard(((YES, LinkButton("Site", "https://example.org/")),))
 def world_with(user: str = "Ali", **switches: object) -> tuple[World, User]:
     world = World(chance=random.Random(1), switches=Switches(**switches))  # type: ignore[arg-type]
     ali = world.add_user(user, irr=1_000)
-    acts.join(world, ali, NOW)
+    Acting(world, ali, NOW).join()
     return world, ali
 
 
@@ -49,14 +49,14 @@ def test_a_join_carries_the_chat_and_a_different_id_for_the_person() -> None:
     world = World(chance=random.Random(1))
     ali = world.add_user("Ali")
 
-    assert acts.join(world, ali, NOW) == (Join(ali.chat_id, ali.sender()),)
+    assert Acting(world, ali, NOW).join() == (Join(ali.chat_id, ali.sender()),)
     assert int(ali.chat_id) != int(ali.id)
 
 
 def test_senders_can_be_left_out() -> None:
     world, ali = world_with(senders=False)
 
-    assert acts.say(world, ali, "hi", NOW) == (Message(ali.chat_id, "hi", None),)
+    assert Acting(world, ali, NOW).say("hi") == (Message(ali.chat_id, "hi", None),)
 
 
 def test_a_message_is_shown_and_gets_an_id() -> None:
@@ -82,7 +82,7 @@ def test_a_member_is_reached_by_phone_number() -> None:
 def test_who_is_not_there_can_not_be_written_to() -> None:
     world, ali = world_with()
     nobody = SendMessage(99, "hello")
-    acts.leave(world, ali, NOW)
+    Acting(world, ali, NOW).leave()
 
     for operation in (nobody, SendMessage(ali.chat_id, "x"), SendMessage(PhoneNumber("+98999999999"), "x")):
         assert perform(world, operation, NOW)[0] == Refusal(403, "chat_id is not valid")
@@ -93,16 +93,16 @@ def test_who_is_not_there_can_not_be_written_to() -> None:
 def test_a_group_is_written_to_by_id_and_by_both_spellings_of_its_name() -> None:
     world, ali = world_with()
     group = world.add_group("team")
-    [event] = acts.join(world, ali, NOW, chat=group.id)
+    [event] = Acting(world, ali, NOW, group.id).join()
 
     assert event == Join(group.id, ali.sender())
     for name in (group.id, GroupName("@team"), GroupName("team@")):
         sent(world, SendMessage(name, "hello"))
     assert len(group.entries) == 3
-    assert acts.say(world, ali, "hi", NOW, chat=group.id) == (Message(group.id, "hi", ali.sender()),)
-    assert acts.leave(world, ali, NOW, chat=group.id) == (Leave(group.id, ali.sender()),)
+    assert Acting(world, ali, NOW, group.id).say("hi") == (Message(group.id, "hi", ali.sender()),)
+    assert Acting(world, ali, NOW, group.id).leave() == (Leave(group.id, ali.sender()),)
     with pytest.raises(ImpossibleActError, match="not a member"):
-        acts.say(world, ali, "hi", NOW, chat=group.id)
+        Acting(world, ali, NOW, group.id).say("hi")
 
 
 def test_members_press_each_others_buttons_in_a_group() -> None:
@@ -110,10 +110,10 @@ def test_members_press_each_others_buttons_in_a_group() -> None:
     sara = world.add_user("Sara")
     group = world.add_group("team")
     for user in (ali, sara):
-        acts.join(world, user, NOW, chat=group.id)
+        Acting(world, user, NOW, group.id).join()
     message = sent(world, SendMessage(group.id, "vote", inline_keyboard=KEYBOARD))
 
-    presses = [acts.press(world, user, message.id, YES, NOW, chat=group.id)[0] for user in (ali, sara)]
+    presses = [Acting(world, user, NOW, group.id).press(message.id, YES)[0] for user in (ali, sara)]
 
     assert [press.sender for press in presses] == [ali.sender(), sara.sender()]
     assert all(press.chat_id == group.id for press in presses)
@@ -124,7 +124,7 @@ def test_nobody_enters_somebody_elses_private_chat() -> None:
     sara = world.add_user("Sara")
 
     with pytest.raises(ImpossibleActError):
-        acts.join(world, sara, NOW, chat=ali.chat_id)
+        Acting(world, sara, NOW, ali.chat_id).join()
 
 
 def test_an_edit_replaces_text_and_drops_the_keyboard() -> None:
@@ -139,7 +139,7 @@ def test_an_edit_replaces_text_and_drops_the_keyboard() -> None:
     entry = world.chat(ali.chat_id).entries[message.id]
     assert (entry.content, entry.inline_keyboard, entry.edited_at) == ("two", None, NOW + 5)
     with pytest.raises(ImpossibleActError, match="not there any more"):
-        acts.press(world, ali, message.id, YES, NOW)
+        Acting(world, ali, NOW).press(message.id, YES)
 
 
 def test_an_edit_can_keep_the_keyboard_by_switch() -> None:
@@ -164,7 +164,7 @@ def test_an_edit_of_the_keyboard_alone_is_not_anew_and_is_refused_by_switch() ->
 
 def test_only_the_bots_own_messages_are_edited_and_deleted() -> None:
     world, ali = world_with()
-    acts.say(world, ali, "mine", NOW)
+    Acting(world, ali, NOW).say("mine")
     [entry] = world.chat(ali.chat_id).entries.values()
 
     for message_id in (entry.id, MessageId(999)):
@@ -205,7 +205,7 @@ def test_a_press_waits_for_its_answer() -> None:
     world, ali = world_with()
     message = sent(world, SendMessage(ali.chat_id, "sure?", inline_keyboard=KEYBOARD))
 
-    [press] = acts.press(world, ali, message.id, YES, NOW)
+    [press] = Acting(world, ali, NOW).press(message.id, YES)
 
     assert isinstance(press, Press)
     assert (press.value, press.message_id) == ("y", message.id)
@@ -226,7 +226,7 @@ def test_a_link_is_not_pressed() -> None:
     message = sent(world, SendMessage(ali.chat_id, "sure?", inline_keyboard=KEYBOARD))
 
     with pytest.raises(ImpossibleActError):
-        acts.press(world, ali, message.id, KEYBOARD.rows[0][1], NOW)
+        Acting(world, ali, NOW).press(message.id, KEYBOARD.rows[0][1])
 
 
 def test_keys_arrive_as_text_contact_or_location() -> None:
@@ -238,7 +238,7 @@ def test_keys_arrive_as_text_contact_or_location() -> None:
     def content(label: str) -> object:
         key = chat.key(Pick(label))
         assert key is not None
-        [event] = acts.tap(world, ali, key, NOW)
+        [event] = Acting(world, ali, NOW).tap(key)
         assert isinstance(event, Message)
         return event.content
 
@@ -253,10 +253,10 @@ def test_a_keyboard_for_once_goes_and_an_empty_one_removes() -> None:
     chat = world.chat(ali.chat_id)
     key = Key("s", "Small")
     sent(world, SendMessage(ali.chat_id, "?", reply_keyboard=ReplyKeyboard(((key,),), once=True)))
-    acts.tap(world, ali, key, NOW)
+    Acting(world, ali, NOW).tap(key)
     assert chat.reply_keyboard is None
     with pytest.raises(ImpossibleActError):
-        acts.tap(world, ali, key, NOW)
+        Acting(world, ali, NOW).tap(key)
 
     for removes in (False, True):
         world.switches = Switches(empty_keyboard_removes=removes)
@@ -280,8 +280,8 @@ def test_a_form_is_sent_in_alphabetical_order_and_more_than_once() -> None:
     world, ali = world_with()
     message = sent(world, SendMessage(ali.chat_id, "Please", form=FORM))
 
-    [first] = acts.submit(world, ali, {"married": "y", "agree": "true"}, NOW)
-    [second] = acts.submit(world, ali, {"name": "Ali", "agree": ""}, NOW)
+    [first] = Acting(world, ali, NOW).submit({"married": "y", "agree": "true"})
+    [second] = Acting(world, ali, NOW).submit({"name": "Ali", "agree": ""})
 
     assert isinstance(first, Submission) and isinstance(second, Submission)
     assert first.values == (("agree", "true"), ("code", ""), ("married", "y"), ("name", "nobody"))
@@ -294,13 +294,13 @@ def test_a_form_is_sent_in_alphabetical_order_and_more_than_once() -> None:
 def test_a_form_takes_only_what_it_offers() -> None:
     world, ali = world_with()
     with pytest.raises(ImpossibleActError, match="no form"):
-        acts.submit(world, ali, {}, NOW)
+        Acting(world, ali, NOW).submit({})
     sent(world, SendMessage(ali.chat_id, "Please", form=FORM))
 
     with pytest.raises(ImpossibleActError, match="option"):
-        acts.submit(world, ali, {"married": "maybe"}, NOW)
+        Acting(world, ali, NOW).submit({"married": "maybe"})
     with pytest.raises(ImpossibleActError, match="no field 'age'"):
-        acts.submit(world, ali, {"age": "3"}, NOW)
+        Acting(world, ali, NOW).submit({"age": "3"})
 
 
 @pytest.mark.parametrize("value", ["false", "0", "off", "no", "on", "yes", "True", " "])
@@ -310,7 +310,7 @@ def test_a_box_is_ticked_with_true_alone(value: str) -> None:
     message = sent(world, SendMessage(ali.chat_id, "Please", form=FORM))
 
     with pytest.raises(ImpossibleActError, match="'agree' is ticked with 'true'"):
-        acts.submit(world, ali, {"agree": value}, NOW)
+        Acting(world, ali, NOW).submit({"agree": value})
 
     assert not world.chat(ali.chat_id).entries[message.id].submitted
 

@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from triobot.base.alarm_kinds import Alarm
 from triobot.base.clock import Timepiece
-from triobot.emulator import acts
+from triobot.emulator.acts import Acting
 from triobot.emulator.faults import Switches
 from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.world import User, World
@@ -88,7 +88,7 @@ class Till:
         self.world = World(chance=random.Random(1), switches=Switches(**switches))
         self.line = Line(self.world, self.clock)
         self.user: User = self.world.add_user("Sara", irr=10**9, coin=10**9)
-        acts.join(self.world, self.user, self.clock.now())
+        Acting(self.world, self.user, self.clock.now()).join()
         self.rung: list[Alarm] = []
         self.noted: list[Alarm] = []
         self.delivered: list[Captured] = []
@@ -162,15 +162,15 @@ class Till:
 
     def pays(self, **how: Any) -> PayCallback:
         """Press the newest payment button; the callback is posted by `posts`."""
-        message_id, button = acts.newest_pay_button(self.world, self.user)
-        (event,) = acts.pay(self.world, self.user, message_id, button, self.clock.now(), **how)
+        message_id, button = Acting(self.world, self.user, self.clock.now()).newest_pay_button()
+        (event,) = Acting(self.world, self.user, self.clock.now()).pay(message_id, button, **how)
         assert isinstance(event, PayCallback)
         return event
 
     def pays_invoice(self, **how: Any) -> InvoiceCallback:
         """Pay the newest invoice."""
-        number = acts.newest_invoice(self.world, self.user, self.clock.now())
-        (event,) = acts.pay_invoice(self.world, self.user, number, self.clock.now(), **how)
+        number = Acting(self.world, self.user, self.clock.now()).newest_invoice()
+        (event,) = Acting(self.world, self.user, self.clock.now()).pay_invoice(number, **how)
         assert isinstance(event, InvoiceCallback)
         return event
 

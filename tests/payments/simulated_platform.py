@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from tests.payments.simulated_time import Pause, Simulator
-from triobot.emulator import acts
+from triobot.emulator.acts import Acting
 from triobot.emulator.faults import Switches
 from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.world import ImpossibleActError, User, World
@@ -144,7 +144,7 @@ class Platform:
 
     def person(self, number: int) -> User:
         user = self.world.add_user(f"user {number}", irr=10**9, coin=10**9)
-        acts.join(self.world, user, self._simulator.time)
+        Acting(self.world, user, self._simulator.time).join()
         return user
 
     async def pays_now_and_then(self, user: User, times: int) -> None:
@@ -173,19 +173,19 @@ class Platform:
             self._empty(user)
         if chance.random() < 0.5:
             try:
-                message_id, button = acts.newest_pay_button(world, user)
+                message_id, button = Acting(world, user, now).newest_pay_button()
             except ImpossibleActError:
                 pass
             else:
-                post = acts.pay(world, user, message_id, button, now, code=code, taken=taken, amount=amount)
+                post = Acting(world, user, now).pay(message_id, button, code=code, taken=taken, amount=amount)
                 return self._post_all(post)
         try:
-            invoice = acts.newest_invoice(world, user, now)
+            invoice = Acting(world, user, now).newest_invoice()
         except ImpossibleActError:
-            message_id, button = acts.newest_pay_button(world, user)
-            post = acts.pay(world, user, message_id, button, now, code=code, taken=taken, amount=amount)
+            message_id, button = Acting(world, user, now).newest_pay_button()
+            post = Acting(world, user, now).pay(message_id, button, code=code, taken=taken, amount=amount)
         else:
-            post = acts.pay_invoice(world, user, invoice, now, code=code, taken=taken, amount=amount)
+            post = Acting(world, user, now).pay_invoice(invoice, code=code, taken=taken, amount=amount)
         return self._post_all(post)
 
     def _empty(self, user: User) -> None:

@@ -15,7 +15,7 @@ import trio
 from quart_trio import QuartTrio
 from test_travel_twins import journal, twins_of
 
-from triobot.emulator import acts
+from triobot.emulator.acts import Acting
 from triobot.emulator.exchange import Exchange
 from triobot.emulator.server import make_exchange
 from triobot.studio.errors import TravelError
@@ -253,8 +253,8 @@ async def test_each_request_is_one_question(tmp_path: Path) -> None:
     async with routes(tmp_path) as (client, travels, exchange):
         world, sara = exchange.world, exchange.world.add_user("Sara")
         world.add_group("us", ChatId(-7))
-        acts.join(world, sara, 1, chat=ChatId(-7))
-        acts.say(world, sara, "Large", 2, chat=ChatId(-7))
+        Acting(world, sara, 1, ChatId(-7)).join()
+        Acting(world, sara, 2, ChatId(-7)).say("Large")
 
         async def ask(method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
             answer = await client.open(f"/control/travel/{path}", method=method, json=body)

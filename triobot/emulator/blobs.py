@@ -105,7 +105,7 @@ class Blobs:
         stored = self._look(path)
         if stored.size > self._limit:
             path.unlink()
-            raise FileTooLargeError
+            raise FileTooLargeError("the file is too large")
         self._stored[file_id] = stored
         measured = measure(path, self._folder) if shrink and stored.raster is not None else None
         for preview in measured.previews.values() if measured is not None else ():

@@ -61,7 +61,8 @@ import binascii
 import inspect
 import io
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -73,17 +74,17 @@ from quart import Blueprint, Response, request
 
 from ..errors import LocalProtocolError, TriobotError
 from ..wire.content import MEDIA, Contact, Content, Location, MediaKind
-from ..wire.encode import encode_error, encode_event_data
+from ..wire.encode import encode_event_data
 from ..wire.events import BESIDE, Event, Press, Sender, UnknownEvent
 from ..wire.ids import ChatId, InvoiceId, MessageId, SenderId
 from ..wire.markup import InlineButton, Key, PayButton
 from ..wire.rules import JsonValue, compact_json
-from . import acts
+from .acts import HOME, Acting, Events
 from .blobs import FileTooLargeError
 from .chats import HISTORY, ChatMessage, Pick, PlatformChat
 from .deliveries import view_delivery
 from .exchange import Exchange
-from .faults import EventFault, Fault
+from .faults import AnyFault, EventFault, Fault, Switches
 from .follower import NEWEST, NEWEST_CALLS, view_history
 from .pusher import PushQueueFullError
 from .traffic import view_calls
@@ -91,7 +92,7 @@ from .views import SHOWN, JsonObject, json_for_pages, view_bill, view_chat, view
 from .world import ImpossibleActError, NotShownError, User
 
 Given: TypeAlias = "JsonValue | Awaitable[JsonValue]"
-"""Answer of a route: JSON, or an awaitable of JSON."""
+"""Answer of a route: JSON, or an awaitable of JSON; None for an empty object."""
 
 LONGEST_BODY: Final = 32 * 1024 * 1024
 _MOST_CALLS: Final = 1_000
@@ -112,12 +113,25 @@ _MOST_NAMED: Final = 20
 STRIDES: Final = 60
 SHORTEST: Final = 1_000
 
+_OF_ONE: Final = re.compile("users/([0-9]+)/(.*)", re.ASCII)
+
 SettingsT = TypeVar("SettingsT")
 
 
 @final
 class BadAskError(TriobotError):
     """A request to the control API is invalid; the text names the key."""
+
+
+_STATUS: Final[Mapping[type[Exception], int]] = {
+    ImpossibleActError: 409,
+    BadAskError: 400,
+    LocalProtocolError: 400,
+    FileTooLargeError: 400,
+    PushQueueFullError: 503,
+}
+REFUSALS: Final = tuple(_STATUS)
+"""Errors with which the control API refuses a request."""
 
 
 @final
@@ -255,31 +269,14 @@ def as_number(name: str, value: object) -> int:
 
 def control_blueprint(exchange: Exchange) -> Blueprint:
     """Return the routes of the control API."""
-    blueprint = Blueprint("control", __name__, url_prefix="/control")
-    people, platform = PersonControl(exchange), PlatformControl(exchange)
+    blueprint, api = Blueprint("control", __name__, url_prefix="/control"), ControlApi(exchange)
 
-    def of_user(name: str, answer: Callable[[User, Asked], Given], method: str = "POST") -> None:
-        async def view(user_id: int) -> Response:
-            def of_this(asked: Asked) -> Given:
-                return answer(exchange.world.people.get(SenderId(user_id)), asked)
+    async def view(user_id: int | None = None) -> Response:
+        return await _answered(exchange, api)
 
-            return await _answered(exchange, of_this)
-
-        blueprint.add_url_rule(f"/users/<int:user_id>/{name}", name, view, methods=[method])
-
-    def of_all(name: str, answer: Callable[[Asked], Given], method: str = "POST") -> None:
-        async def view() -> Response:
-            return await _answered(exchange, answer)
-
-        blueprint.add_url_rule(f"/{name}", f"{method} {name}", view, methods=[method])
-
-    for name, act in people.routes().items():
-        of_user(name, act)
-    of_user("chat", people.chat, "GET")
-    for name, change in platform.changes().items():
-        of_all(name, change)
-    for name, look in platform.looks().items():
-        of_all(name, look, "GET")
+    for folder, routes in (("/", api.of_all), ("/users/<int:user_id>/", api.of_one)):
+        for method, _, name in (route.partition(" ") for route in routes):
+            blueprint.add_url_rule(f"{folder}{name}", f"{method} {folder}{name}", view, methods=[method])
     # This route catches misspelt paths. Without it, they would count as operations of the platform.
     blueprint.add_url_rule("/<path:rest>", view_func=_nowhere, methods=["GET", "POST"])
     return blueprint
@@ -290,25 +287,16 @@ async def _nowhere(rest: str) -> Response:
     return _refused(404, "there is no such path in the control API")
 
 
-async def _answered(exchange: Exchange, answer: Callable[[Asked], Given]) -> Response:
+async def _answered(exchange: Exchange, api: ControlApi) -> Response:
+    method, path = request.method, request.path.removeprefix("/control/")
     try:
-        asked = Asked({**request.args}) if request.method == "GET" else Asked.read(await read_body())
-        value = answer(asked)
-        if inspect.isawaitable(value):
-            value = await value
-        if request.method == "POST":
+        asked = Asked({**request.args}) if method == "GET" else Asked.read(await read_body())
+        value = await api.ask(method, path, asked)
+        if method == "POST":
             exchange.tell()
-    except NotShownError as error:
-        words = compact_json({"error": str(error), "not_shown": True})
-        return Response(words, 409, content_type="application/json")
-    except ImpossibleActError as error:
-        return _refused(409, str(error))
-    except (BadAskError, LocalProtocolError) as error:
-        return _refused(400, str(error))
-    except PushQueueFullError as error:
-        return _refused(503, str(error))
-    except FileTooLargeError:
-        return _refused(400, "the file is too large")
+    except REFUSALS as error:
+        [status] = {status for kind, status in _STATUS.items() if isinstance(error, kind)}
+        return _refused(status, str(error), not_shown=isinstance(error, NotShownError))
     return Response(json_for_pages(value), 200, content_type="application/json")
 
 
@@ -326,55 +314,86 @@ async def read_body() -> bytes:
     return bytes(body)
 
 
-def _refused(status: int, reason: str) -> Response:
-    return Response(encode_error(reason), status, content_type="application/json")
+def _refused(status: int, reason: str, *, not_shown: bool = False) -> Response:
+    told: JsonObject = {"error": reason, **({"not_shown": True} if not_shown else {})}
+    return Response(compact_json(told), status, content_type="application/json")
 
 
 @final
-class PlatformControl:
-    """Answers requests that concern the platform as a whole."""
+class ControlApi:
+    """The control API as function calls; the module's docstring lists the paths.
+
+    Attributes:
+        of_all: requests that concern the platform as a whole, by method and path, with their allowed keys;
+            None allows any keys.
+        of_one: requests that concern one person, by method and the path's last part.
+    """
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._world = exchange.world
         self._skipping = trio.Lock()
-
-    def changes(self) -> Mapping[str, Callable[[Asked], Given]]:
-        return {
-            "users": self._make_user,
-            "groups": self._make_group,
-            "faults": self._plan_fault,
-            "faults/clear": self._clear_faults,
-            "outage": self._outage,
-            "clock": self._clock,
-            "switches": self._switches,
-            "forget-uploads": self._forget_uploads,
-            "deliveries/again": self._again,
+        world, plan = exchange.world, exchange.plan
+        self.of_all: Mapping[str, tuple[Callable[[Asked], Given], Collection[str] | None]] = {
+            "POST users": (self._make_user, ("name", "id", "chat_id", "username", "phone", "wallet")),
+            "POST groups": (self._make_group, ("name", "members", "id")),
+            "POST faults": (self._plan_fault, None),
+            "POST faults/clear": (lambda asked: plan.clear(), None),
+            "POST outage": (lambda asked: exchange.outage.begin(asked.seconds("seconds")), ("seconds",)),
+            "POST clock": (self._clock, ("seconds",)),
+            "POST switches": (self._switches, attrs.fields_dict(Switches)),
+            "POST forget-uploads": (lambda asked: world.uploads.forget(), None),
+            "POST deliveries/again": (self._again, ("number", *_CHANGED)),
+            "GET users": (lambda asked: [view_user(user) for user in world.people], None),
+            "GET payments": (self._payments, None),
+            "GET faults": (lambda asked: [_plain(fault) for fault in plan.pending()], None),
+            "GET requests": (lambda asked: [_plain(entry) for entry in exchange.requests], None),
+            "GET liberties": (self._liberties, None),
+            "GET calls": (self._calls, ("before", "count")),
+            "GET history": (self._history, ("chat", "before", "count")),
+            "GET openapi": (lambda asked: _described(), None),
+            "GET deliveries": (self._deliveries, ("count",)),
+            "GET address": (lambda asked: exchange.view_address(), None),
+        }
+        self.of_one: Mapping[str, tuple[Callable[[User, Asked], Given], Collection[str]]] = {
+            **{f"POST {name}": (partial(self._acted, act), keys) for name, (act, keys) in _ACTS.items()},
+            "POST media": (self._media, ("kind", "filename", "base64", "caption", "duration", *_SAID)),
+            "GET chat": (self._chat, ("chat", "after", "wait", "newest")),
         }
 
-    def looks(self) -> Mapping[str, Callable[[Asked], Given]]:
-        return {
-            "users": lambda asked: [view_user(user) for user in self._world.people],
-            "payments": self._payments,
-            "faults": lambda asked: [_plain(fault) for fault in self._exchange.plan.pending()],
-            "requests": lambda asked: [_plain(entry) for entry in self._exchange.requests],
-            "liberties": self._liberties,
-            "calls": self._calls,
-            "history": self._history,
-            "openapi": lambda asked: _described(),
-            "deliveries": self._deliveries,
-            "address": lambda asked: self._exchange.view_address(),
-        }
+    async def ask(self, method: str, path: str, asked: Asked) -> JsonValue:
+        """Answer a request; `path` is relative to ``/control/``.
+
+        Raises:
+            BadAskError, ImpossibleActError, other `REFUSALS`: the request is refused.
+        """
+        await trio.lowlevel.checkpoint()
+        if (of_one := _OF_ONE.fullmatch(path)) is None:
+            answer, keys = self.of_all[f"{method} {path}"]
+        else:
+            if (key := f"{method} {of_one[2]}") not in self.of_one:
+                names = ", ".join(known.partition(" ")[2] for known in self.of_one)
+                raise ImpossibleActError(f"there is no act {of_one[2]!r}; there are {names}")
+            act, keys = self.of_one[key]
+            answer = partial(act, self._world.people.get(SenderId(int(of_one[1]))))
+        if keys is not None:
+            asked.only(keys)
+            if method == "GET":
+                asked = Asked({name: as_number(name, value) for name, value in asked.values().items()})
+        value = answer(asked)
+        value = await value if inspect.isawaitable(value) else value
+        return {} if value is None else value
+
+    # --- the platform
 
     def _make_user(self, asked: Asked) -> JsonValue:
-        asked.only(("name", "id", "chat_id", "username", "phone", "wallet"))
-        user_id = asked.optional_integer("id")
+        user_id, chat_id = asked.optional_integer("id"), asked.optional_integer("chat_id")
         wallet = asked.inner("wallet")
         wallet.only(("IRR", "coin"))
         user = self._world.add_user(
             asked.text("name"),
             user_id=None if user_id is None else SenderId(user_id),
-            chat_id=_chat_of(asked, "chat_id"),
+            chat_id=None if chat_id is None else ChatId(chat_id),
             username=asked.optional_text("username"),
             phone=asked.optional_text("phone"),
             irr=wallet.integer("IRR", 0),
@@ -383,12 +402,11 @@ class PlatformControl:
         return view_user(user)
 
     def _make_group(self, asked: Asked) -> JsonValue:
-        asked.only(("name", "members", "id"))
         members = [self._world.people.get(SenderId(member)) for member in asked.integers("members")]
         self._exchange.pusher.check_room()
         chat = self._world.add_group(asked.text("name"), _chat_of(asked, "id"))
         for user in members:
-            self._exchange.act(partial(acts.join, self._world, user, chat=chat.id))
+            self._exchange.act(user, Acting.join, chat.id)
         return {"chat_id": chat.id, "name": chat.name, "seq": self._world.seq}
 
     def _payments(self, asked: Asked) -> JsonValue:
@@ -396,28 +414,15 @@ class PlatformControl:
         self._world.catch_up(now)
         return [view_bill(bill, now) for bill in self._world.bills]
 
-    def _plan_fault(self, asked: Asked) -> JsonValue:
+    def _plan_fault(self, asked: Asked) -> None:
         given = asked.values()
+        kind: Callable[..., AnyFault] = EventFault if "type" in given else Fault
         try:
-            if "type" in given:
-                self._exchange.plan.add(_settings(EventFault, given))
-            else:
-                self._exchange.plan.add(_settings(Fault, given))
+            self._exchange.plan.add(_settings(kind, given))
         except ValueError as error:
             raise BadAskError(str(error)) from None
-        return {}
-
-    def _clear_faults(self, asked: Asked) -> JsonValue:
-        self._exchange.plan.clear()
-        return {}
-
-    def _outage(self, asked: Asked) -> JsonValue:
-        asked.only(("seconds",))
-        self._exchange.outage.begin(asked.seconds("seconds"))
-        return {}
 
     async def _clock(self, asked: Asked) -> JsonValue:
-        asked.only(("seconds",))
         exchange, milliseconds = self._exchange, round(asked.seconds("seconds") * 1_000)
         async with self._skipping:  # simultaneous requests are served one after the other
             if exchange.beside is None:
@@ -427,17 +432,12 @@ class PlatformControl:
         return {"now": exchange.clock.now()}
 
     def _switches(self, asked: Asked) -> JsonValue:
-        given = _plain(self._world.switches)
-        asked.only(given.keys())
-        self._world.switches = _settings(type(self._world.switches), {**given, **asked.values()})
+        self._world.switches = _settings(Switches, {**_plain(self._world.switches), **asked.values()})
         return _plain(self._world.switches)
 
     def _calls(self, asked: Asked) -> JsonValue:
-        asked.only(("before", "count"))
-        given = {name: as_number(name, value) for name, value in asked.values().items()}
-        count = min(max(given.get("count", NEWEST_CALLS), 1), _MOST_CALLS)
         traffic = self._exchange.traffic
-        return view_calls(traffic.newest(count, before=given.get("before")), traffic)
+        return view_calls(traffic.newest(_count(asked), before=asked.optional_integer("before")), traffic)
 
     def _liberties(self, asked: Asked) -> JsonValue:
         return [
@@ -446,27 +446,52 @@ class PlatformControl:
         ]
 
     def _deliveries(self, asked: Asked) -> JsonValue:
-        asked.only(("count",))
-        given = {name: as_number(name, value) for name, value in asked.values().items()}
-        count = min(max(given.get("count", NEWEST_CALLS), 1), _MOST_CALLS)
-        return [view_delivery(posted) for posted in self._exchange.pusher.deliveries.newest(count)]
+        return [view_delivery(posted) for posted in self._exchange.pusher.deliveries.newest(_count(asked))]
 
     def _again(self, asked: Asked) -> JsonValue:
-        asked.only(("number", *_CHANGED))
         number = asked.optional_integer("number")
         if number is None:
             raise BadAskError("'number' must be given")
         return view_delivery(self._exchange.post_again(number, partial(_changed, asked)))
 
     def _history(self, asked: Asked) -> JsonValue:
-        asked.only(("chat", "before", "count"))
-        given = {name: as_number(name, value) for name, value in asked.values().items()}
-        chat = self._world.chat(ChatId(given.get("chat", 0)))
-        return view_history(chat, given.get("before"), min(max(given.get("count", NEWEST), 1), HISTORY))
+        chat = self._world.chat(_chat_of(asked) or ChatId(0))
+        return view_history(chat, asked.optional_integer("before"), _count(asked, NEWEST, HISTORY))
 
-    def _forget_uploads(self, asked: Asked) -> JsonValue:
-        self._world.uploads.forget()
-        return {}
+    # --- one person
+
+    def _acted(self, act: Callable[[Acting, Asked], Events], user: User, asked: Asked) -> JsonValue:
+        events = self._exchange.act(user, lambda acting: act(acting, asked), _chat_of(asked))
+        kinds: list[JsonValue] = [encode_event_data(event)[0] for event in events]
+        presses: list[JsonValue] = [event.callback_id for event in events if isinstance(event, Press)]
+        return {"seq": self._world.seq, "events": kinds, "callback_ids": presses}
+
+    async def _media(self, user: User, asked: Asked) -> JsonValue:
+        kind = cast("MediaKind", asked.text("kind"))
+        if kind not in MEDIA:
+            raise BadAskError(f"'kind' must be one of {', '.join(MEDIA)}")
+        try:
+            data = base64.b64decode(asked.text("base64"), validate=True)
+        except (binascii.Error, ValueError):
+            raise BadAskError("'base64' must be base64") from None
+        caption, filename = asked.optional_text("caption") or "", asked.text("filename")
+        # A person who isn't a member uploads nothing.
+        _ = Acting(self._world, user, self._exchange.clock.now(), _chat_of(asked)).chat
+        duration = asked.seconds("duration") if "duration" in asked.values() else 0
+        descriptor = await self._exchange.upload(kind, filename, io.BytesIO(data), duration)
+        return self._acted(partial(_says, MEDIA[kind](descriptor, caption)), user, asked)
+
+    async def _chat(self, user: User, asked: Asked) -> JsonValue:
+        chat = self._world.chat(_chat_of(asked) or user.chat_id)
+        if user.id not in chat.members and chat.id != user.chat_id:
+            raise ImpossibleActError("not a member of this chat")
+        after = seen = asked.integer("after", self._world.seq)
+        with trio.move_on_after(min(max(asked.integer("wait", 0), 0), LONGEST_WAIT)):
+            while not any(change.what.chat_id == chat.id for change in self._world.changes(seen)):
+                seen = max(seen, self._world.seq)
+                await self._exchange.wait_change(seen)
+        newest = min(max(asked.integer("newest", SHOWN), 0), SHOWN)
+        return view_chat(self._world, chat, self._exchange.clock.now(), after=after, newest=newest)
 
 
 def _described() -> JsonValue:
@@ -502,6 +527,10 @@ def _changed(asked: Asked, event: Event) -> Event:
     return UnknownEvent(ChatId(chat_id), kind, data if text is None else text, sender=sender)
 
 
+def _count(asked: Asked, default: int = NEWEST_CALLS, most: int = _MOST_CALLS) -> int:
+    return min(max(asked.integer("count", default), 1), most)
+
+
 def _chat_of(asked: Asked, name: str = "chat") -> ChatId | None:
     value = asked.optional_integer(name)
     return ChatId(value) if value is not None else None
@@ -514,7 +543,7 @@ def _message_of(asked: Asked) -> MessageId | None:
 
 def _place_of(asked: Asked) -> Location:
     if asked.optional_text("lat") is None and asked.optional_text("long") is None:
-        return acts.HOME
+        return HOME
     return Location(asked.text("lat"), asked.text("long"), asked.optional_text("desc") or "")
 
 
@@ -538,173 +567,91 @@ def _button(chat: PlatformChat, asked: Asked) -> tuple[ChatMessage, InlineButton
     return entry, buttons[index]
 
 
-@final
-class PersonControl:
-    """Performs the acts of one person."""
+# --- the acts of a person, as requested
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._world = exchange.world
 
-    def routes(self) -> Mapping[str, Callable[[User, Asked], Given]]:
-        return {
-            "join": self._join,
-            "leave": self._leave,
-            "say": self._say,
-            "media": self._media,
-            "share-contact": self._share_contact,
-            "share-location": self._share_location,
-            "press": self._press,
-            "tap": self._tap,
-            "submit": self._submit,
-            "pay": self._pay,
-            "top-up": self._top_up,
-        }
+def _says(content: Content, acting: Acting, asked: Asked) -> Events:
+    given = asked.values()
+    return acting.say(content, more={name: given[name] for name in BESIDE if name in given})
 
-    def _do(self, what: Callable[[int], tuple[Event, ...]]) -> JsonObject:
-        events = self._exchange.act(what)
-        kinds: list[JsonValue] = [encode_event_data(event)[0] for event in events]
-        presses: list[JsonValue] = [event.callback_id for event in events if isinstance(event, Press)]
-        return {"seq": self._world.seq, "events": kinds, "callback_ids": presses}
 
-    def _join(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("chat",))
-        return self._do(lambda now: acts.join(self._world, user, now, chat=_chat_of(asked)))
+def _say(acting: Acting, asked: Asked) -> Events:
+    if not (text := asked.text("text")):
+        raise BadAskError("'text' must not be empty")
+    return _says(text, acting, asked)
 
-    def _leave(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("chat",))
-        return self._do(lambda now: acts.leave(self._world, user, now, chat=_chat_of(asked)))
 
-    def _say(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("text", *_SAID))
-        text = asked.text("text")
-        if not text:
-            raise BadAskError("'text' must not be empty")
-        return self._says(user, asked, text)
+def _share_contact(acting: Acting, asked: Asked) -> Events:
+    phone, own = asked.optional_text("phone"), acting.user
+    contact = Contact(phone or own.phone, asked.optional_text("name") or ("" if phone else own.name))
+    return _says(contact, acting, asked)
 
-    def _says(self, user: User, asked: Asked, content: Content) -> JsonValue:
-        given, chat = asked.values(), _chat_of(asked)
-        more = {name: given[name] for name in BESIDE if name in given}
-        return self._do(lambda now: acts.say(self._world, user, content, now, chat=chat, more=more))
 
-    async def _media(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("kind", "filename", "base64", "caption", "duration", *_SAID))
-        kind = cast("MediaKind", asked.text("kind"))
-        if kind not in MEDIA:
-            raise BadAskError(f"'kind' must be one of {', '.join(MEDIA)}")
-        try:
-            data = base64.b64decode(asked.text("base64"), validate=True)
-        except (binascii.Error, ValueError):
-            raise BadAskError("'base64' must be base64") from None
-        caption = asked.optional_text("caption") or ""
-        acts.chat_of(self._world, user, _chat_of(asked))
-        duration = asked.seconds("duration") if "duration" in asked.values() else 0
-        descriptor = await self._exchange.upload(kind, asked.text("filename"), io.BytesIO(data), duration)
-        return self._says(user, asked, MEDIA[kind](descriptor, caption))
+def _press(acting: Acting, asked: Asked) -> Events:
+    label, times = asked.text("label"), asked.integer("times", 1)
+    if not 1 <= times <= _MOST_PRESSES:
+        raise BadAskError(f"'times' must be from 1 to {_MOST_PRESSES}")
+    found = _button(acting.chat, asked)
+    if found is not None:
+        return tuple(event for _ in range(times) for event in acting.press(found[0].id, found[1]))
+    by_index = asked.optional_integer("index") is not None
+    if by_index or (key := acting.chat.key(_pick(label, asked))) is None:
+        _nothing(label, acting.chat)
+    return tuple(event for _ in range(times) for event in acting.tap(key))
 
-    def _share_contact(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("phone", "name", *_SAID))
-        phone = asked.optional_text("phone")
-        contact = Contact(phone or user.phone, asked.optional_text("name") or ("" if phone else user.name))
-        return self._says(user, asked, contact)
 
-    def _share_location(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("lat", "long", "desc", *_SAID))
-        return self._says(user, asked, _place_of(asked))
+def _tap(acting: Acting, asked: Asked) -> Events:
+    return acting.tap(Key(asked.text("value"), asked.text("label")), place=_place_of(asked))
 
-    def _press(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("label", "message", *_PLACE, "times", "chat"))
-        label, times = asked.text("label"), asked.integer("times", 1)
-        if not 1 <= times <= _MOST_PRESSES:
-            raise BadAskError(f"'times' must be from 1 to {_MOST_PRESSES}")
 
-        def press(now: int) -> tuple[Event, ...]:
-            chat = acts.chat_of(self._world, user, _chat_of(asked))
-            found = _button(chat, asked)
-            by_index = asked.optional_integer("index") is not None
-            if found is None and not by_index and (key := chat.key(_pick(label, asked))) is not None:
-                return tuple(
-                    event
-                    for _ in range(times)
-                    for event in acts.tap(self._world, user, key, now, chat=chat.id)
-                )
-            if found is None:
-                _nothing(label, chat)
-            entry, button = found
-            return tuple(
-                event
-                for _ in range(times)
-                for event in acts.press(self._world, user, entry.id, button, now, chat=chat.id)
-            )
+def _pay(acting: Acting, asked: Asked) -> Events:
+    code, amount = asked.optional_integer("code"), asked.optional_integer("amount")
+    taken, invoice = asked.flag("taken"), asked.optional_text("invoice")
+    if invoice is not None or asked.flag("newest_invoice"):
+        bill = acting.newest_invoice() if invoice is None else InvoiceId(invoice)
+        return acting.pay_invoice(bill, code=code, taken=taken, amount=amount)
+    return acting.pay(*_pay_button(acting, asked), code=code, taken=taken, amount=amount)
 
-        return self._do(press)
 
-    def _tap(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("label", "value", "lat", "long", "desc", "chat"))
-        key, place = Key(asked.text("value"), asked.text("label")), _place_of(asked)
-        return self._do(lambda now: acts.tap(self._world, user, key, now, chat=_chat_of(asked), place=place))
-
-    def _submit(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("values", "message", "chat"))
-        values, message = asked.texts("values"), _message_of(asked)
-        return self._do(
-            lambda now: acts.submit(self._world, user, values, now, message_id=message, chat=_chat_of(asked))
-        )
-
-    def _pay(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("label", "message", "invoice", "newest_invoice", *_PLACE, *_ENDS, "chat"))
-        code, amount = asked.optional_integer("code"), asked.optional_integer("amount")
-        taken, invoice = asked.flag("taken"), asked.optional_text("invoice")
-
-        def pay(now: int) -> tuple[Event, ...]:
-            world, chat = self._world, _chat_of(asked)
-            if invoice is not None or asked.flag("newest_invoice"):
-                bill = InvoiceId(invoice) if invoice is not None else acts.newest_invoice(world, user, now)
-                return acts.pay_invoice(world, user, bill, now, code=code, taken=taken, amount=amount)
-            message, button = self._pay_button(user, asked)
-            return acts.pay(
-                world, user, message, button, now, chat=chat, code=code, taken=taken, amount=amount
-            )
-
-        return self._do(pay)
-
-    def _pay_button(self, user: User, asked: Asked) -> tuple[MessageId, PayButton]:
-        chat, label = _chat_of(asked), asked.optional_text("label")
-        if label is None:
-            return acts.newest_pay_button(self._world, user, chat=chat, message_id=_message_of(asked))
-        in_chat = acts.chat_of(self._world, user, chat)
-        found = _button(in_chat, asked)
-        if found is None:
-            _nothing(label, in_chat)
-        entry, button = found
-        if not isinstance(button, PayButton):
-            raise ImpossibleActError("this button is not paid")
-        return entry.id, button
-
-    def _top_up(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("IRR", "coin"))
-        irr, coin = asked.integer("IRR", 0), asked.integer("coin", 0)
-        return self._do(lambda now: acts.top_up(self._world, user, now, irr=irr, coin=coin))
-
-    async def chat(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("chat", "after", "wait", "newest"))
-        given = {name: as_number(name, value) for name, value in asked.values().items()}
-        chat = self._world.chat(ChatId(given.get("chat", user.chat_id)))
-        if user.id not in chat.members and chat.id != user.chat_id:
-            raise ImpossibleActError("not a member of this chat")
-        after = seen = given.get("after", self._world.seq)
-        with trio.move_on_after(min(max(given.get("wait", 0), 0), LONGEST_WAIT)):
-            while not any(change.what.chat_id == chat.id for change in self._world.changes(seen)):
-                seen = max(seen, self._world.seq)
-                await self._exchange.wait_change(seen)
-        newest = min(max(given.get("newest", SHOWN), 0), SHOWN)
-        return view_chat(self._world, chat, self._exchange.clock.now(), after=after, newest=newest)
+def _pay_button(acting: Acting, asked: Asked) -> tuple[MessageId, PayButton]:
+    label = asked.optional_text("label")
+    if label is None:
+        return acting.newest_pay_button(_message_of(asked))
+    if (found := _button(acting.chat, asked)) is None:
+        _nothing(label, acting.chat)
+    entry, button = found
+    if not isinstance(button, PayButton):
+        raise ImpossibleActError("this button is not paid")
+    return entry.id, button
 
 
 def _nothing(label: str, chat: PlatformChat) -> NoReturn:
     labels = [repr(one) for one in islice(dict.fromkeys(chat.labels()), _MOST_NAMED)]
     what = f"what there is to press: {', '.join(labels)}" if labels else "there is nothing to press"
     raise NotShownError(f"there is no button {label!r}; {what}")
+
+
+_ACTS: Final[Mapping[str, tuple[Callable[[Acting, Asked], Events], Sequence[str]]]] = {
+    "join": (lambda acting, asked: acting.join(), ("chat",)),
+    "leave": (lambda acting, asked: acting.leave(), ("chat",)),
+    "say": (_say, ("text", *_SAID)),
+    "share-contact": (_share_contact, ("phone", "name", *_SAID)),
+    "share-location": (
+        lambda acting, asked: _says(_place_of(asked), acting, asked),
+        ("lat", "long", "desc", *_SAID),
+    ),
+    "press": (_press, ("label", "message", *_PLACE, "times", "chat")),
+    "tap": (_tap, ("label", "value", "lat", "long", "desc", "chat")),
+    "submit": (
+        lambda acting, asked: acting.submit(asked.texts("values"), message_id=_message_of(asked)),
+        ("values", "message", "chat"),
+    ),
+    "pay": (_pay, ("label", "message", "invoice", "newest_invoice", *_PLACE, *_ENDS, "chat")),
+    "top-up": (
+        lambda acting, asked: acting.top_up(irr=asked.integer("IRR", 0), coin=asked.integer("coin", 0)),
+        ("IRR", "coin"),
+    ),
+}
 
 
 def strides(milliseconds: int) -> list[int]:

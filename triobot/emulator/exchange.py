@@ -19,8 +19,10 @@ from ..base.frozen import guarded
 from ..wire.content import Descriptor, MediaKind
 from ..wire.encode import Body
 from ..wire.events import Event
+from ..wire.ids import ChatId
 from ..wire.operations import Operation
 from ..wire.rules import JsonValue
+from .acts import Acting, Events
 from .blobs import Blobs
 from .deliveries import PostedEvent
 from .door import AsgiApp, Message, Receive, Send
@@ -29,7 +31,7 @@ from .performing import Refusal, Result, perform
 from .pusher import BotAddress, Pusher
 from .strictness import Liberty
 from .traffic import LONGEST, RecordedCall, Traffic
-from .world import ImpossibleActError, World
+from .world import ImpossibleActError, User, World
 
 _KEPT: Final = 1_000
 # The bytes of an upload aren't recorded: the file itself can be opened.
@@ -172,15 +174,15 @@ class Exchange:
             if (operation, liberty) in self.liberties:
                 self.liberties[operation, liberty] += 1
 
-    def act(self, what: Callable[[int], tuple[Event, ...]]) -> tuple[Event, ...]:
-        """Perform a person's act now, and queue its events for the bot.
+    def act(self, user: User, what: Callable[[Acting], Events], chat: ChatId | None = None) -> Events:
+        """Perform a person's act now, in `chat` or in the private chat, and queue its events for the bot.
 
         Raises:
             ImpossibleActError: the app doesn't offer this act; nothing happened.
             PushQueueFullError: too many events wait for the bot; nothing happened.
         """
         self.pusher.check_room()
-        events = what(self.clock.now())
+        events = what(Acting(self.world, user, self.clock.now(), chat))
         self.pusher.push(*events)
         self.tell()
         return events

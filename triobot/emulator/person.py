@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import base64
-import inspect
 import math
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
@@ -25,17 +24,15 @@ import httpx
 import trio
 
 from ..base.frozen import guarded
-from ..errors import LocalProtocolError, TriobotError
+from ..errors import TriobotError
 from ..wire.content import Blob, Contact, Content, Location, Media
 from ..wire.ids import ChatId, SenderId
 from ..wire.rules import JsonValue
-from .blobs import FileTooLargeError
-from .control import LONGEST_WAIT, Asked, BadAskError, Given, PersonControl, PlatformControl
+from .control import LONGEST_WAIT, REFUSALS, Asked, ControlApi
 from .door import CONTROL_HEADER
 from .exchange import Exchange
-from .pusher import PushQueueFullError
 from .views import SHOWN
-from .world import ImpossibleActError, NotShownError
+from .world import NotShownError
 
 FoundT = TypeVar("FoundT")
 JsonObject: TypeAlias = dict[str, JsonValue]
@@ -548,19 +545,16 @@ class InsideControl:
     """The control API as function calls; `control` lists the paths."""
 
     def __init__(self, exchange: Exchange) -> None:
-        self._people = exchange.world.people
         self._blobs = exchange.blobs
-        self._person, self._platform = PersonControl(exchange), PlatformControl(exchange)
-        self._changes, self._looks = self._platform.changes(), self._platform.looks()
-        self._acts = {**self._person.routes(), "chat": self._person.chat}
+        self._api = ControlApi(exchange)
 
     async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
         """Call the handler of a GET."""
-        return await self._ask(self._looks, path, dict(query or {}))
+        return await self._ask("GET", path, query or {})
 
     async def post(self, path: str, given: JsonObject) -> JsonValue:
         """Call the handler of a POST."""
-        return await self._ask(self._changes, path, given)
+        return await self._ask("POST", path, given)
 
     async def fetch(self, address: str) -> bytes:
         """Return the bytes of an uploaded file."""
@@ -570,24 +564,11 @@ class InsideControl:
             raise AppError("the file is not there")
         return b"".join([chunk async for chunk in self._blobs.read(stored)])
 
-    async def _ask(
-        self, whole: Mapping[str, Callable[[Asked], Given]], path: str, given: Mapping[str, object]
-    ) -> JsonValue:
-        await trio.lowlevel.checkpoint()
-        asked = Asked(given)
+    async def _ask(self, method: str, path: str, given: Mapping[str, object]) -> JsonValue:
         try:
-            value = self._asked_of_one(path, asked) if path.startswith("users/") else whole[path](asked)
-            return await value if inspect.isawaitable(value) else value
-        except (ImpossibleActError, BadAskError, LocalProtocolError, PushQueueFullError) as error:
+            return await self._api.ask(method, path, Asked(given))
+        except REFUSALS as error:
             raise AppError(str(error), not_shown=isinstance(error, NotShownError)) from None
-        except FileTooLargeError:
-            raise AppError("the file is too large") from None
-
-    def _asked_of_one(self, path: str, asked: Asked) -> Given:
-        _, number, name = path.split("/", 2)
-        if name not in self._acts:
-            raise AppError(f"there is no act {name!r}; there are {', '.join(self._acts)}")
-        return self._acts[name](self._people.get(SenderId(int(number))), asked)
 
 
 def _read(answer: httpx.Response) -> JsonValue:

@@ -12,8 +12,7 @@ from typing import Any, Final, TypeAlias, cast, final
 import attrs
 
 from ...conversations.codec import CODEC
-from ...emulator import acts
-from ...emulator.acts import NOT_ENOUGH
+from ...emulator.acts import NOT_ENOUGH, Acting
 from ...emulator.chats import Clicked, Edited, MoneyMoved, PlatformChat, Pressed, PressReply, Submitted
 from ...emulator.performing import perform
 from ...emulator.world import User, World
@@ -186,21 +185,21 @@ class ChatStage:
         world, chat = self._world, self._chat
         if isinstance(event, Join):
             chat.members.discard(user.id)
-            acts.join(world, user, at, chat=chat.id)
+            Acting(world, user, at, chat.id).join()
             return
         chat.members.add(user.id)
         match event:
             case Leave():
-                acts.leave(world, user, at, chat=chat.id)
+                Acting(world, user, at, chat.id).leave()
             case Message(content=content):
                 self._number_untold()
                 keyboard = chat.reply_keyboard
                 keys = [] if keyboard is None else [key for row in keyboard.rows for key in row]
                 key = next((one for one in keys if one.value == content), None)
                 if key is None:
-                    acts.say(world, user, content, at, chat=chat.id, more=beside(event))
+                    Acting(world, user, at, chat.id).say(content, more=beside(event))
                 else:
-                    acts.tap(world, user, key, at, chat=chat.id)
+                    Acting(world, user, at, chat.id).tap(key)
             case Press():
                 self._pressed(event, user, at)
             case Submission():
