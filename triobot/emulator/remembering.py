@@ -77,7 +77,7 @@ def _load(world: World, kept: dict[str, Any]) -> Sequence[Event]:
     gap = 0 if kept["closed"] else _GAP
     world.number_from(kept["messages"] + gap, kept["invoices"] + gap, kept["changes"])
     for row in kept["people"]:
-        world.people.restore(User(*row))
+        world.people.add(User(*row))
     for id, name, members, entries, waiting, keyboard, lines in kept["chats"]:
         chat = PlatformChat(id, name, members, {entry.id: entry for entry in entries})
         for row in waiting:

@@ -19,16 +19,6 @@ from ..errors import TriobotError
 from ..wire.events import Sender
 from ..wire.ids import ChatId, GroupName, InvoiceId, MessageId, PhoneNumber, Recipient, SenderId, as_recipient
 from ..wire.markup import Currency
-from ..wire.operations import Operation
-from ..wire.results import Answer
-from ..wire.undocumented import (
-    GetGameConfig,
-    GetGameData,
-    GetLeaderBoard,
-    PutGameData,
-    RequestWalletCharge,
-    SendGameEvent,
-)
 from .bills import Bills
 from .blobs import UploadedFiles
 from .chats import Change, Consequence, MoneyMoved, PlatformChat, is_line
@@ -71,7 +61,7 @@ class User:
 
 @final
 class People:
-    """All people, by id, by phone number and by name."""
+    """All people, by id."""
 
     def __init__(self) -> None:
         self._by_id: dict[SenderId, User] = {}
@@ -79,35 +69,8 @@ class People:
     def __iter__(self) -> Iterator[User]:
         return iter(self._by_id.values())
 
-    def add(
-        self,
-        name: str,
-        chat_id: ChatId,
-        *,
-        user_id: SenderId | None = None,
-        username: str | None = None,
-        phone: str | None = None,
-        irr: int = 0,
-        coin: int = 0,
-    ) -> User:
-        """Add a person. Missing values are generated, the same way every time.
-
-        Raises:
-            ImpossibleActError: the id, the phone number or the name is taken, or an amount is negative.
-        """
-        if user_id is None:
-            user_id = SenderId(_free(_FIRST_USER + len(self._by_id), self._by_id))
-        number = PhoneNumber(phone or f"+98910{user_id:07d}")
-        if user_id in self._by_id or any(other.phone == number or other.name == name for other in self):
-            raise ImpossibleActError("somebody has this name, this phone number or this id already")
-        if min(irr, coin) < 0:
-            raise ImpossibleActError("a wallet can't be negative")
-        user = User(user_id, name, username or f"user{user_id}", number, chat_id, {"IRR": irr, "coin": coin})
-        self._by_id[user_id] = user
-        return user
-
-    def restore(self, user: User) -> None:
-        """Restore a person of another run."""
+    def add(self, user: User) -> None:
+        """Add a person, for example of another run."""
         self._by_id[user.id] = user
 
     def get(self, user_id: SenderId) -> User:
@@ -130,7 +93,10 @@ class World:
 
     Attributes:
         switches: behaviour of the platform; may be replaced at any time.
-        base_url: beginning of the addresses of uploads.
+        game_data: game data, by chat and type.
+        seq: number of the newest change.
+        last_message: number of the newest message.
+        invoices: number of created invoices.
     """
 
     def __init__(
@@ -144,14 +110,14 @@ class World:
         self.people = People()
         self.bills = Bills()
         self.uploads = UploadedFiles(base_url)
-        self.games = Games()
+        self.game_data: dict[tuple[ChatId, str], str] = {}
         self._chance = chance
         self._chats: dict[ChatId, PlatformChat] = {}
         self._groups: dict[GroupName, PlatformChat] = {}
         self._log: deque[Change] = deque(maxlen=LOG)
-        self._seq = 0
-        self._last_message = 0
-        self._invoices = 0
+        self.seq = 0
+        self.last_message = 0
+        self.invoices = 0
 
     # --- reading
 
@@ -164,14 +130,9 @@ class World:
     def base_url(self, url: str) -> None:
         self.uploads.base_url = url
 
-    @property
-    def seq(self) -> int:
-        """Number of the newest change."""
-        return self._seq
-
     def changes(self, after: int) -> Sequence[Change]:
         """Return the changes with numbers above `after` that are still kept, oldest first."""
-        missing = min(self._seq - after, len(self._log))
+        missing = min(self.seq - after, len(self._log))
         return [self._log[index] for index in range(len(self._log) - missing, len(self._log))]
 
     def chats(self) -> Iterator[PlatformChat]:
@@ -218,15 +179,22 @@ class World:
         irr: int = 0,
         coin: int = 0,
     ) -> User:
-        """Create a person, who is not yet a member of the private chat.
+        """Create a person, who is not yet a member of the private chat. Missing values are generated.
 
         Raises:
             ImpossibleActError: an id, the phone number or the name is taken, or an amount is negative.
         """
         chat = self._new_chat(chat_id, _FIRST_CHAT + len(self._chats), None)
-        user = self.people.add(
-            name, chat.id, user_id=user_id, username=username, phone=phone, irr=irr, coin=coin
-        )
+        ids = {user.id for user in self.people}
+        if user_id is None:
+            user_id = SenderId(_free(_FIRST_USER + len(ids), ids))
+        number = PhoneNumber(phone or f"+98910{user_id:07d}")
+        if user_id in ids or any(other.phone == number or other.name == name for other in self.people):
+            raise ImpossibleActError("somebody has this name, this phone number or this id already")
+        if min(irr, coin) < 0:
+            raise ImpossibleActError("a wallet can't be negative")
+        user = User(user_id, name, username or f"user{user_id}", number, chat.id, {"IRR": irr, "coin": coin})
+        self.people.add(user)
         self._chats[chat.id] = chat
         return user
 
@@ -252,19 +220,9 @@ class World:
 
     # --- state that outlives a run
 
-    @property
-    def last_message(self) -> int:
-        """Number of the newest message."""
-        return self._last_message
-
-    @property
-    def invoices(self) -> int:
-        """Number of created invoices."""
-        return self._invoices
-
     def number_from(self, last_message: int, invoices: int, seq: int = 0) -> None:
         """Continue the numbering of messages, invoices and changes after these numbers."""
-        self._last_message, self._invoices, self._seq = last_message, invoices, max(seq, self._seq)
+        self.last_message, self.invoices, self.seq = last_message, invoices, max(seq, self.seq)
 
     def restore(self, chat: PlatformChat) -> None:
         """Restore a chat of another run."""
@@ -277,9 +235,9 @@ class World:
     def record(self, at: int, *consequences: Consequence) -> None:
         """Add changes to the log. Changes that a chat shows as lines are added to the chat too."""
         for consequence in consequences:
-            self._seq += 1
+            self.seq += 1
             stands = is_line(consequence)
-            change = Change(self._seq, at, consequence, MessageId(self._last_message) if stands else None)
+            change = Change(self.seq, at, consequence, MessageId(self.last_message) if stands else None)
             self._log.append(change)
             if stands:
                 self._chats[consequence.chat_id].lines.append(change)
@@ -289,23 +247,23 @@ class World:
         chat = self._chats[chat_id]
         chat.lines.clear()
         for line in lines:
-            self._seq += 1
-            chat.lines.append(attrs.evolve(line, seq=self._seq))
+            self.seq += 1
+            chat.lines.append(attrs.evolve(line, seq=self.seq))
 
     def rewritten(self) -> None:
         """Make readers of the log reload the whole state: the state was changed without an act."""
-        self._seq += 1
+        self.seq += 1
         self._log.clear()
 
     def next_message_id(self) -> MessageId:
         """Return a new message id, unique in the world."""
-        self._last_message += 1
-        return MessageId(self._last_message)
+        self.last_message += 1
+        return MessageId(self.last_message)
 
     def next_invoice_id(self) -> InvoiceId:
         """Return a new invoice id, unique in the world: digits, as the interface says."""
-        self._invoices += 1
-        return InvoiceId(str(_FIRST_INVOICE + self._invoices - 1))
+        self.invoices += 1
+        return InvoiceId(str(_FIRST_INVOICE + self.invoices - 1))
 
     def letters(self) -> str:
         """Return sixteen random letters and digits, the form of callback ids."""
@@ -319,40 +277,6 @@ class World:
                 due,
                 MoneyMoved(bill.chat_id, taking.payer, "refunded", taking.currency, taking.amount, bill.id),
             )
-
-
-@final
-class Games:
-    """Game data of chats, by type."""
-
-    def __init__(self) -> None:
-        self._data: dict[tuple[ChatId, str], str] = {}
-
-    def perform(self, operation: Operation[object]) -> Answer | None:
-        """Answer one of the game operations; return None for other operations."""
-        match operation:
-            case RequestWalletCharge() | SendGameEvent():
-                return Answer({})
-            case GetGameData(chat_id=chat_id, type=kind):
-                return Answer({"data": self._data.get((chat_id, kind))})
-            case PutGameData(chat_id=chat_id, type=kind, data=data, force=force):
-                if force or (chat_id, kind) not in self._data or kind != "high_score":
-                    self._data[(chat_id, kind)] = data
-                return Answer({})
-            case GetGameConfig():
-                return Answer({"configs": {}})
-            case GetLeaderBoard():
-                return Answer({"topLeaders": [], "currentPlayer": {}})
-            case _:
-                return None
-
-    def charge_request(self, operation: Operation[object]) -> tuple[ChatId, str] | None:
-        """Return the chat and the text of a wallet request; None for other operations."""
-        match operation:
-            case RequestWalletCharge(chat_id=chat_id, desc=desc):
-                return chat_id, desc
-            case _:
-                return None
 
 
 def _free(number: int, taken: Container[int]) -> int:
