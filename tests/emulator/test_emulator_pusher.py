@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from triobot.emulator.faults import EventFault, FaultPlan
-from triobot.emulator.pusher import HttpPost, Pusher, PushQueueFullError, PushSettings
+from triobot.emulator.pusher import BotAddress, Pusher, PushQueueFullError, PushSettings
 from triobot.wire.decode import decode_event
 from triobot.wire.encode import Body, encode_event
 from triobot.wire.events import Join, Message
@@ -151,7 +151,7 @@ async def test_posting_over_http_follows_no_redirect_and_names_no_error() -> Non
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
         body = Body("text/plain", b"x")
-        assert await HttpPost(client, "http://bot/hook")(body) == 307
-        assert await HttpPost(client, "http://bot/down")(body) is None
-        assert await HttpPost(client, None)(body) is None
+        assert await BotAddress(client, "http://bot/hook")(body) == 307
+        assert await BotAddress(client, "http://bot/down")(body) is None
+        assert await BotAddress(client, None)(body) is None
     assert seen == ["http://bot/hook", "http://bot/down"]

@@ -6,7 +6,6 @@ The pusher decides which answer settles an event; this module keeps the result, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import Final, Literal, TypeAlias, final
 
 import attrs
@@ -15,6 +14,7 @@ from ..base.frozen import guarded
 from ..wire.encode import encode_event_data
 from ..wire.events import Event
 from ..wire.rules import JsonValue
+from .traffic import Numbered
 
 KEPT: Final = 1_000
 """Maximum number of settled deliveries that are kept. The queue's capacity limits the waiting deliveries."""
@@ -80,67 +80,39 @@ class PostedEvent:
 
 
 @final
-class Deliveries:
+class Deliveries(Numbered[PostedEvent]):
     """All waiting deliveries, and the newest settled deliveries, at most `KEPT`."""
 
     def __init__(self) -> None:
-        self._known: dict[int, PostedEvent] = {}
-        # Deliveries by the number of their newest change, to find changes without visiting every delivery.
-        self._changed: dict[int, PostedEvent] = {}
+        super().__init__()
         self._settled: dict[int, None] = {}
-        self._made = 0
-        self.version = 0
 
     def begin(self, event: Event, at: int, *, again: int | None = None, changed: bool = False) -> PostedEvent:
         """Add an event that waits."""
-        self._made += 1
-        delivery = PostedEvent(self._made, event, at, again, changed)
-        self._known[delivery.number] = delivery
-        self._touch(delivery)
-        return delivery
+        self.made += 1
+        return self.touch(PostedEvent(self.made, event, at, again, changed))
 
     def answer(self, delivery: PostedEvent, attempt: Posting) -> None:
         """Record an attempt."""
         delivery.attempts += 1
         delivery.answers = [*delivery.answers[1 - _ANSWERS :], attempt]
-        self._touch(delivery)
+        self.touch(delivery)
 
     def settle(self, delivery: PostedEvent, state: State) -> None:
         """Record the final state."""
         delivery.state = state
-        self._touch(delivery)
+        self.touch(delivery)
         self._settled[delivery.number] = None
         while len(self._settled) > KEPT:
-            oldest = self._known.pop(next(iter(self._settled)))
-            del self._settled[oldest.number]
-            self._changed.pop(oldest.version, None)
+            del self._settled[self.drop(next(iter(self._settled))).number]
 
     def get(self, number: int) -> PostedEvent | None:
         """Return a delivery, or None if it was dropped."""
-        return self._known.get(number)
-
-    def since(self, version: int) -> Sequence[PostedEvent]:
-        """Return the deliveries that were added or changed after `version`, in the order of their numbers."""
-        found: list[PostedEvent] = []
-        for changed, delivery in reversed(self._changed.items()):
-            if changed <= version:
-                break
-            found.append(delivery)
-        return sorted(found, key=lambda delivery: delivery.number)
-
-    def newest(self, count: int) -> Sequence[PostedEvent]:
-        """Return the newest deliveries, oldest first."""
-        return [*islice(reversed(self._known.values()), count)][::-1]
+        return self.known.get(number)
 
     def settled(self) -> Sequence[PostedEvent]:
         """Return the settled deliveries, in the order in which they were settled."""
-        return [self._known[number] for number in self._settled]
-
-    def _touch(self, delivery: PostedEvent) -> None:
-        self.version += 1
-        self._changed.pop(delivery.version, None)
-        delivery.version = self.version
-        self._changed[delivery.version] = delivery
+        return [self.known[number] for number in self._settled]
 
 
 def view_delivery(delivery: PostedEvent) -> dict[str, JsonValue]:

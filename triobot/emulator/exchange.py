@@ -1,7 +1,4 @@
-"""Connects the pure world to time, files and the network; both HTTP interfaces of the emulator use it.
-
-`Recorder` records the requests of both directions in the traffic.
-"""
+"""Connects the pure world to time, files and the network; both HTTP interfaces of the emulator use it."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from quart import Blueprint
 from ..base.clock import WallClock
 from ..base.frozen import guarded
 from ..wire.content import Descriptor, MediaKind
-from ..wire.encode import Body
+from ..wire.encode import Body, encode_event
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
@@ -28,7 +25,7 @@ from .deliveries import PostedEvent
 from .door import AsgiApp, Message, Receive, Send
 from .faults import FaultPlan, Outage
 from .performing import Refusal, Result, perform
-from .pusher import BotAddress, Pusher
+from .pusher import BotAddress, Post, Pusher, PushSettings
 from .strictness import Liberty
 from .traffic import LONGEST, RecordedCall, Traffic
 from .world import ImpossibleActError, User, World
@@ -121,34 +118,48 @@ class Exchange:
         beside: the bot's process and more, if this program runs them.
         liberties: number of times that the bot took each liberty (see `Logged`), by operation.
         hear_liberty: called when a liberty is taken for the first time.
-        address: whether a bot listens at the address of events.
+        address: the address of events, if events are posted over HTTP.
     """
 
     def __init__(
         self,
         world: World,
-        *,
-        pusher: Pusher,
         blobs: Blobs,
-        plan: FaultPlan | None = None,
-        clock: ShiftedClock | None = None,
-        address: BotAddress | None = None,
+        clock: ShiftedClock,
+        post: Post,
+        push: PushSettings | None = None,
     ) -> None:
         self.world = world
-        self.pusher = pusher
         self.blobs = blobs
-        self.plan = plan or FaultPlan()
-        self.clock = clock or ShiftedClock()
+        self.clock = clock
+        self.plan = FaultPlan()
+        self.pusher = Pusher(
+            post,
+            self._encode,
+            fault=self.plan.for_event,
+            settings=push,
+            now=clock.now,
+            takes=lambda status: status == 200 if world.switches.strict else status < 300,
+            watch=self.watch,
+        )
         self.outage = Outage()
         self.requests: deque[Logged] = deque(maxlen=_KEPT)
         self.traffic = Traffic()
         self.beside: Beside | None = None
         self.liberties: Counter[tuple[str, Liberty]] = Counter()
         self.hear_liberty: Callable[[str, Liberty], None] | None = None
-        self.address = address or BotAddress(None)
-        self.address.tell = self.tell
+        self.address: BotAddress | None = None
+        if isinstance(post, BotAddress):
+            self.address = post
+            post.tell = self.tell
         self._changed = trio.Event()
         self._news = 0
+
+    def _encode(self, event: Event) -> Body:
+        chosen = self.world.switches
+        return encode_event(
+            event, as_json=chosen.json_events, lower_case_callbacks=chosen.lower_case_callbacks
+        )
 
     def perform(self, operation: Operation[object]) -> Result | Refusal:
         """Perform an operation of the bot."""
@@ -203,6 +214,8 @@ class Exchange:
     def view_address(self) -> dict[str, JsonValue]:
         """Return whether a bot listens, as JSON. A bot that this program started listens while it runs."""
         address, bot = self.address, None if self.beside is None else self.beside.process()
+        if address is None:
+            return {"address": None, "listens": False, "since": 0, "reached_at": None}
         return {
             "address": address.shown,
             "listens": address.listens if bot is None else bot.get("phase") == "running",
@@ -256,13 +269,7 @@ class Exchange:
         self._changed.set()
         self._changed = trio.Event()
 
-
-@final
-class Recorder:
-    """Records operations and events in the traffic."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    # --- recording the requests of both directions
 
     async def record(self, scope: Message, receive: Receive, send: Send, app: AsgiApp, note: str) -> None:
         """Serve an operation, and record it; `note` describes the planned fault."""
@@ -270,10 +277,10 @@ class Recorder:
         kind = next((value for name, value in headers if name.lower() == b"content-type"), b"").decode(
             "latin-1"
         )
-        traffic, started = self._exchange.traffic, trio.current_time()
+        traffic, started = self.traffic, trio.current_time()
         name = str(scope["path"]).strip("/")
-        call = traffic.begin("operation", name, self._exchange.clock.now(), content_type=kind, note=note)
-        self._exchange.tell()
+        call = traffic.begin("operation", name, self.clock.now(), content_type=kind, note=note)
+        self.tell()
         answer = bytearray()
         status: int | None = None
 
@@ -297,26 +304,26 @@ class Recorder:
             await app({**scope, CALL: call}, received, sent)
         finally:
             traffic.end(call, trio.current_time() - started, status, bytes(answer))
-            self._exchange.tell()
+            self.tell()
 
-    def post(self, posted: PostedEvent, body: Body) -> Callable[[int | None], None]:
+    def watch(self, posted: PostedEvent, body: Body) -> Callable[[int | None], None]:
         """Record the start of an event's posting; return the function to call with its status."""
-        traffic, started = self._exchange.traffic, trio.current_time()
+        traffic, started = self.traffic, trio.current_time()
         call = traffic.begin(
             "event",
             posted.type,
-            self._exchange.clock.now(),
+            self.clock.now(),
             content_type=body.content_type,
             body=body.data,
             note=posted.note,
             delivery=posted.number,
         )
-        self._exchange.tell()
+        self.tell()
 
         def answered(status: int | None) -> None:
             if status not in (None, 200):
-                self._exchange.note_liberties(posted.type, (_ANOTHER_ANSWER,), call)
+                self.note_liberties(posted.type, (_ANOTHER_ANSWER,), call)
             traffic.end(call, trio.current_time() - started, status)
-            self._exchange.tell()
+            self.tell()
 
         return answered

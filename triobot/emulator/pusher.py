@@ -69,10 +69,10 @@ class Pusher:
         fault: returns the fault for an event of this type, or None.
         now: returns wall milliseconds.
         takes: returns whether an answer with this status, below 500, means that the bot took the event.
+        watch: called with each posting.
 
     Attributes:
         deliveries: delivery states of the events.
-        watch: called with each posting, if set.
     """
 
     def __init__(
@@ -84,12 +84,14 @@ class Pusher:
         settings: PushSettings | None = None,
         now: Callable[[], int] = lambda: 0,
         takes: Callable[[int], bool] = lambda status: status < 300,
+        watch: Watch = lambda posted, body: lambda status: None,
     ) -> None:
         self._post = post
         self._encode = encode
         self._fault = fault
         self._now = now
         self._takes = takes
+        self._watch = watch
         self._settings = settings or PushSettings()
         self._queue: deque[tuple[PostedEvent, bool]] = deque()
         self._flying: PostedEvent | None = None
@@ -97,7 +99,6 @@ class Pusher:
         self._idle = trio.Event()
         self._idle.set()
         self.deliveries = Deliveries()
-        self.watch: Watch | None = None
 
     @property
     def pending(self) -> Sequence[Event]:
@@ -184,8 +185,7 @@ class Pusher:
 
     async def _deliver(self, posted: PostedEvent, fault: EventFault) -> None:
         if fault.drop:
-            if self.watch is not None:
-                self.watch(posted, self._encode(posted.event))(None)
+            self._watch(posted, self._encode(posted.event))(None)
             self.deliveries.settle(posted, "lost")
             return
         await trio.sleep(fault.delay)
@@ -198,13 +198,12 @@ class Pusher:
         for attempt in range(self._settings.attempts):
             if attempt:
                 await trio.sleep(self._settings.interval)
-            answered = self.watch(posted, body) if self.watch is not None else None
+            answered = self._watch(posted, body)
             at, began = self._now(), trio.current_time()
             status = await self._post(body)
             took = round((trio.current_time() - began) * 1_000)
             self.deliveries.answer(posted, Posting(at, status, took))
-            if answered is not None:
-                answered(status)
+            answered(status)
             if status is not None and status < _TRIED_AGAIN:
                 break
         return status
@@ -217,70 +216,18 @@ class Pusher:
 
 @final
 class BotAddress:
-    """Whether a bot listens at the address of events, as far as is known.
+    """The bot's address: posts events, without following redirects, and records whether a bot listens.
 
     Args:
-        url: address of events; None if there is none.
+        wait: awaited before each posting, for example until the bot's process runs.
 
     Attributes:
-        shown: the address without its path, which is a secret.
+        url: the address; None: events are lost, as on a platform without the bot's address.
+        shown: the address without its path, which is a secret; None without an address.
         listens: whether a bot listens; None before the first connection.
         since: wall milliseconds of the last change of `listens`.
         reached_at: wall milliseconds of the last successful connection.
         tell: called when `listens` changes.
-    """
-
-    def __init__(self, url: str | None, now: Callable[[], int] = lambda: 0) -> None:
-        parts = urlsplit(url or "")
-        self._now = now
-        self._place = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
-        self.shown = None if url is None else f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-        self.listens: bool | None = None if url is not None else False
-        self.since = 0
-        self.reached_at: int | None = None
-        self.tell: Callable[[], None] | None = None
-
-    def learn(self, *, listens: bool) -> None:
-        """Record the outcome of a connection."""
-        now = self._now()
-        if listens:
-            self.reached_at = now
-        if listens != self.listens:
-            self.listens, self.since = listens, now
-            if self.tell is not None:
-                self.tell()
-
-    async def look(self) -> None:
-        """Connect from time to time until cancelled; often while no bot listens, to notice a start."""
-        if self.shown is None:
-            return
-        while True:
-            # Some servers log each connection, so a listening bot is checked less often.
-            if not self.listens or self._now() - (self.reached_at or 0) >= _SELDOM * 1_000:
-                self.learn(listens=await self._connects())
-            await trio.sleep(_OFTEN)
-
-    async def _connects(self) -> bool:
-        with trio.move_on_after(_OFTEN):
-            try:
-                stream = await trio.open_tcp_stream(*self._place)
-            except OSError:
-                return False
-            await trio.aclose_forcefully(stream)
-            return True
-        return False
-
-
-@final
-class HttpPost:
-    """Posts over HTTP to one address; redirects are not followed.
-
-    Args:
-        wait: awaited before each posting, for example until the bot's process runs.
-        address: updated after each posting.
-
-    Attributes:
-        url: the bot's address; None: events are lost, as on a platform without the bot's address.
     """
 
     def __init__(
@@ -288,12 +235,19 @@ class HttpPost:
         client: httpx.AsyncClient,
         url: str | None,
         wait: Callable[[], Awaitable[None]] | None = None,
-        address: BotAddress | None = None,
+        now: Callable[[], int] = lambda: 0,
     ) -> None:
+        parts = urlsplit(url or "")
         self._client = client
-        self._wait = wait
-        self._address = address or BotAddress(url)
         self.url = url
+        self._wait = wait
+        self._now = now
+        self._place = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+        self.shown = None if url is None else f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        self.listens: bool | None = None if url is not None else False
+        self.since = 0
+        self.reached_at: int | None = None
+        self.tell: Callable[[], None] = lambda: None
 
     async def __call__(self, body: Body) -> int | None:
         """Post one body; return the HTTP status, or None without an answer."""
@@ -307,7 +261,35 @@ class HttpPost:
             )
         except httpx.TransportError as error:
             # With any other error the bot was reached, but answered too late or not at all.
-            self._address.learn(listens=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout))
+            self._learn(listens=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout))
             return None
-        self._address.learn(listens=True)
+        self._learn(listens=True)
         return answer.status_code
+
+    def _learn(self, *, listens: bool) -> None:
+        now = self._now()
+        if listens:
+            self.reached_at = now
+        if listens != self.listens:
+            self.listens, self.since = listens, now
+            self.tell()
+
+    async def look(self) -> None:
+        """Connect from time to time until cancelled; often while no bot listens, to notice a start."""
+        if self.url is None:
+            return
+        while True:
+            # Some servers log each connection, so a listening bot is checked less often.
+            if not self.listens or self._now() - (self.reached_at or 0) >= _SELDOM * 1_000:
+                self._learn(listens=await self._connects())
+            await trio.sleep(_OFTEN)
+
+    async def _connects(self) -> bool:
+        with trio.move_on_after(_OFTEN):
+            try:
+                stream = await trio.open_tcp_stream(*self._place)
+            except OSError:
+                return False
+            await trio.aclose_forcefully(stream)
+            return True
+        return False

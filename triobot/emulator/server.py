@@ -25,18 +25,17 @@ from werkzeug.wrappers import Response as Redirect
 
 from ..base.frozen import guarded
 from ..errors import ConfigError
-from ..wire.encode import Body, encode_error, encode_event
-from ..wire.events import Event
+from ..wire.encode import encode_error
 from ..wire.operations import Upload
 from .api import operations_app, platform_blueprint
 from .blobs import Blobs
 from .control import LONGEST_BODY, control_blueprint
 from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Message, Receive, RequestGuard, Send
-from .exchange import Beside, Exchange, Recorder, ShiftedClock
-from .faults import FaultPlan, Outage, Switches
+from .exchange import Beside, Exchange, ShiftedClock
+from .faults import Outage, Switches
 from .follower import stream_blueprint
 from .pages import FILES, TYPES, page_of, script_of_page, sheet_of
-from .pusher import BotAddress, HttpPost, Post, Pusher, PushSettings
+from .pusher import BotAddress, Post, PushSettings
 from .world import World
 
 # Around 2020 the platform accepted at least this much; no limit is published.
@@ -138,27 +137,10 @@ def make_exchange(
     clock: ShiftedClock | None = None,
     push: PushSettings | None = None,
     largest_upload: int = LARGEST_UPLOAD,
-    address: BotAddress | None = None,
 ) -> Exchange:
     """Create a platform without its HTTP interfaces. Uploads go to `folder`, and events go to `post`."""
-    clock = clock or ShiftedClock()
     world = World(chance=chance or random.SystemRandom(), switches=switches, base_url=base_url)
-    plan = FaultPlan()
-
-    def encode(event: Event) -> Body:
-        chosen = world.switches
-        return encode_event(
-            event, as_json=chosen.json_events, lower_case_callbacks=chosen.lower_case_callbacks
-        )
-
-    def takes(status: int) -> bool:
-        return status == 200 if world.switches.strict else status < 300
-
-    pusher = Pusher(post, encode, fault=plan.for_event, settings=push, now=clock.now, takes=takes)
-    blobs = Blobs(folder, limit=largest_upload)
-    exchange = Exchange(world, pusher=pusher, blobs=blobs, plan=plan, clock=clock, address=address)
-    pusher.watch = Recorder(exchange).post
-    return exchange
+    return Exchange(world, Blobs(folder, limit=largest_upload), clock or ShiftedClock(), post, push)
 
 
 def make_app(
@@ -196,7 +178,7 @@ def make_app(
         plan=exchange.plan,
         control_token=control_token or "",
         authorities=authorities,
-        record=Recorder(exchange).record,
+        record=exchange.record,
     )
 
 
@@ -278,16 +260,15 @@ async def serve_emulator(
     with _uploads(folder) as place:
         async with httpx.AsyncClient(trust_env=False, timeout=_POST_SECONDS) as client:
             clock = clock or ShiftedClock()
-            address = BotAddress(bot_url, clock.now)
+            address = BotAddress(client, bot_url, wait_bot, clock.now)
             exchange = make_exchange(
                 place,
-                HttpPost(client, bot_url, wait_bot, address),
+                address,
                 base_url="",
                 switches=switches,
                 chance=chance,
                 clock=clock,
                 push=push,
-                address=address,
             )
             tickets = Tickets()
             door = make_app(

@@ -6,8 +6,8 @@ For display. The token and the bytes of uploads are not kept. Pure: times are ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
-from typing import Final, Literal, TypeAlias, final
+from itertools import islice, takewhile
+from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 
@@ -22,6 +22,14 @@ HELD: Final = 64 * 1024 * 1024
 LONGEST: Final = 64 * 1024
 
 Way: TypeAlias = Literal["operation", "event"]
+
+
+class _Versioned(Protocol):
+    number: int
+    version: int
+
+
+OneT = TypeVar("OneT", bound=_Versioned)
 
 
 @final
@@ -61,17 +69,53 @@ class RecordedCall:
     version: int = 0
 
 
-@final
-class Traffic:
-    """The newest requests, at most `KEPT` and at most `HELD` bytes; older requests are dropped."""
+class Numbered(Generic[OneT]):
+    """Records by number, oldest first, with their changes.
+
+    Attributes:
+        made: number of records so far, also of those that were dropped.
+        version: number of the newest change.
+    """
 
     def __init__(self) -> None:
-        self._calls: dict[int, RecordedCall] = {}
-        # Requests by the number of their newest change, to find changes without visiting every request.
-        self._changed: dict[int, RecordedCall] = {}
-        self._made = 0
-        self._held = 0
+        self.known: dict[int, OneT] = {}
+        # Records by the number of their newest change, to find changes without visiting every record.
+        self._changed: dict[int, OneT] = {}
+        self.made = 0
         self.version = 0
+
+    def touch(self, one: OneT) -> OneT:
+        """Add a record, or note that it has changed."""
+        self.known[one.number] = one
+        self.version += 1
+        self._changed.pop(one.version, None)
+        one.version = self.version
+        self._changed[one.version] = one
+        return one
+
+    def drop(self, number: int) -> OneT:
+        """Remove a record, and return it."""
+        one = self.known.pop(number)
+        self._changed.pop(one.version, None)
+        return one
+
+    def since(self, version: int) -> Sequence[OneT]:
+        """Return the records that were added or changed after `version`, in the order of their numbers."""
+        found = takewhile(lambda one: one.version > version, reversed(self._changed.values()))
+        return sorted(found, key=lambda one: one.number)
+
+    def newest(self, count: int, *, before: int | None = None) -> Sequence[OneT]:
+        """Return the newest records, or the newest with a number below `before`, oldest first."""
+        records = reversed(self.known.values())
+        fitting = (one for one in records if before is None or one.number < before)
+        return [*islice(fitting, count)][::-1]
+
+
+@final
+class Traffic(Numbered[RecordedCall]):
+    """The newest requests, at most `KEPT` and at most `HELD` bytes; older requests are dropped."""
+
+    _held = 0
 
     def begin(
         self,
@@ -85,57 +129,30 @@ class Traffic:
         delivery: int | None = None,
     ) -> RecordedCall:
         """Add a request in progress."""
-        self._made += 1
-        call = RecordedCall(self._made, way, name, at, content_type, body[:LONGEST], len(body), note=note)
+        self.made += 1
+        call = RecordedCall(self.made, way, name, at, content_type, body[:LONGEST], len(body), note=note)
         call.delivery = delivery
-        self._calls[call.number] = call
+        self.touch(call)
         self._forget()
-        return self.touch(call)
-
-    def touch(self, call: RecordedCall) -> RecordedCall:
-        """Record that a request has changed."""
-        if call.number in self._calls:
-            self.version += 1
-            self._changed.pop(call.version, None)
-            call.version = self.version
-            self._changed[call.version] = call
         return call
 
     def end(self, call: RecordedCall, took: float, status: int | None, answer: bytes = b"") -> None:
         """Record a request's answer after `took` seconds; `status` is None if no answer came."""
         call.status, call.answer = status, answer[:LONGEST]
         call.took = round(took * 1_000)
-        if call.number in self._calls:
+        if call.number in self.known:
             call.held = len(call.body) + len(call.answer)
             self._held += call.held
-        self.touch(call)
-        self._forget()
-
-    def since(self, version: int) -> Sequence[RecordedCall]:
-        """Return the requests that were added or changed after `version`, in the order of their numbers."""
-        found: list[RecordedCall] = []
-        for changed, call in reversed(self._changed.items()):
-            if changed <= version:
-                break
-            found.append(call)
-        return sorted(found, key=lambda call: call.number)
-
-    def newest(self, count: int, *, before: int | None = None) -> Sequence[RecordedCall]:
-        """Return the newest requests, or the newest with a number below `before`, oldest first."""
-        numbers = (
-            reversed(self._calls) if before is None else (n for n in reversed(self._calls) if n < before)
-        )
-        return [self._calls[number] for number in islice(numbers, count)][::-1]
+            self.touch(call)
+            self._forget()
 
     def has_older(self, number: int) -> bool:
         """Whether requests with lower numbers are still kept."""
-        return bool(self._calls) and next(iter(self._calls)) < number
+        return bool(self.known) and next(iter(self.known)) < number
 
     def _forget(self) -> None:
-        while len(self._calls) > KEPT or (self._held > HELD and len(self._calls) > 1):
-            oldest = self._calls.pop(next(iter(self._calls)))
-            self._held -= oldest.held
-            self._changed.pop(oldest.version, None)
+        while len(self.known) > KEPT or (self._held > HELD and len(self.known) > 1):
+            self._held -= self.drop(next(iter(self.known))).held
 
 
 def view_call(call: RecordedCall) -> dict[str, JsonValue]:
