@@ -176,11 +176,12 @@ class UploadedFiles:
 
     Attributes:
         base_url: beginning of the addresses in descriptors.
+        known: descriptors of all files, by id.
     """
 
     def __init__(self, base_url: str) -> None:
         self.base_url = base_url
-        self._known: dict[str, Descriptor] = {}
+        self.known: dict[str, Descriptor] = {}
 
     def add(
         self,
@@ -219,7 +220,7 @@ class UploadedFiles:
             tags: dict[str, JsonValue] = dict.fromkeys(("genre", "album", "artist", "title", "cover"), "")
             fields["tags"] = {**tags, "filename": filename}
         descriptor = Descriptor.from_object(fields)
-        self._known[file_id] = descriptor
+        self.known[file_id] = descriptor
         return descriptor
 
     def url(self, file_id: str, filename: str) -> str:
@@ -235,22 +236,14 @@ class UploadedFiles:
         if not isinstance(source, Descriptor):
             return False
         head, ours, rest = str(source.fields["path"]).partition(f"{self.base_url}/files/")
-        return bool(head) or not ours or rest.partition("/")[0] in self._known
+        return bool(head) or not ours or rest.partition("/")[0] in self.known
 
     def describes(self, descriptor: Descriptor) -> bool:
         """Whether the platform returned exactly this descriptor for one of its files."""
         _, ours, rest = str(descriptor.fields["path"]).partition(f"{self.base_url}/files/")
-        known = self._known.get(rest.partition("/")[0]) if ours else None
+        known = self.known.get(rest.partition("/")[0]) if ours else None
         return known is not None and known.fields == descriptor.fields
-
-    def known(self) -> dict[str, Descriptor]:
-        """Return the descriptors of all files, by id."""
-        return dict(self._known)
-
-    def restore(self, file_id: str, descriptor: Descriptor) -> None:
-        """Restore a file of another run."""
-        self._known[file_id] = descriptor
 
     def forget(self) -> None:
         """Forget all files, as after a retention period: sending such a file again is refused."""
-        self._known.clear()
+        self.known.clear()

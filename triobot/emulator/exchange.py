@@ -42,29 +42,24 @@ _ANOTHER_ANSWER: Final = Liberty("status", "of an answer must be 200: no other i
 class ShiftedClock:
     """A wall clock that can be put forward, so that no one has to wait an hour.
 
-    Args:
-        ahead: initial lead over the base clock, in milliseconds.
+    Attributes:
+        ahead: lead over the base clock, in milliseconds.
     """
 
     def __init__(self, base: WallClock | None = None, *, ahead: int = 0) -> None:
         self._base = base
-        self._ahead = ahead
+        self.ahead = ahead
 
     def now(self) -> int:
         """Return wall milliseconds, including the lead."""
         base = self._base.now() if self._base is not None else time.time_ns() // 1_000_000
-        return base + self._ahead
-
-    @property
-    def ahead(self) -> int:
-        """Lead over the base clock, in milliseconds."""
-        return self._ahead
+        return base + self.ahead
 
     def advance(self, milliseconds: int) -> None:
         """Put the clock forward; a negative number raises ValueError."""
         if milliseconds < 0:
             raise ValueError("time doesn't go back")
-        self._ahead += milliseconds
+        self.ahead += milliseconds
 
 
 @final

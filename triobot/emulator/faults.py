@@ -230,13 +230,12 @@ class FaultPlan:
     """
 
     def __init__(self) -> None:
-        self._operations: list[Fault] = []
-        self._events: list[EventFault] = []
+        self._faults: list[AnyFault] = []
         self.used: Counter[str] = Counter()
 
     def pending(self) -> Sequence[AnyFault]:
         """Return the remaining faults: first faults of operations, then faults of events."""
-        return (*self._operations, *self._events)
+        return tuple(sorted(self._faults, key=lambda fault: isinstance(fault, EventFault)))
 
     def add(self, fault: AnyFault) -> None:
         """Add a fault after the existing faults.
@@ -244,41 +243,32 @@ class FaultPlan:
         Raises:
             ValueError: too many faults are planned.
         """
-        if len(self.pending()) >= MOST_FAULTS:
+        if len(self._faults) >= MOST_FAULTS:
             raise ValueError(f"there are {MOST_FAULTS} faults already")
-        if isinstance(fault, Fault):
-            self._operations.append(fault)
-        else:
-            self._events.append(fault)
+        self._faults.append(fault)
 
     def clear(self) -> None:
         """Remove all faults."""
-        self._operations.clear()
-        self._events.clear()
+        self._faults.clear()
 
     def for_operation(self, path: str) -> Fault | None:
         """Use and return the first fault that fits this operation."""
-        return self._counted(_use(self._operations, path))
+        return self._use(Fault, path)
 
     def for_event(self, kind: str) -> EventFault | None:
         """Use and return the first fault that fits this type of event."""
-        return self._counted(_use(self._events, kind))
+        return self._use(EventFault, kind)
 
-    def _counted(self, fault: FaultT | None) -> FaultT | None:
-        if fault is not None:
-            self.used[kind_of(fault)] += 1
-        return fault
-
-
-def _use(faults: list[FaultT], name: str) -> FaultT | None:
-    for index, fault in enumerate(faults):
-        if fault.fits(name):
-            if fault.times == 1:
-                del faults[index]
-            elif fault.times is not None:
-                faults[index] = attrs.evolve(fault, times=fault.times - 1)
-            return fault
-    return None
+    def _use(self, kind: type[FaultT], name: str) -> FaultT | None:
+        for index, fault in enumerate(self._faults):
+            if isinstance(fault, kind) and fault.fits(name):
+                if fault.times == 1:
+                    del self._faults[index]
+                elif fault.times is not None:
+                    self._faults[index] = attrs.evolve(fault, times=fault.times - 1)
+                self.used[kind_of(fault)] += 1
+                return fault
+        return None
 
 
 @final

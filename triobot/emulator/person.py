@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Protocol, TypeAlias, TypeVar, cast, final
+from typing import Final, TypeAlias, TypeVar, cast, final
 from urllib.parse import urlsplit
 
 import attrs
@@ -331,17 +331,15 @@ class Person:
         Raises:
             NotSeenError: the labels were not shown in time.
         """
-        wanted, position, deadline = list(labels), 0, trio.current_time() + within
-        while True:
-            left = deadline - trio.current_time()
-            patience = max(0, min(LONGEST_WAIT, math.ceil(left))) if position else 0
-            screen = await self._look(position, patience)
+        wanted, shown = list(labels), (list[str](), list[str]())
+
+        def fits(screen: JsonObject) -> bool | None:
+            nonlocal shown
             shown = labels_on(screen)
-            if (wanted in shown) if wanted else shown == ([], []):
-                return
-            position = cast("int", screen["seq"])
-            if left <= 0:
-                raise await self._not_seen(f"the buttons {wanted} were not shown, but {shown[0] or shown[1]}")
+            return True if ((wanted in shown) if wanted else shown == ([], [])) else None
+
+        if await self._wait(within, fits) is None:
+            raise await self._not_seen(f"the buttons {wanted} were not shown, but {shown[0] or shown[1]}")
 
     async def sees_nothing(self, *, within: float) -> None:
         """Check that the bot sends nothing for `within` seconds.
@@ -381,17 +379,34 @@ class Person:
 
     async def _next(self, within: float, wanted: Callable[[JsonObject], FoundT | None]) -> FoundT | None:
         """Wait for the first change that `wanted` accepts, and count all changes up to it as seen."""
-        position, deadline = self._cursor, trio.current_time() + within
-        while True:
-            left = deadline - trio.current_time()
-            screen = await self._look(position, max(0, min(LONGEST_WAIT, math.ceil(left))), newest=0)
+
+        def new(screen: JsonObject) -> FoundT | None:
             for change in cast("list[JsonObject]", screen["changes"]):
                 if (found := wanted(change)) is not None:
                     self._cursor = cast("int", change["seq"])
                     return found
-            position = cast("int", screen["seq"])
+            return None
+
+        return await self._wait(within, new, after=self._cursor, newest=0)
+
+    async def _wait(
+        self,
+        within: float,
+        wanted: Callable[[JsonObject], FoundT | None],
+        *,
+        after: int = 0,
+        newest: int = SHOWN,
+    ) -> FoundT | None:
+        """Look at the chat now and after each change, until `wanted` returns a value or the time is over."""
+        deadline, patience = trio.current_time() + within, 0
+        while True:
+            screen = await self._look(after, patience, newest=newest)
+            if (found := wanted(screen)) is not None:
+                return found
+            after, left = cast("int", screen["seq"]), deadline - trio.current_time()
             if left <= 0:
                 return None
+            patience = min(LONGEST_WAIT, math.ceil(left))
 
     async def _look(self, after: int, wait: int, *, newest: int = SHOWN) -> JsonObject:
         query = {"chat": self.chat_id, "after": after, "wait": wait, "newest": newest}
@@ -445,39 +460,15 @@ def _wanted(expected: Expected) -> str:
             return f"a message of {expected.__name__}"
 
 
-class Control(Protocol):
-    """Access to the control API."""
-
-    async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
-        """Send a GET request.
-
-        Raises:
-            AppError: the request was refused.
-        """
-        ...
-
-    async def post(self, path: str, given: JsonObject) -> JsonValue:
-        """Send a POST request; `control` lists the paths.
-
-        Raises:
-            AppError: the request was refused.
-        """
-        ...
-
-    async def fetch(self, address: str) -> bytes:
-        """Return the bytes of a file that the platform serves.
-
-        Raises:
-            AppError: there is no such file.
-        """
-        ...
-
-
 @final
 class App:
-    """The messenger app of all people, and the controls of the platform behind the app."""
+    """The messenger app of all people, and the controls of the platform behind the app.
 
-    def __init__(self, control: Control) -> None:
+    `get`, `post` and `fetch` send requests to the control API; `control` lists the paths. A refused request
+    raises `AppError`.
+    """
+
+    def __init__(self, control: HttpControl | InsideControl) -> None:
         self.get = control.get
         self.post = control.post
         self.fetch = control.fetch
@@ -542,7 +533,7 @@ class HttpControl:
 
 @final
 class InsideControl:
-    """The control API as function calls; `control` lists the paths."""
+    """The control API as function calls."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._blobs = exchange.blobs

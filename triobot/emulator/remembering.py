@@ -47,7 +47,7 @@ def dump_world(world: World, pending: Sequence[Event], *, closed: bool) -> str:
             "people": [attrs.astuple(user) for user in world.people],
             "chats": [_chat_row(chat) for chat in world.chats()],
             "bills": [attrs.astuple(bill) for bill in world.bills],
-            "files": world.uploads.known(),
+            "files": world.uploads.known,
             "pending": list(pending),
         }
     )
@@ -88,6 +88,5 @@ def _load(world: World, kept: dict[str, Any]) -> Sequence[Event]:
     for kind, id, chat_id, amount, currency, description, expires_at, takings in kept["bills"]:
         paid = [Taking(*taking) for taking in takings]
         world.bills.restore(Bill(kind, id, chat_id, amount, currency, description, expires_at, paid))
-    for file_id, descriptor in kept["files"].items():
-        world.uploads.restore(file_id, descriptor)
+    world.uploads.known.update(kept["files"])
     return cast("list[Event]", kept["pending"])

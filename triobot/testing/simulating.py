@@ -228,56 +228,44 @@ async def _simulate(
     found: FirstBroken | None,
 ) -> SimulationResult:
     begun: Counter[str] = Counter()
-    with seeded(plan.seed), without_threads(), _hooked(bot, counting(begun)):
-        return await _lived(bot, plan, provided, app, progress, begun, found)
-
-
-async def _lived(
-    bot: Bot,
-    plan: Plan,
-    provided: Sequence[Provided],
-    app: QuartTrio | None,
-    progress: Callable[[float], None],
-    begun: Counter[str],
-    found: FirstBroken | None,
-) -> SimulationResult:
     chance = random.Random(plan.seed)
-    async with drive(bot, *provided, app=app, seed=plan.seed, attempts=_ATTEMPTS) as world:
-        groups = [await world.group(name=f"Group {number}") for number in range(plan.groups)]
-        crowd = _Crowd(world, plan, groups, words_of(bot))
+    with seeded(plan.seed), without_threads(), _hooked(bot, counting(begun)):
+        async with drive(bot, *provided, app=app, seed=plan.seed, attempts=_ATTEMPTS) as world:
+            groups = [await world.group(name=f"Group {number}") for number in range(plan.groups)]
+            crowd = _Crowd(world, plan, groups, words_of(bot))
 
-        def goes_on() -> bool:
-            return found is None or not any(broken_so_far(world, crowd.circumstances()))
+            def goes_on() -> bool:
+                return found is None or not any(broken_so_far(world, crowd.circumstances()))
 
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_tell, plan, progress, goes_on, nursery.cancel_scope)
-            for number in range(plan.chats):
-                nursery.start_soon(crowd.live, number, f"{plan.seed}:{number}")
-            nursery.start_soon(crowd.break_things, random.Random(chance.random()))
-            nursery.start_soon(crowd.kill, random.Random(chance.random()))
-        world.faults.clear()
-        if whole := goes_on():
-            await world.waits(hours=_QUIET_HOURS)
-            broken = await broken_in_the_end(bot, world, crowd.circumstances())
-        else:
-            broken = list(broken_so_far(world, crowd.circumstances()))
-        if found is not None and broken:
-            await _look_at(bot, world, crowd, broken[0], found)
-        faults = Counter({"outage": len(crowd.outages)}) + world.faults.used
-        world.alarms.clear()
-        chats = list(world.exchange.world.chats())
-        return SimulationResult(
-            plan=plan,
-            acts=crowd.acts,
-            events=world.answered[200],
-            messages=sum(entry.author is None for chat in chats for entry in chat.entries.values()),
-            faults=dict(faults.most_common()),
-            routes={route.name: begun[route.name] for route in table_of(bot).routes},
-            # After an early end, nothing is known about the promises that are checked at the end only.
-            kept=kept_by(broken) if whole else [],
-            broken=in_words(broken),
-            digest=sha256((await _shown(world, groups)).encode()).hexdigest()[:12],
-        )
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_tell, plan, progress, goes_on, nursery.cancel_scope)
+                for number in range(plan.chats):
+                    nursery.start_soon(crowd.live, number, f"{plan.seed}:{number}")
+                nursery.start_soon(crowd.break_things, random.Random(chance.random()))
+                nursery.start_soon(crowd.kill, random.Random(chance.random()))
+            world.faults.clear()
+            if whole := goes_on():
+                await world.waits(hours=_QUIET_HOURS)
+                broken = await broken_in_the_end(bot, world, crowd.circumstances())
+            else:
+                broken = list(broken_so_far(world, crowd.circumstances()))
+            if found is not None and broken:
+                await _look_at(bot, world, crowd, broken[0], found)
+            faults = Counter({"outage": len(crowd.outages)}) + world.faults.used
+            world.alarms.clear()
+            chats = list(world.exchange.world.chats())
+            return SimulationResult(
+                plan=plan,
+                acts=crowd.acts,
+                events=world.answered[200],
+                messages=sum(entry.author is None for chat in chats for entry in chat.entries.values()),
+                faults=dict(faults.most_common()),
+                routes={route.name: begun[route.name] for route in table_of(bot).routes},
+                # After an early end, nothing is known about the promises that are checked at the end only.
+                kept=kept_by(broken) if whole else [],
+                broken=in_words(broken),
+                digest=sha256((await _shown(world, groups)).encode()).hexdigest()[:12],
+            )
 
 
 @contextmanager

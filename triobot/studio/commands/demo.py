@@ -136,8 +136,6 @@ def _check_platform(platform: Emulator, transcript: Transcript) -> None:
 
 async def _check_bot(transcript: Transcript) -> None:
     """Wait until the bot has no live conversation and no event left."""
-    from .demo_bot import bot
-
     while True:
         now = bot.statistics()
         if not (now.live or now.store.inbox):

@@ -19,7 +19,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, cast
 
 import trio
 
@@ -204,9 +204,7 @@ def _greet(arguments: argparse.Namespace, platform: Emulator, store: str) -> Non
 
 
 def _whereabouts(given: str | None, store: str) -> str:
-    path = file_of(store)
-    if path is None:
-        return "The store is in memory: nothing of this is kept."
+    path = cast("Path", file_of(store))  # `run` has checked --store
     if given is None:
         return f"The store is in {path.parent}, which is deleted at the end: --store sqlite:dev.db keeps one."
     kept = harmless(str(path.resolve()))
