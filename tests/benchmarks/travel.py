@@ -36,6 +36,7 @@ from triobot.studio.errors import TravelError
 from triobot.studio.stored_journals import StoredJournals
 from triobot.studio.travel.twins import Twins
 from triobot.testing import drive, run
+from triobot.wire.rules import compact_json
 
 LONG = """\
 from triobot import Bot, Chat
@@ -154,7 +155,8 @@ async def measure(file: Path, lines: Sequence[JsonObject], rounds: int) -> None:
             window = await twins.notches(told["id"], newest, newest + 256)
             took["open"].append(time.perf_counter() - begun)
             took["cpu"].append(_cpu(twins) - before)
-            size, packed = len(gzip.decompress(window)), len(window)
+            size = len(text := compact_json(window).encode())
+            packed = len(gzip.compress(text, 5))
             for name, start, end in (("middle", newest // 2, newest // 2 + 256), ("one", newest, newest + 1)):
                 begun = time.perf_counter()
                 await twins.notches(told["id"], start, end)

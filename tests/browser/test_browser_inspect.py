@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -85,14 +83,14 @@ class Looked:
         head: JsonValue = self.order.head
         return head
 
-    async def notches(self, id: str, start: int, end: int) -> bytes:
+    async def notches(self, id: str, start: int, end: int) -> JsonValue:
         await trio.lowlevel.checkpoint()
         found = [self.order.whole_at(start), *self.order.notches[start + 1 : end]]
-        return gzip.compress(json.dumps({"from": start, "to": start + len(found), "notches": found}).encode())
+        return {"from": start, "to": start + len(found), "notches": found}
 
-    async def source(self, id: str, source: int) -> bytes:
+    async def source(self, id: str, source: int) -> str:
         await trio.lowlevel.checkpoint()
-        return gzip.compress(self.order.source.encode())
+        return self.order.source
 
     async def value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
         await trio.lowlevel.checkpoint()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import importlib
 import json
 import random
@@ -231,7 +230,7 @@ async def head_of(twins: Twins, row: JsonObject) -> dict[str, Any]:
 async def notches_of(twins: Twins, head: dict[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     while len(found) < head["notches"]:
-        told = json.loads(gzip.decompress(await twins.notches(head["id"], len(found), head["notches"])))
+        told: Any = await twins.notches(head["id"], len(found), head["notches"])
         assert told["notches"][0]["whole"]
         found += told["notches"]
     return found
@@ -359,7 +358,7 @@ def test_what_is_imported_late_is_that_of_its_build(shop: Path) -> None:
             words = ["Your name?", "Which size?", "(1) What else?", "(2) Also Milk.", "And now?"]
             assert [one["text"] for one in said(notches)] == words
             sources = [source["id"] for source in head["sources"] if "more" in source["path"]]
-            texts = [gzip.decompress(await twins.source(head["id"], id)).decode() for id in sources]
+            texts = [await twins.source(head["id"], id) for id in sources]
             assert [text.count("# more") for text in texts] == [1, 2, 3]
 
     trio.run(look)
@@ -395,17 +394,14 @@ def test_each_stretch_has_the_lines_and_values_of_its_build(shop: Path) -> None:
             value: Any = await twins.value(head["id"], 4, "", 0, "many")
             assert value == {"text": "'two'"}
             for notch, source in ((0, 0), (4, notches[4]["f"][""][0][0])):
-                told = json.loads(gzip.decompress(await twins.path(head["id"], notch, notch + 1)))
+                told: Any = await twins.path(head["id"], notch, notch + 1)
                 assert {one[0] for one in told["paths"][0]} == {source}
 
     trio.run(look)
 
 
 async def sources_of(twins: Twins, head: dict[str, Any]) -> dict[int, list[str]]:
-    return {
-        one["id"]: gzip.decompress(await twins.source(head["id"], one["id"])).decode().splitlines()
-        for one in head["sources"]
-    }
+    return {one["id"]: (await twins.source(head["id"], one["id"])).splitlines() for one in head["sources"]}
 
 
 @pytest.mark.slow
@@ -416,7 +412,7 @@ def test_a_branch_goes_on_behind_the_words_that_were_sent(shop: Path) -> None:
     async def look() -> None:
         async with looking(shop, stored) as twins:
             head = await head_of(twins, stored.rows[0])
-            branch = json.loads(gzip.decompress(await twins.branch(head["id"], 4, group=False)))
+            branch: Any = await twins.branch(head["id"], 4, group=False)
             bots = [one["content"]["text"] for one in branch["chat"] if one.get("from_bot")]
             # Up to the notch as it was; what the branch itself sends is the present code's.
             assert bots == [*OLD, "(2) So far 300.", "Which size?"]
@@ -457,7 +453,7 @@ def test_the_past_is_shown_while_the_code_of_now_can_not_be_loaded(shop: Path) -
             value: Any = await twins.value(head["id"], 4, "", 0, "many")
             assert value == {"text": "'two'"}
             # A branch goes on under that build, too.
-            branch = json.loads(gzip.decompress(await twins.branch(head["id"], 4, group=False)))
+            branch: Any = await twins.branch(head["id"], 4, group=False)
             assert [one["content"]["text"] for one in branch["chat"] if one.get("from_bot")] == [*OLD, *NEW]
             load(shop, build(2))
             twins.pool.changed()

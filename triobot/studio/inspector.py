@@ -18,7 +18,6 @@ import attrs
 import trio
 from hypercorn.trio import serve  # pyright: ignore[reportUnknownVariableType]
 from hypercorn.typing import ASGIFramework
-from quart import Blueprint, Response, request
 from quart_trio import QuartTrio
 
 from ..base.frozen import guarded
@@ -27,7 +26,7 @@ from ..emulator.door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Message, Recei
 from ..emulator.faults import FaultPlan
 from ..emulator.server import Tickets, behind_the_door, hypercorn_config, page_blueprint
 from ..wire.rules import JsonValue
-from .travel.routes import add_looking, told
+from .travel.routes import Routes, add_looking
 from .travel.twins import Twins
 
 IDLE: Final = 30 * 60.0
@@ -101,20 +100,16 @@ def make_inspector_app(
     Args:
         looked: called for each accepted request.
     """
-    blueprint = Blueprint("travel", __name__, url_prefix="/control/travel")
+    routes = Routes("travel", "/control/travel")
 
-    async def everything() -> Response:
-        async def some() -> JsonValue:
-            Asked({**request.args}).only(("after",))
-            return dict(await listed(as_number("after", request.args.get("after", "0"))))
+    async def everything(asked: Asked) -> JsonValue:
+        return dict(await listed(as_number("after", asked.values().get("after", "0"))))
 
-        return await told(some)
-
-    blueprint.add_url_rule("", "GET everything", everything, methods=["GET"])
-    add_looking(blueprint, looks)
+    routes.add("GET", "", everything, "after")
+    add_looking(routes, looks)
     app = QuartTrio(__name__)
     app.config["MAX_CONTENT_LENGTH"] = LONGEST_BODY
-    app.register_blueprint(behind_the_door(blueprint))
+    app.register_blueprint(behind_the_door(routes.blueprint))
     app.register_blueprint(page_blueprint(key, tickets, first="inspect.html"))
     routed = cast("AsgiApp", app.asgi_app)
 

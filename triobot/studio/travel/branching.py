@@ -6,7 +6,6 @@ answer is the branch's state afterwards. At most three branches are open.
 
 from __future__ import annotations
 
-import itertools
 import queue
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -20,17 +19,16 @@ from trio.testing import MockClock
 
 from ...base.authors import contained
 from ...emulator.views import JsonObject, view_bill, view_keyboard, view_user
-from ...errors import LocalProtocolError, StepError, TriobotError
-from ...runtime.bot import Bot
-from ...runtime.settings import Settings
+from ...errors import LocalProtocolError, StepError
 from ...seams.rooms import is_chat
 from ...wire.rules import JsonValue
+from ..errors import TravelError
 from .branches import MOST, LiveBranch, open_branch
 from .keeping import Kill, write_test
-from .past import before_failure, look_back
+from .past import Past, before_failure, look_back
 from .same_answers import SameAnswers, open_same_answers
 from .told import cut
-from .twin import BranchedFrom
+from .twin import LoadedBot, Origin
 
 _SHOWN: Final = 2_000
 _LISTED: Final = 500
@@ -40,31 +38,25 @@ There: TypeAlias = tuple[LiveBranch, SameAnswers | None]
 Work: TypeAlias = Callable[[LiveBranch, "SameAnswers | None"], Awaitable[Any]]
 
 
-class NoBranchError(TriobotError):
-    """There is no such branch, or too many are open."""
-
-
 @final
 class _Thread:
     """One branch and its thread."""
 
-    def __init__(self, origin: BranchedFrom, opens: Callable[[], AbstractAsyncContextManager[There]]) -> None:
+    def __init__(self, origin: Origin, opens: Callable[[], AbstractAsyncContextManager[There]]) -> None:
         self.origin = origin
         self._opens = opens
         self._asked: queue.SimpleQueue[tuple[Work, queue.SimpleQueue[Any]] | None] = queue.SimpleQueue()
-        self._ready: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="branch", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name="branch", daemon=True).start()
 
     def _run(self) -> None:
         try:
             trio.run(self._live, clock=MockClock(autojump_threshold=0))
         except Exception as error:  # any error of the bot's start
-            self._ready.put(error)
+            while (asked := self._asked.get()) is not None:
+                asked[1].put(error)
 
     async def _live(self) -> None:
         async with self._opens() as opened:
-            self._ready.put(None)
             # Time stands still while the loop waits for a thread: see `testing.virtual`.
             while (asked := await trio.to_thread.run_sync(self._asked.get)) is not None:
                 work, answer = asked
@@ -73,17 +65,11 @@ class _Thread:
                 except Exception as error:
                     answer.put(error)
 
-    async def wait_ready(self) -> None:
-        """Wait until the branch is open.
-
-        Raises: the error that prevented the opening.
-        """
-        error = await trio.to_thread.run_sync(self._ready.get, abandon_on_cancel=True)
-        if error is not None:
-            raise error
-
     async def ask(self, work: Work) -> Any:
-        """Run `work` in the branch's thread, and return or raise its outcome."""
+        """Run `work` in the branch's thread, and return or raise its outcome.
+
+        Raises: the error that prevented the opening of the branch.
+        """
         answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._asked.put((work, answer))
         value = await trio.to_thread.run_sync(answer.get, abandon_on_cancel=True)
@@ -98,152 +84,110 @@ class _Thread:
 
 @final
 class Branching:
-    """Opens branches of one bot, and passes the developer's acts on to them.
+    """Opens branches of one bot, and passes the developer's acts on to them."""
 
-    Attributes:
-        target: the bot as ``MODULE:BOT``.
-    """
-
-    def __init__(self, bot: Bot, target: str, settings: Settings) -> None:
-        self.bot, self.target, self.settings = bot, target, settings
-        self._numbers = itertools.count(1)
+    def __init__(self, bot: LoadedBot) -> None:
+        self._bot = bot
         self._open: dict[str, _Thread] = {}
 
-    async def answer(
-        self, what: str, asked: Mapping[str, Any], origin: Callable[[], BranchedFrom]
-    ) -> JsonObject | str | None:
+    async def answer(self, what: str, asked: Mapping[str, Any], origin: Origin | None) -> Any:
         """Carry out the request `what` of the parent process; see `Twins`.
 
         Args:
-            origin: reads the journals for a new branch.
+            origin: the journals for a new branch or test; None for other requests.
+
+        Returns:
+            The branch's state after the request, a test's text, or the replacement of a conversation.
 
         Raises:
+            TravelError: there is no such branch, or three branches are open.
             TriobotError, ValueError, KeyError, TypeError: the request failed, or its arguments are invalid.
         """
-        kills = [Kill(int(at), restart=bool(restart)) for at, restart in asked.get("kills", ())]
+        id = asked.get("id", "")
+        if origin is not None and what == "test":
+            bot, group = self._bot, bool(origin.group)
+            past = await look_back(bot.bot, origin.stored, asked["notch"], settings=bot.settings, group=group)
+            return self._test(origin, asked["kills"], past)
+        if origin is not None:
+            return await self._begin(id, origin, asked)
+        thread = self._find(id)
         match what:
-            case "branch":
-                given = {name: asked[name] for name in ("asks", "sent")}
-                return await self.open(origin(), int(asked["notch"]), given)
-            case "same answers":
-                given = {name: asked[name] for name in ("numbers", "asks", "code")}
-                given["said"] = [tuple(one) for one in asked["said"]]
-                return await self.open(origin(), None, given)
             case "in branch":
-                return await self.do(asked["id"], asked["what"], asked["given"])
+                return await thread.ask(partial(_do, id, asked["what"], asked["given"]))
             case "replacement":
-                return await self.replacement(asked["id"])
+                return await thread.ask(_replacement)
             case "branch test":
-                return await self.test_of_branch(asked["id"], kills)
-            case "test":
-                return await self.test_of_notch(origin(), int(asked["notch"]), kills)
+
+                async def write(branch: LiveBranch, _: SameAnswers | None) -> str:
+                    await trio.lowlevel.checkpoint()
+                    return self._test(thread.origin, asked["kills"], branch.past, branch)
+
+                return await thread.ask(write)
             case _:
-                self.close(asked["id"])
+                self._open.pop(id).close()
                 return None
 
-    async def open(self, origin: BranchedFrom, notch: int | None, given: Mapping[str, Any]) -> JsonObject:
-        """Open a branch at `notch`; without `notch`, at the conversation's start, with the recorded answers.
-
-        Args:
-            given: further arguments for `open_branch` or `open_same_answers`.
-
-        Raises:
-            NoBranchError: three branches are open.
-        """
+    async def _begin(self, id: str, origin: Origin, asked: Mapping[str, Any]) -> Any:
         if len(self._open) >= MOST:
-            raise NoBranchError(f"{MOST} branches are open: close one of them first")
-        thread = _Thread(origin, partial(self._opened, origin, notch, given))
-        id = f"b{next(self._numbers)}"
-        self._open[id] = thread
+            raise TravelError(f"{MOST} branches are open: close one of them first", refused=True)
+        self._open[id] = thread = _Thread(origin, partial(self._opened, origin, asked))
         try:
-            await thread.wait_ready()
-            return await thread.ask(partial(view, id))  # type: ignore[no-any-return]
+            return await thread.ask(partial(view, id))
         except BaseException:
             del self._open[id]
             thread.close()
             raise
 
     @asynccontextmanager
-    async def _opened(
-        self, origin: BranchedFrom, notch: int | None, given: Mapping[str, Any]
-    ) -> AsyncGenerator[There]:
-        bot = self.bot
-        around: Any = {"beside": origin.beside, "group": origin.group, "settings": self.settings, **given}
-        if notch is not None:
+    async def _opened(self, origin: Origin, asked: Mapping[str, Any]) -> AsyncGenerator[There]:
+        """Open a branch at a notch; or, without ``notch``, one with the recorded answers."""
+        bot, settings, stored = self._bot.bot, self._bot.settings, origin.stored
+        around: Any = {"beside": origin.beside, "group": origin.group, "settings": settings}
+        around |= {name: asked[name] for name in ("asks", "sent", "numbers", "code") if name in asked}
+        if "notch" in asked:
             begins = await before_failure(
-                bot, origin.stored, notch, settings=self.settings, group=bool(origin.group)
+                bot, stored, asked["notch"], settings=settings, group=bool(origin.group)
             )
-            async with open_branch(bot, origin.stored, begins, **around) as branch:
+            async with open_branch(bot, stored, begins, **around) as branch:
                 yield branch, None
         else:
-            async with open_same_answers(bot, origin.stored, **around) as same:
+            said = [tuple(one) for one in asked["said"]]
+            async with open_same_answers(bot, stored, said=cast("Any", said), **around) as same:
                 yield same.branch, same
 
-    async def do(self, id: str, what: str, asked: Mapping[str, Any]) -> JsonObject:
-        """Carry out one act in a branch, and return the branch's state afterwards.
-
-        Raises:
-            NoBranchError: there is no branch `id`.
-            LocalProtocolError: the act is invalid or impossible.
-        """
-        thread = self._find(id)
-        await thread.ask(partial(_do, what, asked))
-        return cast("JsonObject", await thread.ask(partial(view, id)))
-
-    async def test_of_branch(self, id: str, kills: Sequence[Kill] = ()) -> str:
-        """Return a pytest file that repeats the branch.
-
-        Raises:
-            ConfigError: the branch can't be expressed as a test.
-        """
-        thread = self._find(id)
-        origin = thread.origin
-
-        async def write(branch: LiveBranch, same: SameAnswers | None) -> str:
-            await trio.lowlevel.checkpoint()
-            return write_test(
-                self.target, branch.past, branch=branch, beside=origin.beside, kills=kills, group=origin.group
-            )
-
-        return cast("str", await thread.ask(write))
-
-    async def replacement(self, id: str) -> JsonObject:
-        """Return the conversation that new code made of the recorded answers; see `Replacement.told`.
-
-        Raises:
-            ConfigError: a step or another conversation of the branch is still in progress.
-            LocalProtocolError: the branch was not opened from recorded answers.
-        """
-
-        async def told(branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
-            if same is None:
-                raise LocalProtocolError("branch", "was opened at a notch: nothing takes its chat's place")
-            return (await same.replacement()).told()
-
-        return cast("JsonObject", await self._find(id).ask(told))
-
-    async def test_of_notch(self, origin: BranchedFrom, notch: int, kills: Sequence[Kill] = ()) -> str:
-        """Return a pytest file that repeats the conversation up to a notch.
+    def _test(
+        self, origin: Origin, kills: Sequence[Sequence[Any]], past: Past, branch: LiveBranch | None = None
+    ) -> str:
+        """Return a pytest file that repeats the conversation up to a notch, or the branch.
 
         Raises:
             ConfigError: the conversation can't be expressed as a test.
         """
-        group = bool(origin.group)
-        past = await look_back(self.bot, origin.stored, notch, settings=self.settings, group=group)
-        return write_test(self.target, past, beside=origin.beside, kills=kills, group=origin.group)
-
-    def close(self, id: str) -> None:
-        """Discard a branch; do nothing if it is gone already."""
-        if (thread := self._open.pop(id, None)) is not None:
-            thread.close()
+        return write_test(
+            self._bot.target,
+            past,
+            branch=branch,
+            beside=origin.beside,
+            kills=[Kill(int(at), restart=bool(restart)) for at, restart in kills],
+            group=origin.group,
+        )
 
     def _find(self, id: str) -> _Thread:
         if (thread := self._open.get(id)) is None:
-            raise NoBranchError("this branch is gone: open it again")
+            raise TravelError("this branch is gone: open it again", gone=True)
         return thread
 
 
-async def _do(what: str, asked: Mapping[str, Any], branch: LiveBranch, same: SameAnswers | None) -> None:
+async def _replacement(_: LiveBranch, same: SameAnswers | None) -> JsonValue:
+    if same is None:
+        raise LocalProtocolError("branch", "was opened at a notch: nothing takes its chat's place")
+    return (await same.replacement()).told()
+
+
+async def _do(
+    id: str, what: str, asked: Mapping[str, Any], branch: LiveBranch, same: SameAnswers | None
+) -> JsonObject:
+    """Carry out one act in a branch, and return the branch's state afterwards."""
     match what:
         case "look":
             await trio.lowlevel.checkpoint()
@@ -269,6 +213,7 @@ async def _do(what: str, asked: Mapping[str, Any], branch: LiveBranch, same: Sam
             await way()
         case _:
             raise LocalProtocolError("branch", f"nobody knows what {what} is here")
+    return await view(id, branch, same)
 
 
 async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObject:

@@ -11,18 +11,19 @@ import itertools
 import json
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any, Final, final
 
 import trio
 
+from ...base.lines import lines_of
 from ...emulator.views import JsonObject
 from ..errors import TravelError
 from .children import start_child
 
 SECONDS: Final = 60.0
 """Seconds within which a twin must answer; after that the twin is killed."""
-_CHUNK: Final = 1 << 16
+_LONGEST: Final = 256 * 1024 * 1024
 _BUILDS: Final = 4
 """Maximum number of processes with earlier builds, not counting the processes that open passes need."""
 
@@ -47,7 +48,7 @@ class TwinProcess:
         self._says = trio.Lock()
 
     async def ask(self, do: str, **asked: Any) -> Any:
-        """Send a request, and return the answer: a value, or compressed JSON.
+        """Send a request, and return the answer's value.
 
         Raises:
             TravelError: the twin refused, timed out or has ended.
@@ -62,11 +63,10 @@ class TwinProcess:
                 async with self._says:
                     await self._line.send_all(json.dumps({"n": number, "do": do, **asked}).encode() + b"\n")
                 told = await answer.receive()
-                if isinstance(told, bytes):
-                    return told
-                if (error := told.get("error")) is not None:
-                    refused = bool(told.get("refused"))
-                    raise TravelError(str(error), gone="is gone" in str(error), refused=refused)
+                if "error" in told:
+                    raise TravelError(
+                        told["error"], gone=told.get("gone", False), refused=told.get("refused", False)
+                    )
                 return told["value"]
         except (trio.EndOfChannel, trio.BrokenResourceError, trio.ClosedResourceError):
             raise TravelError("the process in which this ran has ended: open it again", gone=True) from None
@@ -90,34 +90,18 @@ class TwinProcess:
 
     async def hear(self) -> None:
         """Pass on the process's answers until it ends."""
-        rest = bytearray()
         try:
-            while (line := await self._until_line(rest)) is not None:
-                told = json.loads(line)
-                body: Any = told
-                if "size" in told:
-                    while len(rest) < told["size"] and (chunk := await self._line.receive_some(_CHUNK)):
-                        rest += chunk
-                    body = bytes(rest[: told["size"]])
-                    del rest[: told["size"]]
-                if (channel := self._answers.get(told["n"])) is not None:
-                    channel.send_nowait(body)
-        except trio.BrokenResourceError:
+            async with aclosing(lines_of(self._line, _LONGEST)) as lines:
+                async for line in lines:
+                    told = json.loads(line)
+                    if (channel := self._answers.get(told["n"])) is not None:
+                        channel.send_nowait(told)
+        except (trio.BrokenResourceError, ValueError):  # the process ended, maybe in the middle of a line
             pass
         finally:
             self.dead = True
             for waiting in self._answers.values():
                 waiting.close()
-
-    async def _until_line(self, rest: bytearray) -> bytes | None:
-        while (end := rest.find(b"\n") + 1) == 0:
-            chunk = await self._line.receive_some(_CHUNK)
-            if not chunk:
-                return None
-            rest += chunk
-        line = bytes(rest[:end])
-        del rest[:end]
-        return line
 
 
 @final

@@ -51,10 +51,9 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import partial
-from typing import Final, cast
+from inspect import isawaitable
+from typing import Final, TypeAlias, cast, final
 
-import trio
 from quart import Blueprint, Response, request
 
 from ...emulator.control import Asked, BadAskError, as_number, read_body
@@ -92,6 +91,58 @@ _TAKES: Final[Mapping[str, tuple[str, ...]]] = {
     "answers": ("way",),
 }
 
+Answer: TypeAlias = "Callable[..., JsonValue | Awaitable[JsonValue]]"
+"""Answers a request. The arguments are the request's keys, and the variable parts of its address."""
+
+
+@final
+class Routes:
+    """Routes of one blueprint, whose answers are JSON or other text, compressed."""
+
+    def __init__(self, name: str, prefix: str) -> None:
+        self.blueprint = Blueprint(name, __name__, url_prefix=prefix)
+
+    def add(
+        self, method: str, rule: str, answer: Answer, *names: str, status: int = 200, kind: str = _JSON
+    ) -> None:
+        """Add a route.
+
+        Args:
+            names: keys that a request may have: in the body of a POST, else in the address.
+            kind: content type of the answer. If it isn't JSON, `answer` returns the text.
+        """
+
+        async def view(**place: str) -> Response:
+            try:
+                asked = Asked.read(await read_body()) if method == "POST" else Asked({**request.args})
+                asked.only(names)
+                value = answer(asked, **place)
+                if isawaitable(value):
+                    value = await value
+            except BadAskError as error:
+                return _refused(400, str(error))
+            except TravelError as error:
+                return _refused(410 if error.gone else 409 if error.refused else 404, str(error))
+            except (TriobotError, OSError) as error:
+                return _refused(503, str(error))
+            return _packed(json_for_pages(value) if kind == _JSON else str(value), status, kind)
+
+        self.blueprint.add_url_rule(rule, f"{method} {rule}", view, methods=[method])
+
+
+def _packed(text: str, status: int, kind: str) -> Response:
+    body = text.encode("utf-8", "replace")
+    takes = "gzip" in request.headers.get("Accept-Encoding", "")
+    response = Response(gzip.compress(body, 5) if takes else body, status, content_type=kind)
+    if takes:
+        response.headers["Content-Encoding"] = "gzip"
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _refused(status: int, reason: str) -> Response:
+    return Response(encode_error(reason), status, content_type=_JSON)
+
 
 def _conversation(text: str) -> int:
     if (number := as_number("conversation", text)) < 1:
@@ -99,102 +150,53 @@ def _conversation(text: str) -> int:
     return number
 
 
-async def _asked(*names: str) -> Asked:
-    """Read a request's body; raise `BadAskError` for any other keys."""
-    given = Asked.read(await read_body())
-    given.only(names)
-    return given
-
-
-def add_looking(blueprint: Blueprint, looks: Twins, can: Collection[str] = ()) -> None:
+def add_looking(routes: Routes, looks: Twins, can: Collection[str] = ()) -> None:
     """Add the read-only routes.
 
     Args:
-        can: names of the blueprint's further abilities.
+        can: names of the further abilities of these routes.
     """
 
-    async def conversations(chat: str) -> Response:
-        async def listed() -> JsonValue:
-            told = cast("Mapping[str, JsonValue]", await looks.conversations(as_number("chat", chat)))
-            return {**told, "can": list(can)}
+    async def conversations(_: Asked, chat: str) -> JsonValue:
+        told = cast("Mapping[str, JsonValue]", await looks.conversations(as_number("chat", chat)))
+        return {**told, "can": list(can)}
 
-        return await told(listed)
+    def begin(_: Asked, chat: str, conversation: str) -> Awaitable[JsonValue]:
+        return looks.open(as_number("chat", chat), _conversation(conversation))
 
-    async def begin(chat: str, conversation: str) -> Response:
-        async def opened() -> JsonValue:
-            await _asked()
-            return await looks.open(as_number("chat", chat), _conversation(conversation))
+    def window(asked: Asked) -> tuple[int, int]:
+        given = asked.values()
+        start = as_number("from", given.get("from", "0"))
+        return start, as_number("to", given.get("to", start + _NEWEST))
 
-        return await told(opened, 202)
+    def value(asked: Asked, id: str) -> Awaitable[JsonValue]:
+        given = asked.values()
+        notch, frame = (as_number(name, given.get(name, "0")) for name in ("notch", "frame"))
+        return looks.value(id, notch, str(given.get("branch", "")), frame, str(given.get("name", "")))
 
-    async def passed(id: str) -> Response:
-        async def head() -> JsonValue:
-            await trio.lowlevel.checkpoint()
-            return looks.passed(id)
-
-        return await told(head)
-
-    def window() -> tuple[int, int]:
-        Asked({**request.args}).only(("from", "to"))
-        start = as_number("from", request.args.get("from", "0"))
-        return start, as_number("to", request.args.get("to", start + _NEWEST))
-
-    async def notches(id: str) -> Response:
-        async def read() -> bytes:
-            wanted = window()
-            return await looks.notches(id, *wanted)
-
-        return await told(read)
-
-    async def path(id: str) -> Response:
-        async def read() -> bytes:
-            wanted = window()
-            return await looks.path(id, *wanted)
-
-        return await told(read)
-
-    async def source(id: str, number: int) -> Response:
-        return await told(lambda: looks.source(id, number), kind="text/plain; charset=utf-8")
-
-    async def value(id: str) -> Response:
-        async def one() -> JsonValue:
-            given = request.args
-            Asked({**given}).only(("notch", "branch", "frame", "name"))
-            notch, frame = (as_number(name, given.get(name, "0")) for name in ("notch", "frame"))
-            return await looks.value(id, notch, given.get("branch", ""), frame, given.get("name", ""))
-
-        return await told(one)
-
-    async def page(id: str) -> Response:
-        async def saved() -> bytes:
-            return gzip.compress((await saved_page(looks, id)).encode(), 5)
-
-        return await told(saved, kind="text/html; charset=utf-8")
-
-    async def close(id: str) -> Response:
-        return await told(lambda: looks.close(id))
-
-    for rule, method, view in (
-        ("/<chat>", "GET", conversations),
-        ("/<chat>/<conversation>/open", "POST", begin),
-        ("/pass/<id>", "GET", passed),
-        ("/pass/<id>", "DELETE", close),
-        ("/pass/<id>/notches", "GET", notches),
-        ("/pass/<id>/path", "GET", path),
-        ("/pass/<id>/source/<int:number>", "GET", source),
-        ("/pass/<id>/value", "GET", value),
-        ("/pass/<id>/page", "GET", page),
-    ):
-        blueprint.add_url_rule(rule, f"{method} {rule}", view, methods=[method])
+    text = "text/plain; charset=utf-8"
+    routes.add("GET", "/<chat>", conversations)
+    routes.add("POST", "/<chat>/<conversation>/open", begin, status=202)
+    routes.add("GET", "/pass/<id>", lambda _, id: looks.passed(id))
+    routes.add("DELETE", "/pass/<id>", lambda _, id: looks.close(id))
+    routes.add("GET", "/pass/<id>/notches", lambda asked, id: looks.notches(id, *window(asked)), "from", "to")
+    routes.add("GET", "/pass/<id>/path", lambda asked, id: looks.path(id, *window(asked)), "from", "to")
+    routes.add(
+        "GET", "/pass/<id>/source/<int:number>", lambda _, id, number: looks.source(id, number), kind=text
+    )
+    routes.add("GET", "/pass/<id>/value", value, "notch", "branch", "frame", "name")
+    routes.add("GET", "/pass/<id>/page", lambda _, id: saved_page(looks, id), kind="text/html; charset=utf-8")
 
 
 def bot_blueprint(bot: BotSupervisor, crowds: CrowdProcess, travels: Twins) -> Blueprint:
     """Return the routes for the bot's process and for crowds."""
-    blueprint = Blueprint("bot", __name__, url_prefix="/control")
 
-    def take(_: Asked, what: Callable[[], None]) -> JsonValue:
-        what()
-        return {}
+    def order(what: Callable[[], None]) -> Answer:
+        def done(_: Asked) -> JsonValue:
+            what()
+            return {}
+
+        return done
 
     def let_in(asked: Asked) -> JsonValue:
         plan: dict[str, JsonValue] = {"seed": asked.integer("seed", 0)}
@@ -203,29 +205,21 @@ def bot_blueprint(bot: BotSupervisor, crowds: CrowdProcess, travels: Twins) -> B
         crowds.let_in(plan)
         return crowds.crowd()
 
-    def route(method: str, path: str, answer: Callable[[Asked], JsonValue], *names: str) -> None:
-        async def view() -> Response:
-            async def answered() -> JsonValue:
-                return answer(await _asked(*names) if method == "POST" else Asked({}))
-
-            return await told(answered)
-
-        blueprint.add_url_rule(path, f"{method} {path}", view, methods=[method])
-
-    route("GET", "/bot", lambda _: bot.view())
-    route("POST", "/bot/kill", partial(take, what=bot.kill))
-    route("POST", "/bot/restart", partial(take, what=bot.restart))
-    route("GET", "/crowd", lambda _: crowds.crowd())
-    route("POST", "/crowd", let_in, "seed", *_RANGES)
-    route("POST", "/crowd/stop", partial(take, what=crowds.send_home))
-    route("POST", "/crowd/open", lambda _: travels.open_told(*crowds.failing()))
-    return blueprint
+    routes = Routes("bot", "/control")
+    routes.add("GET", "/bot", lambda _: bot.view())
+    routes.add("POST", "/bot/kill", order(bot.kill))
+    routes.add("POST", "/bot/restart", order(bot.restart))
+    routes.add("GET", "/crowd", lambda _: crowds.crowd())
+    routes.add("POST", "/crowd", let_in, "seed", *_RANGES)
+    routes.add("POST", "/crowd/stop", order(crowds.send_home))
+    routes.add("POST", "/crowd/open", lambda _: travels.open_told(*crowds.failing()))
+    return routes.blueprint
 
 
 def past_blueprint(exchange: Exchange, looks: Twins, reload: HeldReload) -> Blueprint:
     """Return the routes for past conversations."""
-    blueprint = Blueprint("travel", __name__, url_prefix="/control/travel")
-    add_looking(blueprint, looks, _CAN)
+    routes = Routes("travel", "/control/travel")
+    add_looking(routes, looks, _CAN)
 
     def group_of(chat_id: int) -> bool | None:
         world = exchange.world
@@ -235,122 +229,50 @@ def past_blueprint(exchange: Exchange, looks: Twins, reload: HeldReload) -> Blue
         chat_id = looks.passed(id).get("chat_id")
         return group_of(chat_id) if isinstance(chat_id, int) else None
 
-    async def branch(id: str) -> Response:
-        async def opened() -> bytes:
-            given = await _asked("notch", "asks")
-            notch, asks = given.integer("notch", 0), given.list_of_texts("asks")
-            return await looks.branch(id, notch, group=group_of_pass(id), asks=asks)
+    def branch(asked: Asked, id: str) -> Awaitable[JsonValue]:
+        notch, asks = asked.integer("notch", 0), asked.list_of_texts("asks")
+        return looks.branch(id, notch, group=group_of_pass(id), asks=asks)
 
-        return await told(opened, 201)
+    def same(asked: Asked, chat: str, conversation: str) -> Awaitable[JsonValue]:
+        asks = asked.list_of_texts("asks")
+        chat_id, number = as_number("chat", chat), _conversation(conversation)
+        there = exchange.world.chat(ChatId(chat_id)).entries if group_of(chat_id) is not None else {}
+        texts = [one for one in there.values() if isinstance(one.content, str) and one.author]
+        said: list[JsonValue] = [[one.at, one.author, cast("str", one.content)] for one in texts]
+        numbers = exchange.world.last_message
+        # The branch's messages may later be copied into this chat, so no other message may get these ids.
+        exchange.world.number_from(numbers + _KEPT_FREE, exchange.world.invoices)
+        return looks.same_answers(
+            chat_id, number, group=group_of(chat_id), numbers=numbers, asks=asks, said=said
+        )
 
-    async def same(chat: str, conversation: str) -> Response:
-        async def opened() -> bytes:
-            asks = (await _asked("asks")).list_of_texts("asks")
-            chat_id, number = as_number("chat", chat), _conversation(conversation)
-            there = exchange.world.chat(ChatId(chat_id)).entries if group_of(chat_id) is not None else {}
-            texts = [one for one in there.values() if isinstance(one.content, str) and one.author]
-            said: list[JsonValue] = [[one.at, one.author, cast("str", one.content)] for one in texts]
-            numbers = exchange.world.last_message
-            # The branch's messages may later be copied into this chat, so no other message may get these ids.
-            exchange.world.number_from(numbers + _KEPT_FREE, exchange.world.invoices)
-            return await looks.same_answers(
-                chat_id, number, group=group_of(chat_id), numbers=numbers, asks=asks, said=said
-            )
+    def held(_: Asked) -> JsonValue:
+        return {"held": list(reload.view())}
 
-        return await told(opened, 201)
+    async def choose(asked: Asked, chat: str, conversation: str) -> JsonValue:
+        way, place = asked.text("way"), _conversation(conversation)
+        await reload.choose(as_number("chat", chat), place, way)
+        return held(asked)
 
-    async def held() -> Response:
-        async def listed() -> JsonValue:
-            await trio.lowlevel.checkpoint()
-            return {"held": list(reload.view())}
+    async def take(asked: Asked, id: str) -> JsonValue:
+        await reload.take(id)
+        return held(asked)
 
-        return await told(listed)
+    def act(what: str) -> Answer:
+        return lambda asked, id: looks.in_branch(id, what, asked.values())
 
-    async def choose(chat: str, conversation: str) -> Response:
-        async def chosen() -> JsonValue:
-            given = await _asked("way")
-            way, place = given.text("way"), _conversation(conversation)
-            await reload.choose(as_number("chat", chat), place, way)
-            return {"held": list(reload.view())}
+    def keep(asked: Asked, id: str) -> Awaitable[JsonValue]:
+        return looks.keep(id, asked.integer("notch", 0), group=group_of_pass(id))
 
-        return await told(chosen)
-
-    async def take(id: str) -> Response:
-        async def taken() -> JsonValue:
-            await _asked()
-            await reload.take(id)
-            return {"held": list(reload.view())}
-
-        return await told(taken)
-
-    async def look(id: str) -> Response:
-        return await told(lambda: looks.in_branch(id, "look", {}))
-
-    async def do(id: str, what: str) -> Response:
-        async def done() -> bytes:
-            given = cast("Mapping[str, JsonValue]", (await _asked(*_TAKES[what])).values())
-            return await looks.in_branch(id, what, given)
-
-        return await told(done)
-
-    async def throw_away(id: str) -> Response:
-        return await told(lambda: looks.close_branch(id))
-
-    async def keep(id: str) -> Response:
-        async def kept() -> JsonValue:
-            notch = (await _asked("notch")).integer("notch", 0)
-            return await looks.keep(id, notch, group=group_of_pass(id))
-
-        return await told(kept)
-
-    async def keep_branch(id: str) -> Response:
-        async def kept() -> JsonValue:
-            await _asked()
-            return await looks.keep(id, None, group=None)
-
-        return await told(kept)
-
-    for rule, method, view in (
-        ("/pass/<id>/branch", "POST", branch),
-        ("/pass/<id>/test", "POST", keep),
-        ("/<chat>/<conversation>/answers", "POST", same),
-        ("/held", "GET", held),
-        ("/<chat>/<conversation>/held", "POST", choose),
-        ("/branch/<id>", "GET", look),
-        ("/branch/<id>", "DELETE", throw_away),
-        ("/branch/<id>/test", "POST", keep_branch),
-        ("/branch/<id>/take", "POST", take),
-        ("/branch/<id>/<any(act, wait, step, answers):what>", "POST", do),
-    ):
-        blueprint.add_url_rule(rule, f"{method} {rule}", view, methods=[method])
-    return blueprint
-
-
-async def told(
-    ask: Callable[[], Awaitable[JsonValue | bytes]], status: int = 200, *, kind: str = _JSON
-) -> Response:
-    """Answer with the result of `ask`, or with its error."""
-    try:
-        value = await ask()
-    except BadAskError as error:
-        return _refused(400, str(error))
-    except TravelError as error:
-        return _refused(410 if error.gone else 409 if error.refused else 404, str(error))
-    except (TriobotError, OSError) as error:
-        return _refused(503, str(error))
-    if not isinstance(value, bytes):
-        return _packed(gzip.compress(json_for_pages(value).encode("utf-8", "replace"), 5), status, kind)
-    return _packed(value, status, kind)
-
-
-def _packed(body: bytes, status: int, kind: str) -> Response:
-    takes = "gzip" in request.headers.get("Accept-Encoding", "")
-    response = Response(body if takes else gzip.decompress(body), status, content_type=kind)
-    if takes:
-        response.headers["Content-Encoding"] = "gzip"
-    response.headers["Cache-Control"] = "no-store"
-    return response
-
-
-def _refused(status: int, reason: str) -> Response:
-    return Response(encode_error(reason), status, content_type=_JSON)
+    routes.add("POST", "/pass/<id>/branch", branch, "notch", "asks", status=201)
+    routes.add("POST", "/pass/<id>/test", keep, "notch")
+    routes.add("POST", "/<chat>/<conversation>/answers", same, "asks", status=201)
+    routes.add("GET", "/held", held)
+    routes.add("POST", "/<chat>/<conversation>/held", choose, "way")
+    routes.add("GET", "/branch/<id>", act("look"))
+    routes.add("DELETE", "/branch/<id>", lambda _, id: looks.close_branch(id))
+    routes.add("POST", "/branch/<id>/test", lambda _, id: looks.keep(id, None, group=None))
+    routes.add("POST", "/branch/<id>/take", take)
+    for what, names in _TAKES.items():
+        routes.add("POST", f"/branch/<id>/{what}", act(what), *names)
+    return routes.blueprint

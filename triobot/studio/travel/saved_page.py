@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -29,7 +27,7 @@ async def saved_page(looks: Twins, id: str) -> str:
     place, first, count = f"travel/pass/{id}", cast("int", head["first"]), cast("int", head["notches"])
     notches = list[Any]()
     while first + len(notches) < count:
-        window = json.loads(gzip.decompress(await looks.notches(id, first + len(notches), count)))
+        window = cast("dict[str, Any]", await looks.notches(id, first + len(notches), count))
         notches += window["notches"]
     row = {name: head[name] for name in _ROW} | {"updated_at": notches[-1]["t"]}
     about: JsonObject = {"what": "export", "bot": "", "hidden": head.get("hidden", False)}
@@ -41,6 +39,5 @@ async def saved_page(looks: Twins, id: str) -> str:
         f"{place}/notches": {"notches": notches},
     }
     for source in cast("list[Mapping[str, int]]", head["sources"]):
-        text = gzip.decompress(await looks.source(id, source["id"])).decode()
-        told[f"{place}/source/{source['id']}"] = text
+        told[f"{place}/source/{source['id']}"] = await looks.source(id, source["id"])
     return page_alone("inspect.html", "travel/saved.js", told)

@@ -6,37 +6,41 @@ request to load the bot. A twin loads the bot once: new code needs a new twin. A
 to the parent is closed.
 
 Both ends send lines of JSON. A request has a number ``n``, a command ``do`` and its arguments. The answer has
-the same number and one of these: ``value``; ``error`` with a text; or ``size``, the number of bytes of
-compressed JSON after this line.
+the same number, and either ``value``, or ``error`` with the text of a `TravelError` and its attributes.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import linecache
+import os
 import signal
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Final, TypeAlias, cast, final
+from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
 import trio
 
 from ...base.frozen import guarded
 from ...base.lines import lines_of
-from ...cli.exported import comparison_of
+from ...base.secrets import Secret
+from ...cli.exported import comparison_of, read_exported
+from ...cli.loading import load_bot
 from ...conversations.revival.changed import Code
 from ...conversations.revival.stored import Stored
 from ...conversations.routes.declarations import Table
+from ...conversations.routes.router import table_of
 from ...conversations.running.lines import is_authors
 from ...conversations.services import Services
-from ...emulator.views import JsonObject, exact_for_pages
 from ...errors import TriobotError
 from ...exact.verdicts import Comparison
-from ...wire.rules import JsonValue
+from ...runtime.bot import Bot, dry_services_of
+from ...runtime.settings import Settings, read_environment
+from ...wire.rules import JsonValue, compact_json
+from ..errors import TravelError
 from .builds import take_modules_from
 from .hiding import covered, hidden, outline
 from .notches import WINDOW
@@ -49,25 +53,49 @@ from .values import shown
 LONGEST: Final = 256 * 1024 * 1024
 """Maximum length of a line in bytes; the longest lines are journals."""
 LARGEST: Final = 1_000_000
-"""Maximum size of an answer before compression, in bytes."""
+"""Maximum size of an answer with notches or a source, in characters."""
 KEPT: Final = 8
 """Maximum number of passes that a twin keeps."""
 MEMORY: Final = 64 * 1024 * 1024
-"""Maximum size of the kept passes' notches as JSON, in bytes."""
+"""Maximum size of the kept passes' notches as JSON, in characters."""
 _LOADS: Final = 60
 """Seconds within which the author's modules must be loaded."""
-_LEVEL: Final = 5
 
-Loaded: TypeAlias = tuple[Services, Table]
-Load: TypeAlias = Callable[[str], Loaded]
-Read: TypeAlias = Callable[[Sequence[Mapping[str, object]]], Stored]
-Secrets: TypeAlias = Callable[[], Collection[str]]
+Whose: TypeAlias = Literal["dev", "shown", "hidden"]
+"""``dev`` under ``triobot dev``. Under ``triobot inspect``, ``shown`` if people's words and the bot's secrets
+are shown, else ``hidden``.
+"""
+Lines: TypeAlias = Sequence[Mapping[str, object]]
+"""A journal, as an operator exports it."""
 
 
 @final
 @guarded
-class BranchedFrom:
-    """Origin of a branch.
+class LoadedBot:
+    """The bot that a twin has loaded.
+
+    Attributes:
+        target: the bot as ``MODULE:BOT``.
+        services: services without effects.
+    """
+
+    bot: Bot
+    target: str
+    settings: Settings
+    services: Services
+    table: Table
+
+    def secrets(self) -> list[str]:
+        """Return the bot's secret settings, split into words at commas."""
+        settings = attrs.asdict(self.bot.settings(), recurse=False)
+        texts = [value.reveal() for value in settings.values() if isinstance(value, Secret)]
+        return [word for text in texts for word in text.split(",")]
+
+
+@final
+@guarded
+class Origin:
+    """Origin of a branch or of a test.
 
     Attributes:
         beside: journals of the chat's other conversations.
@@ -79,22 +107,6 @@ class BranchedFrom:
     group: bool | None = None
 
 
-# Its arguments are a command, the command's arguments, and a function that reads the branch's origin.
-Branch: TypeAlias = Callable[
-    [str, Mapping[str, Any], Callable[[], BranchedFrom]], Awaitable[JsonObject | str | None]
-]
-
-
-@final
-class _UntoldError(TriobotError):
-    """A request that can't be answered; the text contains the reason."""
-
-
-@final
-class _NotDoneError(TriobotError):
-    """A refused command in a branch; the text contains the reason."""
-
-
 @final
 @guarded
 class _KeptPass:
@@ -102,7 +114,7 @@ class _KeptPass:
 
     Attributes:
         stored: the replayed journal, for another replay.
-        size: size of the notches as JSON, in bytes.
+        size: size of the notches as JSON, in characters.
         first: number of the pass's first source.
         files: the pass's sources, in the order of their numbers. The sources in the notches come first, then
             other sources that ran.
@@ -124,30 +136,23 @@ class Twin:
     """Answers the parent's requests.
 
     Args:
-        load: loads a bot by its target.
-        read: reads an exported journal.
-        branch: handles branches of the loaded bot; None refuses branches.
-        secrets: returns the loaded bot's secrets. These secrets and people's words then stay in the process.
-            None: nothing is hidden.
+        whose: if ``hidden``, people's words and the bot's secrets stay in this process. Branches can be
+            opened only under ``dev``.
     """
 
-    def __init__(
-        self,
-        line: trio.SocketStream,
-        load: Load,
-        read: Read,
-        branch: Branch | None = None,
-        *,
-        secrets: Secrets | None = None,
-    ) -> None:
+    def __init__(self, line: trio.SocketStream, whose: Whose) -> None:
         self._line = line
-        self._secrets = secrets
-        self._branches = branch
-        self._load = load
-        self._read = read
-        self._loaded: Loaded | None = None
+        self._whose = whose
+        self._loaded: LoadedBot | None = None
+        self._branches: Any = None
         self._comparison: Comparison | None = None
         self._kept: OrderedDict[str, _KeptPass] = OrderedDict()
+        self._replays: Mapping[str, Callable[..., Awaitable[JsonValue]]] = {
+            "open": self._open,
+            "compare": self._compare,
+            "path": self._path,
+            "value": self._value,
+        }
         self._one = trio.Lock()
         self._says = trio.Lock()
 
@@ -162,173 +167,184 @@ class Twin:
             nursery.cancel_scope.cancel()
 
     async def _answer(self, asked: dict[str, Any]) -> None:
-        answer: JsonObject = {"n": asked["n"]}
-        body = b""
+        answer: dict[str, JsonValue] = {"n": asked.pop("n")}
         try:
-            value = await self._do(asked["do"], asked)
-            if isinstance(value, bytes):
-                body = value
-                answer["size"] = len(body)
-            else:
-                answer["value"] = value
-        except (_UntoldError, _NotDoneError) as error:
-            answer["error"] = str(error)
-            answer["refused"] = isinstance(error, _NotDoneError)
+            answer["value"] = await self._do(asked.pop("do"), asked)
+        except TravelError as error:
+            answer |= {"error": str(error), "gone": error.gone, "refused": error.refused}
         except Exception as error:  # any error of an author's module on import
             # triobot's own errors don't contain people's words.
-            told = self._secrets is None or isinstance(error, TriobotError)
+            told = self._whose != "hidden" or isinstance(error, TriobotError)
             words = f": {error}" if told else ""
             answer["error"] = f"{type(error).__name__}{words}"[:4_000]
-        await self._say(answer, body)
-
-    async def _say(self, told: JsonObject, body: bytes = b"") -> None:
         async with self._says:
-            await self._line.send_all(_json(told) + b"\n" + body)
+            await self._line.send_all(compact_json(answer).encode("utf-8", "replace") + b"\n")
 
-    async def _do(self, what: str, asked: dict[str, Any]) -> JsonValue | bytes:
+    async def _do(self, what: str, asked: dict[str, Any]) -> JsonValue:
         match what:
             case "load":
-                return self._load_now(asked["bot"], asked.get("sources"))
-            case "open":
+                return self._load(**asked)
+            case "open" | "compare" | "path" | "value":
                 async with self._one:
-                    return await self._open(asked["id"], asked["lines"], asked.get("part", {}))
+                    return await self._replays[what](**asked)
             case "know":
-                self._comparison = comparison_of(Code(self._of_bot[1]), asked["code"])
+                self._comparison = comparison_of(Code(self._bot.table), asked["code"])
                 return None
-            case "compare":
-                async with self._one:
-                    return await self._compare(asked["lines"])
             case "notches":
-                return packed_window(self._find(asked["id"]).passed, asked["from"], asked["to"])
-            case "path":
-                async with self._one:
-                    return await self._path(asked["id"], asked["from"], asked["to"])
+                return self._notches(**asked)
             case "source":
                 kept = self._find(asked["id"])
                 number = int(asked["source"]) - kept.first
                 if not 0 <= number < len(kept.texts):
-                    raise _UntoldError("there is no such source")
-                return gzip.compress(kept.texts[number][:LARGEST].encode("utf-8", "replace"), _LEVEL)
+                    raise TravelError("there is no such source")
+                return kept.texts[number][:LARGEST]
             case "frames":
                 kept = self._find(asked["id"])
                 found = [[self._number(kept, file), int(line), name] for file, line, name in asked["frames"]]
                 frames = list[JsonValue](frame for frame in found if frame[0] is not None)
                 return {"frames": frames, "sources": _sources(kept)}
             case "sent":
-                told = cast("list[JsonObject]", self._find(asked["id"]).passed.notches)
-                sent = [out for notch in told for out in cast("list[JsonObject]", notch.get("out", []))]
-                return {str(out["id"]): out["text"] for out in sent if isinstance(out.get("text"), str)}
-            case "value":
-                async with self._one:
-                    return await self._value(asked)
+                told = cast("list[dict[str, Any]]", self._find(asked["id"]).passed.notches)
+                sent = [out for notch in told for out in notch.get("out", [])]
+                return {out["id"]: out["text"] for out in sent if isinstance(out.get("text"), str)}
             case "close":
                 self._kept.pop(asked["id"], None)
                 return None
             case _:
                 return await self._branch(what, asked)
 
-    def _load_now(self, bot: str, sources: Sequence[tuple[str, str]] | None) -> JsonValue:
+    def _load(self, bot: str, sources: Sequence[tuple[str, str]] | None = None) -> JsonValue:
         """Load the bot, from `sources` or from the current files; return the digests of its sources."""
         # SIGALRM ends the process if a module doesn't finish loading.
         signal.alarm(_LOADS)
         try:
-            self._loaded = self._load(bot if sources is None else take_modules_from(sources, bot))
+            target = bot if sources is None else take_modules_from(sources, bot)
+            loaded = load_bot(target)
+            settings = read_environment(os.environ)
+            if self._whose == "dev":
+                settings = attrs.evolve(settings, development=True)
+            services, table = dry_services_of(loaded, settings), table_of(loaded)
+            self._loaded = LoadedBot(loaded, target, settings, services, table)
         finally:
             signal.alarm(0)
         # Reads the files now, so that a pass shows the sources as they were loaded.
-        return [*Code(self._loaded[1]).sites.present]
+        return [*Code(table).sites.present]
+
+    @property
+    def _bot(self) -> LoadedBot:
+        assert self._loaded is not None, "the first request loads the bot"
+        return self._loaded
+
+    @property
+    def _secrets(self) -> Collection[str]:
+        """Words that are covered in sources."""
+        return self._bot.secrets() if self._whose == "hidden" else ()
 
     def _find(self, id: str) -> _KeptPass:
         kept = self._kept.get(id)
         if kept is None:
-            raise _UntoldError("this pass is gone: open it again")
+            raise TravelError("this pass is gone: open it again", gone=True)
         self._kept.move_to_end(id)
         return kept
 
+    # --- replays
+
     async def _open(
-        self, id: str, lines: Sequence[Mapping[str, object]], part: Mapping[str, Any]
+        self, id: str, lines: Lines, sources_from: int, upto: int | None, knows: bool, compares: bool
     ) -> JsonValue:
-        """Replay a journal, or the requested part of it, and return the head of the pass."""
-        services, table = self._of_bot
-        stored, write = self._read(lines), shown if self._secrets is None else outline
-        upto, first = part.get("upto"), part.get("sources_from", 0)
+        """Replay a journal, or its turns until `upto`, and return the head of the pass."""
+        bot, stored, hides = self._bot, read_exported(lines), self._whose == "hidden"
         if upto is not None:
             stored = up_to(stored, upto, noted=False)
-        run = partial(run_pass, services, table, stored, write=write, sources_from=first)
-        by = self._comparison if part.get("compares") else None
-        passed = await run(knows=part.get("knows", True), fills=upto is not None, comparison=by)
-        if self._secrets is not None:
-            passed = hidden(passed, self._secrets())
-        size = sum(len(_json(notch)) for notch in passed.notches)
-        files = [str(one["path"]) for one in cast("list[JsonObject]", passed.head["sources"])]
-        self._kept[id] = _KeptPass(stored, passed, size, first, files, [*passed.texts])
+        passed = await run_pass(
+            bot.services,
+            bot.table,
+            stored,
+            write=outline if hides else shown,
+            sources_from=sources_from,
+            knows=knows,
+            fills=upto is not None,
+            comparison=self._comparison if compares else None,
+        )
+        if hides:
+            passed = hidden(passed, self._secrets)
+        size = sum(len(compact_json(notch)) for notch in passed.notches)
+        files = [str(one["path"]) for one in cast("list[dict[str, str]]", passed.head["sources"])]
+        self._kept[id] = _KeptPass(stored, passed, size, sources_from, files, [*passed.texts])
         while len(self._kept) > 1 and (
             len(self._kept) > KEPT or sum(kept.size for kept in self._kept.values()) > MEMORY
         ):
             self._kept.popitem(last=False)
         return {**passed.head, "id": id}
 
-    async def _compare(self, lines: Sequence[Mapping[str, object]]) -> JsonValue:
-        (services, table), stored = self._of_bot, self._read(lines)
-        passed = await run_pass(services, table, stored, variables=0, comparison=self._comparison)
+    async def _compare(self, lines: Lines) -> JsonValue:
+        bot, stored = self._bot, read_exported(lines)
+        passed = await run_pass(bot.services, bot.table, stored, variables=0, comparison=self._comparison)
         parting = parting_of(passed.head, passed.texts, passed.parting)
         if parting is not None:
-            parting["gone"] = table.named(stored.row.route) is None
+            parting["gone"] = bot.table.named(stored.row.route) is None
         return {"parting": parting, "reworded": [*passed.reworded]}
 
-    @property
-    def _of_bot(self) -> Loaded:
-        if self._loaded is None:
-            raise _UntoldError("there is no bot yet")
-        return self._loaded
-
-    async def _branch(self, what: str, asked: dict[str, Any]) -> JsonValue | bytes:
-        if self._branches is None:
-            raise _UntoldError("there are no branches here")
-        try:
-            told = await self._branches(what, asked, partial(self._origin, asked))
-        except (TriobotError, ValueError, KeyError, TypeError) as error:
-            raise _NotDoneError(str(error) or type(error).__name__) from error
-        if what == "replacement" and isinstance(told, Mapping):  # only for the parent
-            return gzip.compress(_json(told), 1)
-        return _packed(told) if isinstance(told, Mapping) else told
-
-    def _origin(self, asked: dict[str, Any]) -> BranchedFrom:
-        """Return the journals from which a branch starts: the journal of a kept pass, or exported lines."""
-        stored = self._find(asked["id"]).stored if "id" in asked else self._read(asked["lines"])
-        beside = [self._read(lines) for lines in asked.get("beside", ())]
-        return BranchedFrom(
-            stored, [one for one in beside if one.row.id != stored.row.id], asked.get("group")
-        )
-
-    async def _path(self, id: str, start: int, end: int) -> bytes:
+    async def _path(self, id: str, start: int, end: int) -> JsonValue:
         kept = self._find(id)
         if kept.paths is None:
-            number_of = partial(self._number, kept)
-            kept = attrs.evolve(kept, paths=await paths_of(*self._of_bot, kept.stored, number_of))
-            self._kept[id] = kept
-        assert kept.paths is not None
-        end = min(end, start + WINDOW, len(kept.paths))
-        paths: list[JsonValue] = [[[*line] for line in path] for path in kept.paths[start:end]]
-        return _packed({"from": start, "to": end, "paths": paths, "sources": _sources(kept)})
+            bot, number_of = self._bot, partial(self._number, kept)
+            paths = await paths_of(bot.services, bot.table, kept.stored, number_of)
+            self._kept[id] = kept = attrs.evolve(kept, paths=paths)
+        found = (kept.paths or ())[start : min(end, start + WINDOW)]
+        told: list[JsonValue] = [[[*line] for line in path] for path in found]
+        return {"from": start, "to": start + len(found), "paths": told, "sources": _sources(kept)}
+
+    async def _value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
+        if self._whose == "hidden":
+            raise TravelError("values are hidden here")
+        bot, stored = self._bot, self._find(id).stored
+        text = await value_in_full(bot.services, bot.table, stored, notch, branch, frame, name)
+        if text is None:
+            raise TravelError("there is no such variable")
+        return {"text": text}
+
+    def _notches(self, id: str, start: int, end: int) -> JsonValue:
+        """Return as many notches as fit in an answer, but at least one."""
+        found, size = list[JsonValue](), 0
+        for notch in self._find(id).passed.window(start, min(end, start + WINDOW)):
+            size += len(compact_json(notch)) + 1
+            if found and size > LARGEST:
+                break
+            found.append(notch)
+        return {"from": start, "to": start + len(found), "notches": found}
 
     def _number(self, kept: _KeptPass, file: str) -> int | None:
         """Return a file's number in a pass. Add a new file of the author; return None for other new files."""
         if file not in kept.files and is_authors(file):
-            text = "".join(linecache.getlines(file))
-            kept.texts.append(covered(text, () if self._secrets is None else self._secrets()))
+            kept.texts.append(covered("".join(linecache.getlines(file)), self._secrets))
             kept.files.append(file)
         return kept.first + kept.files.index(file) if file in kept.files else None
 
-    async def _value(self, asked: dict[str, Any]) -> JsonValue:
-        if self._secrets is not None:
-            raise _UntoldError("values are hidden here")
-        kept = self._find(asked["id"])
-        place = (asked["notch"], asked["branch"], asked["frame"], asked["name"])
-        text = await value_in_full(*self._of_bot, kept.stored, *place)
-        if text is None:
-            raise _UntoldError("there is no such variable")
-        return {"text": text}
+    # --- branches
+
+    async def _branch(self, what: str, asked: dict[str, Any]) -> JsonValue:
+        if self._whose != "dev":
+            raise TravelError("there are no branches here")
+        if self._branches is None:
+            # Branches need the emulator, which makes up a third of a twin's imports. Each save starts a twin,
+            # and most twins never open a branch.
+            from .branching import Branching
+
+            self._branches = Branching(self._bot)
+        origin = self._origin(asked) if "beside" in asked else None
+        try:
+            return cast("JsonValue", await self._branches.answer(what, asked, origin))
+        except TravelError:
+            raise
+        except (TriobotError, ValueError, KeyError, TypeError) as error:
+            raise TravelError(str(error) or type(error).__name__, refused=True) from error
+
+    def _origin(self, asked: Mapping[str, Any]) -> Origin:
+        """Return the journals from which a branch starts: the journal of a kept pass, or exported lines."""
+        stored = self._find(asked["of"]).stored if "of" in asked else read_exported(asked["lines"])
+        beside = [read_exported(lines) for lines in asked["beside"]]
+        return Origin(stored, [one for one in beside if one.row.id != stored.row.id], asked["group"])
 
 
 def _sources(kept: _KeptPass) -> list[JsonValue]:
@@ -336,39 +352,10 @@ def _sources(kept: _KeptPass) -> list[JsonValue]:
     return [told_source(number, *source) for number, source in known]
 
 
-def packed_window(passed: Passed, start: int, end: int) -> bytes:
-    """Return as many notches as fit in an answer, but at least one, as compressed JSON."""
-    parts: list[bytes] = []
-    room = LARGEST
-    for notch in passed.window(start, min(end, start + WINDOW)):
-        part = _for_pages(notch)
-        if parts and len(part) > room:
-            break
-        room -= len(part) + 1
-        parts.append(part)
-    head = f'{{"from":{start},"to":{start + len(parts)},"notches":['.encode()
-    return gzip.compress(head + b",".join(parts) + b"]}", _LEVEL)
-
-
-def _packed(told: JsonObject) -> bytes:
-    return gzip.compress(_for_pages(told), _LEVEL)
-
-
-def _for_pages(told: JsonObject) -> bytes:
-    return exact_for_pages(_json(told).decode()).encode()
-
-
-def _json(told: JsonObject) -> bytes:
-    text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
-
-
-async def serve_twin(
-    fd: int, load: Load, read: Read, branch: Branch | None = None, *, secrets: Secrets | None = None
-) -> None:
+async def serve_twin(fd: int, whose: Whose) -> None:
     """Run a twin on the socket with descriptor `fd`; see `Twin`."""
     # Windows imports this module too, and lacks AF_UNIX.
     family, kind = cast("int", trio.socket.AF_UNIX), cast("int", trio.socket.SOCK_STREAM)
     end = trio.socket.fromfd(fd, family, kind)
     async with trio.SocketStream(end) as line:
-        await Twin(line, load, read, branch, secrets=secrets).serve()
+        await Twin(line, whose).serve()

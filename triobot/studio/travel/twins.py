@@ -5,9 +5,7 @@ If a twin's process ends, its passes are lost, and the page opens these passes a
 
 from __future__ import annotations
 
-import gzip
 import itertools
-import json
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -99,6 +97,21 @@ class _Open:
 
 
 @final
+@guarded
+class _Branch:
+    """A branch that a page has opened.
+
+    Attributes:
+        kills: kills and restarts of the bot's process before the branch.
+        origin: the journal whose answers are repeated; None for a branch at a notch.
+    """
+
+    twin: TwinProcess
+    kills: Sequence[JsonValue] = ()
+    origin: Sequence[JsonObject] | None = None
+
+
+@final
 class Twins:
     """Opens passes and branches, and answers the page's requests.
 
@@ -128,10 +141,7 @@ class Twins:
         self.pool = TwinPool(command, environ, bot, tell)
         self._numbers = itertools.count(1)
         self._passes: OrderedDict[str, _Open] = OrderedDict()
-        # For each branch: its twin, its id in the twin, and the kills of the bot's process before the branch.
-        self._branches: dict[str, tuple[TwinProcess, str, list[JsonValue]]] = {}
-        # For each branch with recorded answers: the journal of these answers.
-        self._origins: dict[str, Sequence[JsonObject]] = {}
+        self._branches: dict[str, _Branch] = {}
         self.may_take: Callable[[JsonObject], bool] = lambda _: False
         self.why_not_take: Callable[[str], Awaitable[str | None]] = _no_reason
 
@@ -199,10 +209,14 @@ class Twins:
 
     async def open(self, chat_id: int, conversation: int) -> JsonValue:
         """Start a pass over a conversation under the present code; `view` shows when the pass is ready."""
+        lines = await self._journal(chat_id, conversation)
+        return self._begin(_Open(f"p{next(self._numbers)}", chat_id, conversation), lines)
+
+    async def _journal(self, chat_id: int, conversation: int) -> Sequence[JsonObject]:
         lines = await self._journals.journal(conversation)
         if not lines or lines[0].get("chat_id") != chat_id:
             raise TravelError("this chat has no such conversation")
-        return self._begin(_Open(f"p{next(self._numbers)}", chat_id, conversation), lines)
+        return lines
 
     def open_told(self, journals: Sequence[Sequence[JsonObject]], marks: Sequence[JsonObject]) -> JsonValue:
         """Start a pass over the first of `journals`. The journals' chat is not in the bot's store.
@@ -250,14 +264,15 @@ class Twins:
                     except TravelError:  # a module that the old code imports may be missing by now
                         known = False
                 given = {"upto": upto, "knows": known, "compares": compares and twin is present}
-                part, head = await self._in_twin(one, twin, lines, heads, stretch.first, **given)
+                part, head = await self._in_twin(one, twin, lines, len(heads), stretch.first, **given)
                 one.parts.append(part)
                 heads.append(head)
                 builds.append({"first": stretch.first, "since": stretch.since, "known": known})
             shown = now = heads[-1]
             one.now = part = one.parts[-1]
             if one.now.twin is not present:
-                one.now, now = await self._in_twin(one, present, lines, heads, 0, compares=compares)
+                given = {"upto": None, "knows": True, "compares": compares}
+                one.now, now = await self._in_twin(one, present, lines, len(heads), 0, **given)
                 heads.append(now)
             began = cast("int", shown["started_at"])
             marks = self._journals.marks(began) if one.beside is None else one.marks
@@ -285,14 +300,13 @@ class Twins:
         one: _Open,
         twin: TwinProcess,
         lines: Sequence[JsonObject],
-        before: Sequence[JsonObject],
+        place: int,
         first: int,
-        **part: Any,
+        **given: Any,
     ) -> tuple[_InTwin, JsonObject]:
         """Replay a journal or a part of it in a process; return the part and its head."""
-        found = _InTwin(twin, f"{one.id}.{len(before)}", first, _SOURCES * len(before))
-        told = await twin.ask("open", id=found.id, lines=lines, part={"sources_from": found.source, **part})
-        return found, told
+        found = _InTwin(twin, f"{one.id}.{place}", first, _SOURCES * place)
+        return found, await twin.ask("open", id=found.id, lines=lines, sources_from=found.source, **given)
 
     def passed(self, id: str) -> JsonObject:
         """Return a pass's head, or only its id while the pass isn't ready."""
@@ -301,23 +315,21 @@ class Twins:
             raise TravelError(one.failed)
         return one.head or {"id": one.id}
 
-    async def notches(self, id: str, start: int, end: int) -> bytes:
-        """Return some notches of a pass, all of the same build's part, as compressed JSON."""
-        return await self._window("notches", id, start, end)
-
-    async def path(self, id: str, start: int, end: int) -> bytes:
-        """Return the paths of some turns, all of the same build's part, as compressed JSON."""
-        return await self._window("path", id, start, end)
-
-    async def _window(self, what: str, id: str, start: int, end: int) -> bytes:
+    async def notches(self, id: str, start: int, end: int) -> JsonValue:
+        """Return some notches of a pass, all of the same build's part."""
         part, end = self._at(id, start, end)
-        return cast("bytes", await part.twin.ask(what, **{"id": part.id, "from": start, "to": end}))
+        return cast("JsonValue", await part.twin.ask("notches", id=part.id, start=start, end=end))
 
-    async def source(self, id: str, source: int) -> bytes:
-        """Return one source of a pass, compressed."""
+    async def path(self, id: str, start: int, end: int) -> JsonValue:
+        """Return the paths of some turns, all of the same build's part."""
+        part, end = self._at(id, start, end)
+        return cast("JsonValue", await part.twin.ask("path", id=part.id, start=start, end=end))
+
+    async def source(self, id: str, source: int) -> str:
+        """Return the text of one source of a pass."""
         parts = self._ready(id).every
         part = next((part for part in reversed(parts) if part.source <= source), parts[0])
-        return cast("bytes", await part.twin.ask("source", id=part.id, source=source))
+        return cast("str", await part.twin.ask("source", id=part.id, source=source))
 
     async def value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
         """Return one variable as a long text."""
@@ -339,13 +351,14 @@ class Twins:
 
     # --- branches
 
-    async def branch(self, id: str, notch: int, *, group: bool | None, asks: Sequence[str] = ()) -> bytes:
-        """Open a branch at a notch of a pass; return the branch's state as compressed JSON."""
+    async def branch(
+        self, id: str, notch: int, *, group: bool | None, asks: Sequence[str] = ()
+    ) -> JsonObject:
+        """Open a branch at a notch of a pass; return the branch's state."""
         one, now = self._present(id)
         given = await self._around(one, group)
-        asked = {"id": now.id, "notch": notch, "asks": list(asks), "sent": await _sent(one)}
-        told = await now.twin.ask("branch", **asked, **given)
-        return await self._opened(told, now.twin, _kills(one))
+        asked = {"of": now.id, "notch": notch, "asks": list(asks), "sent": await _sent(one)}
+        return await self._begin_branch(_Branch(now.twin, _kills(one)), "branch", **asked, **given)
 
     async def same_answers(
         self,
@@ -356,40 +369,27 @@ class Twins:
         numbers: int,
         asks: Sequence[str] = (),
         said: Sequence[JsonValue] = (),
-    ) -> bytes:
+    ) -> JsonObject:
         """Open a branch in which the present code gets the recorded answers; return the branch's state."""
-        lines = await self._journals.journal(conversation)
-        if not lines or lines[0].get("chat_id") != chat_id:
-            raise TravelError("this chat has no such conversation")
+        lines = await self._journal(chat_id, conversation)
         beside, twin = await self._beside(chat_id, conversation), await self.pool.present()
-        asked = {"lines": lines, "beside": beside, "group": group, "numbers": numbers, "asks": list(asks)}
-        told = await twin.ask("same answers", **asked, said=said, code=await self._journals.code())
-        return await self._opened(cast("bytes", told), twin, [], lines)
+        chat: dict[str, Any] = {"beside": beside, "group": group, "numbers": numbers, "said": said}
+        asked = {**chat, "lines": lines, "asks": list(asks), "code": await self._journals.code()}
+        return await self._begin_branch(_Branch(twin, origin=lines), "same answers", **asked)
 
-    async def _opened(
-        self,
-        told: bytes,
-        twin: TwinProcess,
-        kills: list[JsonValue],
-        origin: Sequence[JsonObject] | None = None,
-    ) -> bytes:
-        """Register a new branch under an id that is unique among all twins; return its state."""
-        look = json.loads(gzip.decompress(told))
+    async def _begin_branch(self, branch: _Branch, do: str, **asked: Any) -> JsonObject:
         id = f"b{next(self._numbers)}"
-        self._branches[id] = twin, look["id"], kills
-        if origin is not None:
-            self._origins[id] = origin
-        for old in [old for old, (one, *_) in self._branches.items() if one.dead]:
-            del self._branches[old]
-            self._origins.pop(old, None)
+        look = await branch.twin.ask(do, id=id, **asked)
+        self._branches = {old: one for old, one in self._branches.items() if not one.twin.dead}
+        self._branches[id] = branch
         return await self._looks(id, look)
 
-    async def _looks(self, id: str, look: JsonObject) -> bytes:
-        """Return a branch's state, with the branch's id, and whether the branch can replace the original."""
-        may = id in self._origins and not look["asked"] and self.may_take(self._origins[id][0])
+    async def _looks(self, id: str, look: JsonObject) -> JsonObject:
+        """Return a branch's state, with whether the branch can replace the original."""
+        origin = self._branches[id].origin
+        may = origin is not None and not look["asked"] and self.may_take(origin[0])
         why = await self.why_not_take(id) if may else None
-        told = {**look, "id": id, "can_take": may and why is None, "cannot_take": why}
-        return gzip.compress(json.dumps(told).encode())
+        return {**look, "can_take": may and why is None, "cannot_take": why}
 
     def origin(self, id: str) -> Sequence[JsonObject]:
         """Return the journal whose answers are repeated in a branch of new code.
@@ -397,41 +397,36 @@ class Twins:
         Raises:
             TravelError: the branch is gone, or was opened at a notch.
         """
-        self._find_branch(id)
-        if id not in self._origins:
+        if (origin := self._find_branch(id).origin) is None:
             raise TravelError(
                 "this branch was opened at a notch: nothing takes its chat's place", refused=True
             )
-        return self._origins[id]
+        return origin
 
-    async def in_branch(self, id: str, what: str, given: Mapping[str, JsonValue]) -> bytes:
+    async def in_branch(self, id: str, what: str, given: Mapping[str, object]) -> JsonObject:
         """Run one command in a branch: ``look``, ``act``, ``wait``, ``step`` or ``answers``."""
-        twin, own, _ = self._find_branch(id)
-        look = json.loads(gzip.decompress(await twin.ask("in branch", id=own, what=what, given=given)))
+        look = await self._find_branch(id).twin.ask("in branch", id=id, what=what, given=given)
         return await self._looks(id, look)
 
     async def replacement(self, id: str) -> JsonObject:
         """Return the conversation that new code made of the recorded answers: see `replacement_of`."""
-        twin, own, _ = self._find_branch(id)
-        told: JsonObject = json.loads(gzip.decompress(await twin.ask("replacement", id=own)))
-        return told
+        return cast("JsonObject", await self._find_branch(id).twin.ask("replacement", id=id))
 
     async def close_branch(self, id: str) -> None:
         """Discard a branch."""
-        twin, own, _ = self._find_branch(id)
+        branch = self._find_branch(id)
         del self._branches[id]
-        self._origins.pop(id, None)
-        await twin.ask("close branch", id=own)
+        await branch.twin.ask("close branch", id=id)
 
     async def keep(self, id: str, notch: int | None, *, group: bool | None) -> JsonValue:
         """Write and run a test of a pass up to `notch`; None: of a branch. Save a test that passes."""
         if notch is None:
-            twin, own, kills = self._find_branch(id)
-            text = await twin.ask("branch test", id=own, kills=kills)
+            branch = self._find_branch(id)
+            text = await branch.twin.ask("branch test", id=id, kills=branch.kills)
         else:
             one, now = self._present(id)
             given = await self._around(one, group)
-            text = await now.twin.ask("test", id=now.id, notch=notch, kills=_kills(one), **given)
+            text = await now.twin.ask("test", of=now.id, notch=notch, kills=_kills(one), **given)
         folder = _folder_of(self._bot)
         kept = await run_test(cast("str", text), folders=[folder])
         told: JsonObject = attrs.asdict(kept)
@@ -459,9 +454,9 @@ class Twins:
                 found.append(list[JsonValue](await self._journals.journal(cast("int", row["conversation"]))))
         return [lines for lines in found if lines]
 
-    def _find_branch(self, id: str) -> tuple[TwinProcess, str, list[JsonValue]]:
+    def _find_branch(self, id: str) -> _Branch:
         found = self._branches.get(id)
-        if found is None or found[0].dead:
+        if found is None or found.twin.dead:
             raise TravelError("this branch is gone: open it again", gone=True)
         return found
 
