@@ -9,9 +9,9 @@ functions that the developer has named.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Final, Literal, cast, final
+from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
 import trio
@@ -28,6 +28,10 @@ from ...seams.resources import Resource
 from ...testing.stubs import closed_name, name_of
 from .outside import real_time
 
+How: TypeAlias = Literal["recorded", "returned", "raised", "ran"]
+"""Source of a step's outcome: ``recorded`` in the journal, ``returned`` or ``raised`` as the developer decided,
+or ``ran`` for real.
+"""
 _STEP: Final = "step"
 _SHOWN: Final = 200
 
@@ -43,6 +47,7 @@ class AskedStep:
         args: the step's arguments, as `repr` shows them.
         conversation: number of the conversation that waits for the step.
         recorded: the recorded error, if there is one.
+        how, outcome: the developer's decision, once `answered` is set.
     """
 
     number: int
@@ -52,7 +57,8 @@ class AskedStep:
     call: StepCall = attrs.field(repr=False)
     recorded: Exception | None = attrs.field(default=None, repr=False)
     answered: trio.Event = attrs.field(factory=trio.Event, repr=False)
-    do: Callable[[], Awaitable[object]] | None = attrs.field(default=None, repr=False)
+    how: How = "ran"
+    outcome: object = attrs.field(default=None, repr=False)
 
 
 @final
@@ -61,13 +67,11 @@ class DoneStep:
     """A step that was done in the branch.
 
     Attributes:
-        how: source of the outcome: ``recorded`` in the journal, ``returned`` or ``raised`` by the developer's
-            choice, or ``ran`` for real.
         outcome: the returned value, or the raised error.
     """
 
     name: str
-    how: Literal["recorded", "returned", "raised", "ran"]
+    how: How
     outcome: object = attrs.field(repr=False)
 
 
@@ -116,8 +120,11 @@ class Steps:
             await asked.answered.wait()
         finally:
             del self.asked[asked.number]
-        assert asked.do is not None
-        return await asked.do()
+        value = await self._run(call) if asked.how == "ran" else asked.outcome
+        self.done.append(DoneStep(name, asked.how, value))
+        if asked.how == "raised":
+            raise cast("Exception", value)
+        return value
 
     def _recorded(self, call: StepCall) -> Record | None:
         """Return the first unused record of this step, or the last record if all records are used."""
@@ -130,26 +137,19 @@ class Steps:
 
     # --- the developer's decisions
 
-    def returns(self, number: int, value: object) -> None:
-        """Make a step return `value`.
+    def returns(self, number: int | None, value: object) -> None:
+        """Make a step return `value`; if `number` is None, the first waiting step.
 
         Raises:
             LocalProtocolError: no such step waits, or the value can't be recorded.
         """
-        asked = self._asked(number)
         try:
             CODEC.node_of(value)
         except UnrecordableError as error:
             raise LocalProtocolError("value", f"can't be recorded: {error}") from None
+        self._answer(self._asked(number), "returned", value)
 
-        async def do() -> object:
-            await trio.lowlevel.checkpoint()
-            self.done.append(DoneStep(asked.name, "returned", value))
-            return value
-
-        self._answer(asked, do)
-
-    def raises(self, number: int, kind: str, text: str = "") -> None:
+    def raises(self, number: int | None, kind: str, text: str = "") -> None:
         """Make a step raise an error: of a class that the step declares, a builtin class, or StepError.
 
         Raises:
@@ -159,41 +159,28 @@ class Steps:
         own = next((cls for cls in asked.call.raises if cls.__name__ == kind), None)
         found: object = own or getattr(builtins, kind, None)
         if own is not None or (isinstance(found, type) and issubclass(found, Exception)):
-            error = cast("type[Exception]", found)(text)
+            self._answer(asked, "raised", cast("type[Exception]", found)(text))
         else:
-            error = StepError(kind, text)
+            self._answer(asked, "raised", StepError(kind, text))
 
-        async def do() -> object:
-            await trio.lowlevel.checkpoint()
-            self.done.append(DoneStep(asked.name, "raised", error))
-            raise error
-
-        self._answer(asked, do)
-
-    def runs(self, number: int) -> None:
+    def runs(self, number: int | None) -> None:
         """Run a step for real, in real time, with its resources open.
 
         Raises:
             LocalProtocolError: no such step waits.
         """
-        asked = self._asked(number)
+        self._answer(self._asked(number), "ran")
 
-        async def do() -> object:
-            with real_time():
-                async with AsyncExitStack() as stack:
-                    opened: dict[str, object] = {}
+    async def _run(self, call: StepCall) -> object:
+        opened: dict[str, object] = {}
 
-                    async def real(value: object) -> Any:
-                        return (
-                            await self._opened(value, stack, opened) if isinstance(value, Closed) else value
-                        )
+        async def real(value: object) -> Any:
+            return await self._opened(value, stack, opened) if isinstance(value, Closed) else value
 
-                    fn = await real(asked.call.fn)
-                    value = await fn(*[await real(arg) for arg in asked.call.args])
-            self.done.append(DoneStep(asked.name, "ran", value))
-            return value
-
-        self._answer(asked, do)
+        with real_time():
+            async with AsyncExitStack() as stack:
+                fn = await real(call.fn)
+                return await fn(*[await real(arg) for arg in call.args])
 
     async def _opened(self, closed: Closed, stack: AsyncExitStack, opened: dict[str, object]) -> object:
         """Open a placeholder's resource; return the resource, or the attribute that the placeholder names."""
@@ -209,14 +196,15 @@ class Steps:
             value = getattr(value, part)
         return value
 
-    def _asked(self, number: int) -> AskedStep:
+    def _asked(self, number: int | None) -> AskedStep:
+        number = next(iter(self.asked), 0) if number is None else number
         asked = self.asked.get(number)
         if asked is None or asked.answered.is_set():
             raise LocalProtocolError("step", f"{number} waits for nothing; those that do: {list(self.asked)}")
         return asked
 
-    def _answer(self, asked: AskedStep, do: Callable[[], Awaitable[object]]) -> None:
-        asked.do = do
+    def _answer(self, asked: AskedStep, how: How, outcome: object = None) -> None:
+        asked.how, asked.outcome = how, outcome
         asked.answered.set()
 
 
