@@ -9,7 +9,7 @@ from triobot.testing import DrivenWorld
 
 def store_of(world: DrivenWorld) -> Store:
     """What the process that runs now has open."""
-    intake = world._process._intake
+    intake = world._process.intake
     assert intake is not None
     return intake.store
 

@@ -46,7 +46,7 @@ def shop(words: str) -> Bot:
 
 
 async def counts(world: DrivenWorld) -> Mapping[str, int]:
-    intake = world._process._intake
+    intake = world._process.intake
     assert intake is not None
     store: Store = intake.store
     return await store.payments.counts()

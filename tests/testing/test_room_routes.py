@@ -353,7 +353,7 @@ async def test_a_parked_room_that_an_operator_ends_says_nothing_and_begins_anew(
         await world.waits(seconds=1)
         world.takes_alarm("conversation_parked")
         assert bot._work is not None
-        intake = world._process._intake
+        intake = world._process.intake
         assert intake is not None
         [row] = await intake.store.parked(after=0, limit=9)
         await bot._work.dispatcher.chat_calls.order(row, end=True, say="Please start again.")

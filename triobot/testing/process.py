@@ -185,9 +185,11 @@ class DrivenProcess:
         replays: checks each conversation while it runs, or None.
         instead: called in place of a step's function; no background task starts then. None: steps and
             background tasks run.
+        fenced: returns the store that the bot gets in place of the given store.
 
     Attributes:
         clock: wall clock of the process's machine.
+        intake: the running bot's intake of events; None while no process runs.
         answered: number of answers to events by HTTP status; None counts events without a running process.
     """
 
@@ -204,8 +206,9 @@ class DrivenProcess:
         on_alarm: RaiseAlarm,
         on_failure: OnFailure,
         provided: Sequence[Provided],
-        replays: ReplayCheck | None,
+        replays: ReplayCheck | None = None,
         instead: Instead | None = None,
+        fenced: Callable[[Store], Store] = lambda store: store,
     ) -> None:
         self._nursery = nursery
         self._bot = bot
@@ -219,9 +222,10 @@ class DrivenProcess:
         self._provided = provided
         self._replays = replays
         self._instead = instead
+        self._fenced = fenced
         self.answered: Counter[int | None] = Counter()
         self._mortal = Crashable()
-        self._intake: Intake | None = None
+        self.intake: Intake | None = None
         self._scope = trio.CancelScope()
         self._stop = trio.Event()
         self._stopped = trio.Event()
@@ -267,10 +271,10 @@ class DrivenProcess:
         return status
 
     async def _accept(self, body: Body) -> int | None:
-        if self._intake is None:
+        if self.intake is None:
             await trio.lowlevel.checkpoint()
             return None
-        mortal, inbox = self._mortal, self._intake.inbox
+        mortal, inbox = self._mortal, self.intake.inbox
         try:
             outcome = await inbox.accept(body.content_type, body.data)
         except trio.ClosedResourceError:
@@ -299,7 +303,7 @@ class DrivenProcess:
                     settings=self._settings,
                     clock=self.clock,
                     transport=CrashableTransport(self._transport, self._mortal),
-                    store=cast("Store", CrashableStore(inner, self._mortal)),
+                    store=self._fenced(cast("Store", CrashableStore(inner, self._mortal))),
                     on_alarm=self._alarm,
                     on_failure=self._on_failure,
                     provided=self._provided,
@@ -309,7 +313,7 @@ class DrivenProcess:
                 )
                 with self._scope, within(self._bot, around):
                     async with self._bot.running() if self._app is None else _served(self._app):
-                        if self._intake is None:
+                        if self.intake is None:
                             raise ConfigError(
                                 "the bot isn't mounted into this application: bot.mount(app, '/bot')"
                             )
@@ -320,11 +324,11 @@ class DrivenProcess:
                 self._rows.crashed()
             # A new process doesn't know the classes that this process registered when it encoded a value.
             forget_met()
-            self._intake = None
+            self.intake = None
             self._stopped.set()
 
     def _opened(self, intake: Intake) -> None:
-        self._intake = intake
+        self.intake = intake
 
     def _alarm(self, alarm: Alarm) -> None:
         # The test's own kills cause the crash loop, so its alarm is dropped.

@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any, Final, cast, final
 
 import attrs
-import httpx
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from ...base.alarm_kinds import Alarm
 from ...base.authors import only_of
-from ...base.clock import JUMPED
+from ...base.clock import JUMPED, StoppedClock
 from ...base.frozen import guarded
 from ...base.secrets import Secret
 from ...conversations.calls.signals import room_of
@@ -39,13 +38,12 @@ from ...emulator.exchange import Exchange, ShiftedClock
 from ...emulator.person import App, InsideControl, Person
 from ...emulator.server import make_app, make_exchange
 from ...emulator.views import JsonObject, view_change, view_entry, view_user
-from ...emulator.world import User
 from ...engine import Record, encode_record
 from ...engine.records import DONE, FAILED, FIRED, INTERRUPTED, time_of, times_of
 from ...errors import ConfigError
-from ...runtime.bot import Bot, apart, within
+from ...runtime.bot import Bot, apart
 from ...runtime.settings import Settings
-from ...runtime.work import Intake, Surroundings
+from ...runtime.work import Runtime
 from ...seams.inbox import Arrival, InboxRow, Quota
 from ...seams.journals import (
     AppendRecords,
@@ -57,14 +55,12 @@ from ...seams.journals import (
     PutStanding,
 )
 from ...seams.money import PaymentRow
-from ...seams.resources import Provided
 from ...seams.rooms import is_chat
 from ...seams.writes import Consume, PutData, PutSetting, Write
 from ...store import Store
 from ...store.memory import MemoryRows, open_memory
-from ...testing.process import InsideTransport
+from ...testing.process import DrivenProcess, InsideTransport
 from ...testing.virtual import VirtualWallClock, virtual_time
-from ...webhook.inbox import EventStored, Unread
 from ...wire.encode import Body
 from ...wire.ids import ChatId, RefId, SenderId
 from ...wire.rules import JsonValue
@@ -132,28 +128,39 @@ class LiveBranch:
         failures: errors of the bot's own code so far.
         alarms: alarms that an operator would have received.
         fence: separates the branch from the outside.
-        stage: the chat as of the notch.
         diary: the developer's acts, oldest first.
         began: number of the platform's newest change when the branch began.
+        stage: the chat as of the notch.
+        process: runs the bot from the state at the notch.
     """
 
-    def __init__(self, past: Past, exchange: Exchange, clock: VirtualWallClock, steps: Steps) -> None:
+    def __init__(
+        self,
+        past: Past,
+        exchange: Exchange,
+        clock: VirtualWallClock,
+        steps: Steps,
+        stage: ChatStage,
+        fence: Fence,
+        others: Collection[RefId],
+    ) -> None:
         self.past = past
         self.exchange = exchange
         self.failures: list[Broke] = []
         self.alarms: list[Alarm] = []
         self.diary: list[Did] = []
-        self.people: list[Person] = []
-        self.began = 0
+        self.began = exchange.world.seq
+        self.stage = stage
+        self.fence = fence
+        self.process: DrivenProcess | None = None
         self._clock = clock
         self._steps = steps
-        self.fence = Fence(past.chat_id, exchange.world, clock.now)
         self._control = InsideControl(exchange)
-        self.stage: ChatStage | None = None
-        self._intake: Intake | None = None
-        self._users: Sequence[User] = ()
-        self._others: Collection[RefId] = ()
+        self._others = others
         self._opening: object = read_opening(past.whole.records[0]).event
+        app, own = App(self._control), past.chat_id if is_chat(past.chat_id) else None
+        self._users = list(stage.people.values())
+        self.people = [Person(app, view_user(user), own or user.chat_id, self.began) for user in self._users]
 
     # --- the branch's state
 
@@ -211,16 +218,14 @@ class LiveBranch:
 
     def stands(self) -> Sequence[Portrait]:
         """Return the state of each conversation of the chat: see `portray`."""
-        work = None if self._intake is None else self._intake.work
-        portraits = () if work is None else work.dispatcher.chats.portraits(_KEPT)
+        portraits = self._work.dispatcher.chats.portraits(_KEPT)
         mine = [one for one in portraits if one["chat_id"] == self.past.chat_id]
         return [one for chat in mine for one in cast("Sequence[Portrait]", chat["conversations"])]
 
     @property
     def code(self) -> Code | None:
-        """The code that the branch runs; None before the bot has started."""
-        work = None if self._intake is None else self._intake.work
-        return None if work is None else work.dispatcher.services.code
+        """The code that the branch runs."""
+        return self._work.dispatcher.services.code
 
     @property
     def ended(self) -> bool:
@@ -229,21 +234,18 @@ class LiveBranch:
 
     async def journal(self, conversation: int | None = None) -> Journal | None:
         """Return the current journal of `conversation`, by default the branch's; None if it was deleted."""
-        assert self._intake is not None
-        await self._settle()
+        await self.settle()
         number = self.past.stored.row.id if conversation is None else conversation
-        return await self._intake.store.journal(cast("Any", number))
+        return await self._work.store.journal(cast("Any", number))
 
     async def data(self) -> Mapping[str, str]:
         """Return the chat's data, serialised, by key."""
-        assert self._intake is not None
-        return await self._intake.store.data(self.past.chat_id)
+        return await self._work.store.data(self.past.chat_id)
 
     async def payments(self) -> Sequence[PaymentRow]:
         """Return the chat's payments, without payments whose goods other conversations delivered earlier."""
-        assert self._intake is not None
-        await self._settle()
-        rows = await self._intake.store.payments.find(chat_id=self.past.chat_id, limit=_KEPT)
+        await self.settle()
+        rows = await self._work.store.payments.find(chat_id=self.past.chat_id, limit=_KEPT)
         return [row for row in rows if row.id not in self._others]
 
     # --- the developer's acts
@@ -264,7 +266,7 @@ class LiveBranch:
         did = Did(self.exchange.world.seq, self.now, name, dict(given), user.id)
         answer = await self._control.post(f"users/{user.id}/{name}", {**given, **own})
         self.diary.append(did)
-        await self._settle()
+        await self.settle()
         return answer
 
     async def says(self, text: str, user_id: int | None = None) -> None:
@@ -287,19 +289,17 @@ class LiveBranch:
 
     async def tells(self, value: object) -> None:
         """Send the conversation's chat or room a signal, as another program would."""
-        work = None if self._intake is None else self._intake.work
-        assert work is not None
         self.diary.append(Did(self.exchange.world.seq, self.now, "tell", {"value": value}))
-        event: object = self._opening
-        await work.dispatcher.chat_calls.signal(self.past.chat_id, value, None, room_of(event))
-        await self._settle()
+        calls, room = self._work.dispatcher.chat_calls, room_of(self._opening)
+        await calls.signal(self.past.chat_id, value, None, room)
+        await self.settle()
 
     async def waits(self, seconds: float) -> None:
         """Let `seconds` pass, and then a moment more for the work that became due."""
         self.diary.append(Did(self.exchange.world.seq, self.now, "wait", {"seconds": seconds}))
         await trio.sleep(seconds + _STRIDE)
         self.exchange.pass_time(0)
-        await self._settle()
+        await self.settle()
 
     async def returns(self, value: object, step: int | None = None) -> None:
         """Make a step return `value`; without `step`, the first waiting step.
@@ -307,8 +307,8 @@ class LiveBranch:
         Raises:
             LocalProtocolError: no such step waits, or the value can't be recorded.
         """
-        self._steps.returns(self._one(step), value)
-        await self._settle()
+        self._steps.returns(step, value)
+        await self.settle()
 
     async def raises(self, kind: str, text: str = "", step: int | None = None) -> None:
         """Make a step raise an error of class `kind`; without `step`, the first waiting step.
@@ -316,8 +316,8 @@ class LiveBranch:
         Raises:
             LocalProtocolError: no such step waits.
         """
-        self._steps.raises(self._one(step), kind, text)
-        await self._settle()
+        self._steps.raises(step, kind, text)
+        await self.settle()
 
     async def runs(self, step: int | None = None) -> None:
         """Run a step's real code, which may reach the outside world; without `step`, the first waiting step.
@@ -325,82 +325,16 @@ class LiveBranch:
         Raises:
             LocalProtocolError: no such step waits.
         """
-        self._steps.runs(self._one(step))
-        await self._settle()
-
-    def _one(self, step: int | None) -> int:
-        return next(iter(self._steps.asked), 0) if step is None else step
+        self._steps.runs(step)
+        await self.settle()
 
     # --- running
 
-    async def live(
-        self,
-        bot: Bot,
-        provided: Sequence[Provided],
-        transport: httpx.AsyncBaseTransport,
-        settings: Settings,
-        seeds: Seeds,
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Run the bot from the state at the notch, until cancelled."""
-        world, self.stage = self.exchange.world, seeds.stage
-        seeds.stage.play()
-        self._users = list(seeds.stage.people.values())
-        ledger = ledger_of(self.past, seeds.stage, seeds.beside)
-        self._others = given_in(seeds.beside)
-        self.began = world.seq
-        self.fence.begin()
-        app = App(self._control)
-        self.people = [Person(app, view_user(user), self._chat_of(user), self.began) for user in self._users]
-        rows = MemoryRows()
-        rows.number_from(_newest_row(seeds.all))
-        async with open_memory(clock=self._clock, rows=rows) as store:
-            await _plant(store, self.past, seeds, ledger, Code(table_of(bot)).build)
-            around = Surroundings(
-                settings=settings,
-                clock=self._clock,
-                transport=WelcomingTransport(transport, self.fence),
-                store=cast("Store", FencedStore(store, self.fence)),
-                on_alarm=self.alarms.append,
-                on_failure=self._failed,
-                provided=provided,
-                opened=self._opened,
-                instead=self._steps,
-            )
-            with within(bot, around):
-                async with bot.running() as intake:
-                    self._intake = intake
-                    await self._settle()
-                    task_status.started()
-                    await trio.sleep_forever()
-
-    def _chat_of(self, user: User) -> ChatId:
-        return self.past.chat_id if is_chat(self.past.chat_id) else user.chat_id
-
-    def _opened(self, intake: Intake) -> None:
-        """Do nothing: the branch has no events before the bot runs."""
-
-    def _failed(self, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
+    def failed(self, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
         number = int(reference) if reference.isdigit() else None
         self.failures.append(Broke(error, name, number, authors_words(error, variables=True)))
 
-    async def take(self, body: Body) -> int | None:
-        """Pass an event to the bot; return the webhook's HTTP status, or None before the bot runs."""
-        if self._intake is None:
-            await trio.lowlevel.checkpoint()
-            return None
-        inbox = self._intake.inbox
-        match await inbox.accept(body.content_type, body.data):
-            case EventStored() as outcome:
-                inbox.answered(outcome)
-                return 200
-            case Unread():
-                return 200
-            case _:
-                return 503
-
-    async def _settle(self) -> None:
+    async def settle(self) -> None:
         """Let time pass until the bot has nothing left to do, or a step waits for the developer."""
         with trio.move_on_after(PATIENCE):
             while True:
@@ -411,31 +345,18 @@ class LiveBranch:
 
     @property
     def _rests(self) -> bool:
-        work = None if self._intake is None else self._intake.work
-        if work is None or self.exchange.pusher.pending:
+        if self.exchange.pusher.pending:
             return False
-        outbox, dispatcher = work.outbox.statistics(), work.dispatcher
+        outbox, dispatcher = self._work.outbox.statistics(), self._work.dispatcher
         return not (outbox.queued or outbox.in_flight or dispatcher.work.busy or dispatcher.commits.waiting)
 
-
-@final
-@guarded
-class Seeds:
-    """Initial contents of a branch, besides its own conversation.
-
-    Attributes:
-        stage: the chat.
-        beside: the chat's other conversations, as of the notch.
-    """
-
-    past: Past
-    stage: ChatStage
-    beside: Sequence[Stored] = ()
-
     @property
-    def all(self) -> Sequence[Stored]:
-        """All journals of the branch, complete."""
-        return [self.past.whole, *self.beside]
+    def _work(self) -> Runtime:
+        assert self.process is not None, "the branch is opened"
+        intake = self.process.intake
+        assert intake is not None
+        assert intake.work is not None
+        return intake.work
 
 
 @asynccontextmanager
@@ -468,16 +389,16 @@ async def open_branch(
     """
     settings = settings or Settings()
     past = await look_back(bot, stored, notch, settings=settings, group=bool(group))
-    others = [_by(one, past.at) for one in beside if one.row.id != stored.row.id]
+    others = [then for one in beside if one.row.id != stored.row.id and (then := _by(one, past.at))]
     own, provided = apart(bot)
     later = [record for one in (stored, *beside) for record in _behind(one, past)]
     steps = Steps(later, [cast("Any", one.resource) for one in provided], asks)
     try:
         with virtual_time(), tempfile.TemporaryDirectory(prefix="triobot-branch-") as folder:
-            clock, late = VirtualWallClock(past.at), list[LiveBranch]()
+            clock = VirtualWallClock(past.at)
 
             async def post(body: Body) -> int | None:
-                return await late[0].take(body)
+                return await process.take(body)
 
             exchange = make_exchange(
                 Path(folder),
@@ -487,16 +408,30 @@ async def open_branch(
                 clock=ShiftedClock(VirtualWallClock(past.at)),
             )
             door = make_app(exchange, token=_TOKEN, control_token=None, authorities=[_AUTHORITY])
-            transport = InsideTransport(door, exchange.outage)
-            branch = LiveBranch(past, exchange, clock, steps)
-            late.append(branch)
-            stage = ChatStage(exchange.world, past, branch.fence, group=group, numbers=numbers, sent=sent)
-            seeds = Seeds(past, stage, [one for one in others if one is not None])
+            fence = Fence(past.chat_id, exchange.world, clock.now)
+            stage = ChatStage(exchange.world, past, fence, group=group, numbers=numbers, sent=sent)
+            stage.play()
+            rows = await _planted(past, stage, others, Code(table_of(own)).build)
+            fence.begin()
+            branch = LiveBranch(past, exchange, clock, steps, stage, fence, given_in(others))
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(exchange.pusher.run)
-                await nursery.start(
-                    branch.live, own, provided, transport, _settings_of(settings, exchange), seeds
+                process = branch.process = DrivenProcess(
+                    nursery,
+                    own,
+                    None,
+                    settings=_settings_of(settings, exchange),
+                    clock=clock,
+                    transport=WelcomingTransport(InsideTransport(door, exchange.outage), fence),
+                    rows=rows,
+                    on_alarm=branch.alarms.append,
+                    on_failure=branch.failed,
+                    provided=provided,
+                    instead=steps,
+                    fenced=lambda store: cast("Store", FencedStore(store, fence)),
                 )
+                nursery.start_soon(exchange.pusher.run)
+                await process.start()
+                await branch.settle()
                 yield branch
                 nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group_:
@@ -544,25 +479,30 @@ def _newest_row(journals: Sequence[Stored]) -> int:
     return max(rows)
 
 
-async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write], build: int) -> None:
-    """Write the state at the notch into an empty store. The journals are marked as fitting `build`."""
-    lease = store.lease
-    _, set_by, unseen = times_of(past.stored.records)
-    writes: list[Write] = [PutSetting(JUMPED, f"{set_by - unseen} {past.at}"), *ledger]
-    # Conversations that are over aren't restored: the current code may not fit their journals.
-    for stored in [one for one in (past.stored, *seeds.beside) if not is_over(one)]:
-        writes += written_down(stored, lease)
-        # This store lacks the sources of old builds, so the conversation must not be compared with them
-        # again.
-        writes.append(PutRested(lease, stored.row.id, None, build))
-    writes += [PutData(past.chat_id, key, text) for key, text in past.data.items() if text is not None]
-    await store.commit(*writes)
-    if seeds.stage.group:
-        for sender in [sender for sender in seeds.stage.people if sender is not None][:2]:
-            arrival = Arrival(past.chat_id, sender, past.at, "text/plain", b"")
-            row = await store.accept(arrival, quota=Quota())
-            if isinstance(row, InboxRow):
-                await store.commit(Consume((row.seq,)))
+async def _planted(past: Past, stage: ChatStage, beside: Sequence[Stored], build: int) -> MemoryRows:
+    """Return a store with the state at the notch. The journals are marked as fitting `build`."""
+    rows = MemoryRows()
+    rows.number_from(_newest_row([past.whole, *beside]))
+    async with open_memory(clock=StoppedClock(past.at), rows=rows) as store:
+        lease = store.lease
+        _, set_by, unseen = times_of(past.stored.records)
+        writes: list[Write] = [PutSetting(JUMPED, f"{set_by - unseen} {past.at}")]
+        writes += ledger_of(past, stage, beside)
+        # Conversations that are over aren't restored: the current code may not fit their journals.
+        for stored in [one for one in (past.stored, *beside) if not is_over(one)]:
+            writes += written_down(stored, lease)
+            # This store lacks the sources of old builds, so the conversation must not be compared with them
+            # again.
+            writes.append(PutRested(lease, stored.row.id, None, build))
+        writes += [PutData(past.chat_id, key, text) for key, text in past.data.items() if text is not None]
+        await store.commit(*writes)
+        if stage.group:
+            for sender in [sender for sender in stage.people if sender is not None][:2]:
+                arrival = Arrival(past.chat_id, sender, past.at, "text/plain", b"")
+                row = await store.accept(arrival, quota=Quota())
+                if isinstance(row, InboxRow):
+                    await store.commit(Consume((row.seq,)))
+    return rows
 
 
 def written_down(stored: Stored, lease: Lease) -> list[Write]:

@@ -129,7 +129,7 @@ class _Written:
         self._beside = beside
         self._kills = kills
         self._imports: set[tuple[str, str]] = set()
-        if branch is not None and branch.stage is not None:
+        if branch is not None:
             self._world, self._stage = branch.exchange.world, branch.stage
         else:
             self._world = World(chance=random.Random(0))
