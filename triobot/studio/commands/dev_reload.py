@@ -174,7 +174,7 @@ class HeldReload:
         if _records(await self._journals.journal(instead.conversation)) != _records(origin):
             return "the chat has gone on since: give the same answers once more"
         chat_id = cast("int", origin[0]["chat_id"])
-        if instead.payments or await self._journals.has_payments(chat_id, instead.conversation):
+        if instead.asks_money or await self._journals.has_payments(chat_id, instead.conversation):
             return "money was asked for in it, and no money is moved: wait until it ends, or end it"
         if instead.at > self._exchange.clock.now():
             return "more time has passed in the branch than for the bot: put the clock forward first"

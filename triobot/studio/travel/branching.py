@@ -181,7 +181,7 @@ class Branching:
 async def _replacement(_: LiveBranch, same: SameAnswers | None) -> JsonValue:
     if same is None:
         raise LocalProtocolError("branch", "was opened at a notch: nothing takes its chat's place")
-    return (await same.replacement()).told()
+    return await same.replacement()
 
 
 async def _do(

@@ -19,7 +19,6 @@ from ...cli.exported import comparison_of
 from ...conversations.revival.changed import sites_of
 from ...conversations.revival.stored import Stored, read_stored, why_unfit
 from ...conversations.routes.router import table_of
-from ...emulator.bills import Bill
 from ...emulator.chats import PlatformChat
 from ...emulator.remembering import dump_world, load_world
 from ...emulator.views import JsonObject
@@ -28,11 +27,9 @@ from ...engine import Record, decode_record
 from ...engine.records import time_of
 from ...errors import ConfigError
 from ...exact.verdicts import Comparison, Judge, Told
-from ...payments.records import entry_of, row_of
 from ...runtime.bot import Bot
 from ...runtime.settings import Settings
 from ...seams.journals import ConversationId, ConversationRow, EndConversation, Journal, Lease
-from ...seams.money import PaymentRow, PutPayment
 from ...seams.rooms import is_chat
 from ...seams.writes import PutData, Write
 from ...wire.ids import ChatId
@@ -50,57 +47,31 @@ class Replacement:
         conversation: number of the replaced conversation.
         journal: the new journal; None if the conversation has ended.
         chat: the chat as its people see it; None for a room.
-        bills: the chat's open and paid bills.
-        payments: the ledger's rows.
+        asks_money: whether the conversation has payments. Such a conversation replaces no other.
         data: the chat's data.
         at: time at which the conversation continues, in wall milliseconds.
-        platform: the platform with the chat and the bills, as `emulator.remembering` serialises it.
     """
 
     conversation: ConversationId
     journal: Journal | None
     chat: PlatformChat | None = attrs.field(repr=False)
-    bills: Sequence[Bill]
-    payments: Sequence[PaymentRow]
+    asks_money: bool
     data: Mapping[str, str] = attrs.field(repr=False)
     at: int
-    platform: str = attrs.field(repr=False)
-
-    def told(self) -> JsonObject:
-        """Return the replacement as JSON, for `replacement_of` in another process."""
-        journal = self.journal
-        return {
-            "conversation": self.conversation,
-            "row": None if journal is None else attrs.asdict(journal.row),
-            "records": [] if journal is None else list[JsonValue](journal.records),
-            "chat_id": None if self.chat is None else self.chat.id,
-            "payments": [attrs.asdict(row) for row in self.payments],
-            "data": dict[str, JsonValue](self.data),
-            "at": self.at,
-            "platform": self.platform,
-        }
 
     def writes(self, lease: Lease, chat_id: ChatId) -> list[Write]:
-        """Return the writes that replace the stored conversation, for one commit.
-
-        The payments are inserted as new rows: a store that has one of the payments rejects the whole commit.
-        """
+        """Return the writes that replace the stored conversation, for one commit."""
         writes: list[Write] = [EndConversation(lease, self.conversation, self.at)]
         if self.journal is not None:
             writes += written_down(read_stored(self.journal), lease)
-        writes += [PutData(chat_id, key, text) for key, text in self.data.items()]
-        for row in self.payments:
-            # The row's history begins in this store.
-            entry = attrs.evolve(entry_of(row), revision=1)
-            writes.append(PutPayment(row_of(entry), "made", self.at))
-        return writes
+        return [*writes, *(PutData(chat_id, key, text) for key, text in self.data.items())]
 
 
 def replacement_of(told: Mapping[str, Any]) -> Replacement:
-    """Return the replacement that `Replacement.told` serialised.
+    """Return the replacement that `SameAnswers.replacement` described.
 
     Raises:
-        UnreadableWorldError: another version serialised it.
+        UnreadableWorldError: another version described it.
     """
     row, world, chat_id = told["row"], World(chance=random.Random(0)), told["chat_id"]
     load_world(world, told["platform"])
@@ -108,16 +79,8 @@ def replacement_of(told: Mapping[str, Any]) -> Replacement:
     if row is not None:
         stored = ConversationRow(**row)
         journal = Journal(stored, stored.position - len(told["records"]), tuple(told["records"]), {})
-    return Replacement(
-        told["conversation"],
-        journal,
-        None if chat_id is None else world.chat(chat_id),
-        [bill for bill in world.bills if bill.chat_id == chat_id],
-        [PaymentRow(**payment) for payment in told["payments"]],
-        told["data"],
-        told["at"],
-        told["platform"],
-    )
+    chat = None if chat_id is None else world.chat(chat_id)
+    return Replacement(told["conversation"], journal, chat, told["asks_money"], told["data"], told["at"])
 
 
 @final
@@ -201,8 +164,8 @@ class SameAnswers:
             return False
         return Judge(self._comparison).compare(time_of(then), was, is_now) is None
 
-    async def replacement(self) -> Replacement:
-        """Return the replacement as of now.
+    async def replacement(self) -> JsonObject:
+        """Return the conversation as of now as JSON, for `replacement_of` in another process.
 
         Raises:
             ConfigError: a step waits for the developer, or another conversation that began in the branch is
@@ -215,17 +178,17 @@ class SameAnswers:
         others = [one["route"] for one in branch.stands() if one["id"] != own]
         if others:
             raise ConfigError(f"{others[0]} is under way beside it: let it come to its end first")
-        world = branch.exchange.world
-        return Replacement(
-            own,
-            None if branch.ended else await branch.journal(),
-            world.chat(past.chat_id) if is_chat(past.chat_id) else None,
-            [bill for bill in world.bills if bill.chat_id == past.chat_id],
-            await branch.payments(),
-            await branch.data(),
-            branch.now,
-            dump_world(world, (), closed=True),
-        )
+        journal = None if branch.ended else await branch.journal()
+        return {
+            "conversation": own,
+            "row": None if journal is None else attrs.asdict(journal.row),
+            "records": [] if journal is None else list[JsonValue](journal.records),
+            "chat_id": past.chat_id if is_chat(past.chat_id) else None,
+            "asks_money": bool(await branch.payments()),
+            "data": dict[str, JsonValue](await branch.data()),
+            "at": branch.now,
+            "platform": dump_world(branch.exchange.world, (), closed=True),
+        }
 
 
 @asynccontextmanager

@@ -29,7 +29,7 @@ from ...testing.stubs import closed_name, name_of
 from .outside import real_time
 
 How: TypeAlias = Literal["recorded", "returned", "raised", "ran"]
-"""Source of a step's outcome: ``recorded`` in the journal, ``returned`` or ``raised`` as the developer decided,
+"""Source of an outcome: ``recorded`` in the journal; ``returned`` or ``raised`` by the developer's choice;
 or ``ran`` for real.
 """
 _STEP: Final = "step"
