@@ -174,9 +174,9 @@ async def measure(file: Path, lines: Sequence[JsonObject], rounds: int) -> None:
 
 
 def _cpu(twins: Twins) -> float:
-    twin = twins.pool._current
-    if twin is None:
+    if not twins.pool._loaded:
         return 0.0
+    [twin] = twins.pool._loaded.values()
     pid = twin.process.pid
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -301,7 +301,7 @@ async def test_they_end_with_their_parent(tmp_path: Path) -> None:
     async with twins_of(tmp_path, journal(2)) as rig:
         await rig.opened()
         pool = rig.twins.pool
-        pids = [one.process.pid for one in (pool._current, pool._waiting) if one is not None]
+        pids = [one.process.pid for one in (*pool._loaded.values(), pool._waiting) if one is not None]
         assert pids
     alive: Callable[[int], bool] = lambda pid: Path(f"/proc/{pid}").exists()  # noqa: E731
     assert [pid for pid in pids if alive(pid)] == []

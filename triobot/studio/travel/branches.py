@@ -41,6 +41,7 @@ from ...emulator.views import JsonObject, view_change, view_entry, view_user
 from ...engine import Record, encode_record
 from ...engine.records import DONE, FAILED, FIRED, INTERRUPTED, time_of, times_of
 from ...errors import ConfigError
+from ...payments.records import entry_of
 from ...runtime.bot import Bot, apart
 from ...runtime.settings import Settings
 from ...runtime.work import Runtime
@@ -54,7 +55,6 @@ from ...seams.journals import (
     PutRested,
     PutStanding,
 )
-from ...seams.money import PaymentRow
 from ...seams.rooms import is_chat
 from ...seams.writes import Consume, PutData, PutSetting, Write
 from ...store import Store
@@ -62,10 +62,10 @@ from ...store.memory import MemoryRows, open_memory
 from ...testing.process import DrivenProcess, InsideTransport
 from ...testing.virtual import VirtualWallClock, virtual_time
 from ...wire.encode import Body
-from ...wire.ids import ChatId, RefId, SenderId
+from ...wire.ids import ChatId, SenderId
 from ...wire.rules import JsonValue
 from .fence import Fence, FencedStore, WelcomingTransport, WouldLeave
-from .money import given_in, ledger_of
+from .money import ledger_of
 from .past import Past, is_over, look_back, notch_starts, time_at, up_to
 from .staging import ChatStage
 from .steps import AskedStep, DoneStep, Steps
@@ -142,7 +142,6 @@ class LiveBranch:
         steps: Steps,
         stage: ChatStage,
         fence: Fence,
-        others: Collection[RefId],
     ) -> None:
         self.past = past
         self.exchange = exchange
@@ -156,7 +155,6 @@ class LiveBranch:
         self._clock = clock
         self._steps = steps
         self._control = InsideControl(exchange)
-        self._others = others
         self._opening: object = read_opening(past.whole.records[0]).event
         app, own = App(self._control), past.chat_id if is_chat(past.chat_id) else None
         self._users = list(stage.people.values())
@@ -242,11 +240,11 @@ class LiveBranch:
         """Return the chat's data, serialised, by key."""
         return await self._work.store.data(self.past.chat_id)
 
-    async def payments(self) -> Sequence[PaymentRow]:
-        """Return the chat's payments, without payments whose goods other conversations delivered earlier."""
+    async def asks_money(self) -> bool:
+        """Whether the branch has payments, besides those whose goods other conversations delivered before."""
         await self.settle()
         rows = await self._work.store.payments.find(chat_id=self.past.chat_id, limit=_KEPT)
-        return [row for row in rows if row.id not in self._others]
+        return any(entry_of(row).owner for row in rows)
 
     # --- the developer's acts
 
@@ -413,7 +411,7 @@ async def open_branch(
             stage.play()
             rows = await _planted(past, stage, others, Code(table_of(own)).build)
             fence.begin()
-            branch = LiveBranch(past, exchange, clock, steps, stage, fence, given_in(others))
+            branch = LiveBranch(past, exchange, clock, steps, stage, fence)
             async with trio.open_nursery() as nursery:
                 process = branch.process = DrivenProcess(
                     nursery,

@@ -19,7 +19,7 @@ from ...payments.entry import Entry
 from ...payments.facts import Fact, Hint, PaymentAnswer, Plain, SendOk
 from ...payments.records import numbered, row_of
 from ...seams.money import Captured, PaymentNotice, PutPayment
-from ...wire.ids import InvoiceId, RefId
+from ...wire.ids import InvoiceId
 from .past import OpenCharge, Past, notch_starts
 from .staging import ChatStage
 
@@ -40,11 +40,6 @@ def ledger_of(past: Past, stage: ChatStage, beside: Sequence[Stored] = ()) -> li
     ]
     given = [(_entry_given(money, past.at), _delivered(money, by)) for money, by in giving.values()]
     return [*rows, *(_row(entry, facts, past.at) for entry, facts in given)]
-
-
-def given_in(beside: Sequence[Stored]) -> set[RefId]:
-    """Return the payments for which these conversations, as asides, deliver the goods."""
-    return {money.id for one in beside if (money := _given_by(one))}
 
 
 def _entry_of(charge: OpenCharge) -> Entry:

@@ -123,12 +123,11 @@ class TwinPool:
         self._bot = bot
         self._tell = tell
         self._nursery: trio.Nursery | None = None
-        self._current: TwinProcess | None = None
-        self._before: TwinProcess | None = None
         self._waiting: TwinProcess | None = None
         self._taken = trio.lowlevel.ParkingLot()
-        # Twins with earlier builds by the digests of the sources, the most recently used last.
-        self._builds: OrderedDict[frozenset[str], TwinProcess] = OrderedDict()
+        # Twins that have loaded code: the code of a version; or an earlier build, by the digests of its
+        # sources. The most recently used build is the last.
+        self._loaded: OrderedDict[int | frozenset[str], TwinProcess] = OrderedDict()
         self._loading = trio.Lock()
         self._version = 0
 
@@ -153,10 +152,9 @@ class TwinPool:
     def changed(self) -> None:
         """Use the new code for everything opened from now on."""
         self._version += 1
-        if self._current is not None:
-            last, self._before, self._current = self._before, self._current, None
-            if last is not None:
-                last.kill()
+        for key, old in self._loaded.items():
+            if isinstance(key, int) and key < self._version - 1:
+                old.kill()
 
     def nursery(self) -> trio.Nursery:
         """Return the nursery of the processes; tasks of open passes run in the same nursery.
@@ -181,20 +179,16 @@ class TwinPool:
         finally:
             await twin.close()
             twin.ended = True
-            self._builds = OrderedDict(one for one in self._builds.items() if one[1] is not twin)
+            self._loaded = OrderedDict(one for one in self._loaded.items() if one[1] is not twin)
             self._tell()
 
     async def present(self) -> TwinProcess:
         """Return the twin with the present code; load the code if needed."""
         async with self._loading:
-            while self._current is None or self._current.dead:
-                version = self._version
-                twin = await self._load()
-                if version == self._version:
-                    self._current = twin
-                else:  # the code changed while the twin loaded it
-                    twin.kill()
-            return self._current
+            while (twin := self._loaded.get(self._version)) is None or twin.dead:
+                version = self._version  # the code may change while the twin loads it
+                self._loaded[version] = await self._load()
+            return twin
 
     async def _load(self, **sources: Any) -> TwinProcess:
         """Load the bot in the waiting twin, from the present files or from `sources`."""
@@ -214,11 +208,11 @@ class TwinPool:
     ) -> TwinProcess:
         """Return the process with an earlier build. End the least recently used others, except `needed`."""
         async with self._loading:
-            if (twin := self._builds.get(digests)) is None or twin.dead:
+            if (twin := self._loaded.get(digests)) is None or twin.dead:
                 sources = [[told["name"], told["text"]] for told in code if told.get("source") in digests]
-                twin = self._builds[digests] = await self._load(sources=sources)
-            self._builds.move_to_end(digests)
-            spare = [old for old in self._builds.values() if old is not twin and old not in needed]
-            for old in spare[:-_BUILDS]:
+                twin = self._loaded[digests] = await self._load(sources=sources)
+            self._loaded.move_to_end(digests)
+            builds = [old for key, old in self._loaded.items() if not isinstance(key, int)]
+            for old in [old for old in builds if old is not twin and old not in needed][:-_BUILDS]:
                 old.kill()
             return twin

@@ -184,7 +184,7 @@ class SameAnswers:
             "row": None if journal is None else attrs.asdict(journal.row),
             "records": [] if journal is None else list[JsonValue](journal.records),
             "chat_id": past.chat_id if is_chat(past.chat_id) else None,
-            "asks_money": bool(await branch.payments()),
+            "asks_money": await branch.asks_money(),
             "data": dict[str, JsonValue](await branch.data()),
             "at": branch.now,
             "platform": dump_world(branch.exchange.world, (), closed=True),
