@@ -19,7 +19,7 @@ from triobot.conversations.inspection.checking import Checked
 from triobot.conversations.inspection.replay_state import difference
 from triobot.conversations.inspection.rerun import Divergence, dry_services
 from triobot.studio.travel.notches import FRAMES
-from triobot.studio.travel.passes import Passed, folded, run_pass
+from triobot.studio.travel.passes import Passed, run_pass
 
 SCHEMA: Final[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "docs" / "travel.schema.json").read_text(encoding="utf-8")
@@ -42,22 +42,22 @@ async def compare(there: Conversation, checked: Checked) -> Divergence | None:
     live = there.services
     dry = dry_services(live.texts, live.resources, checked.stored.row.updated_at, live.charge_hosts)
     passed = await run_pass(dry, there.shared.table, checked.stored, set_by=checked.set_by)
-    passes.append(len(passed.notches))
+    passes.append(len(passed.turns))
     said = disagreement(passed, checked)
     return None if said is None else Divergence("0", f"a pass: {said}", checked.standing.line)
 
 
 def disagreement(passed: Passed, checked: Checked) -> str | None:
     """Say in what a pass parts from where its conversation stood; None if in nothing."""
-    head, state = passed.head, dict[str, Any]()
-    for told, kind in [(head, "head"), *((notch, "notch") for notch in passed.notches)]:
+    head, notches, state = passed.head, notches_of(passed), dict[str, Any]()
+    for told, kind in [(head, "head"), *((notch, "notch") for notch in notches)]:
         if (unfit := wrong(told, SCHEMA["$defs"][kind], SCHEMA, kind)) is not None:
             return f"docs/travel.schema.json: {unfit}"
     if head["divergence"] is not None or head["hangs"] is not None:
         return f"it parts: {head['divergence'] or head['hangs']}"
     if (parts := difference(checked.standing, passed.standing)) is not None:
         return parts
-    for n, notch in enumerate(passed.notches):
+    for n, notch in enumerate(notches):
         if notch["n"] != n:
             return f"notch {n} has the number {notch['n']}"
         state = folded(state, notch)
@@ -77,6 +77,31 @@ def disagreement(passed: Passed, checked: Checked) -> str | None:
     if any(len(state["v"][path]) != len(state["f"][path]) for path in state["f"]):
         return "variables of another number of frames"
     return None
+
+
+def notches_of(passed: Passed) -> list[dict[str, Any]]:
+    """All notches, as a page gets them."""
+    return list(passed.window(0, passed.head["notches"]))  # type: ignore[arg-type]
+
+
+def folded(state: dict[str, Any], notch: dict[str, Any]) -> dict[str, Any]:
+    """The complete state at a notch, from that at the notch before."""
+    whole = {**notch, "whole": True}
+    if notch.get("whole"):
+        return whole
+    for name in ("parked", "blocks"):
+        whole[name] = notch.get(name, state[name])
+    for name in ("f", "data"):
+        both = {**state[name], **notch.get(name, {})}
+        whole[name] = {key: one for key, one in both.items() if one is not None or name == "data"}
+    whole["v"] = dict(state["v"])
+    for branch, frames in notch.get("v", {}).items():
+        before = whole["v"].pop(branch, [])
+        if frames is not None:
+            known = [*before, *({} for _ in frames)]
+            both = [{**known[depth], **changes} for depth, changes in enumerate(frames)]
+            whole["v"][branch] = [{k: one for k, one in frame.items() if one is not None} for frame in both]
+    return whole
 
 
 def install() -> None:

@@ -41,8 +41,8 @@ def outlined(told: Told) -> Told:
             for frame in frames or []:
                 frame.update({name: value and "text, 4 letters" for name, value in frame.items()})
         notch["data"] = {key: value and "number" for key, value in notch.get("data", {}).items()}
-    covered = hidden(Passed(told.head, told.notches, [told.source], ReplayState()), ())
-    head, notches = {**covered.head, "id": "p1"}, [*covered.notches]
+    covered = hidden(Passed(told.head, told.notches, (), [told.source], ReplayState()), ())
+    head, notches = {**covered.head, "id": "p1"}, [*covered.turns]
     assert wrong(head, SCHEMA["$defs"]["head"], SCHEMA) is None
     assert [wrong(one, SCHEMA["$defs"]["notch"], SCHEMA) for one in notches] == [None] * len(notches)
     return Told(head, notches, told.source)

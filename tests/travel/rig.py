@@ -10,6 +10,7 @@ import attrs
 import pytest
 import trio
 
+from tests.passing import folded, notches_of
 from triobot.conversations.conversation import Conversation
 from triobot.conversations.inspection import checking
 from triobot.conversations.inspection.checking import Checked
@@ -17,7 +18,7 @@ from triobot.conversations.inspection.rerun import Divergence, dry_services
 from triobot.conversations.revival.stored import Stored
 from triobot.conversations.routes.declarations import Table
 from triobot.conversations.services import Services
-from triobot.studio.travel.passes import Passed, folded, run_pass, value_in_full
+from triobot.studio.travel.passes import Passed, run_pass, value_in_full
 from triobot.studio.travel.path import paths_of
 
 
@@ -76,7 +77,7 @@ def states(passed: Passed) -> list[dict[str, Any]]:
     """Each notch as a whole."""
     found: list[dict[str, Any]] = []
     state: dict[str, Any] = {}
-    for notch in passed.notches:
+    for notch in notches_of(passed):
         state = folded(state, notch)
         found.append(state)
     return found

@@ -64,7 +64,7 @@ async def test_each_turn_has_the_lines_that_ran_in_it(
         paths = await kept.lines("order", __file__)
 
     assert len(paths) == passed.head["notches"]
-    kinds = [str(notch["k"]) for notch in passed.notches]
+    kinds = [str(notch["k"]) for notch in passed.turns]
     asks, sleeps = line_of('ask("Your name?")'), line_of("chat.sleep(1)")
     assert paths[0] == [asks]
     named = paths[kinds.index("receive")]

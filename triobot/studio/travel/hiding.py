@@ -79,8 +79,7 @@ def hidden(passed: Passed, secrets: Collection[str]) -> Passed:
     return attrs.evolve(
         passed,
         head=head,
-        notches=[hidden_notch(notch) for notch in passed.notches],
-        wholes={n: hidden_notch(notch) for n, notch in passed.wholes.items()},
+        turns=[hidden_notch(turn) for turn in passed.turns],
         texts=[covered(text, secrets) for text in passed.texts],
     )
 

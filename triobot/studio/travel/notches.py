@@ -2,8 +2,8 @@
 
 A notch is recorded when all tasks are blocked, before the replay begins the journal's next turn. A notch
 contains the operations in which the conversation's tasks wait, the author's lines with their variables, the
-open blocks, the chat's data, and the messages sent in the turn. Only differences from the previous notch are
-recorded.
+open blocks, the chat's data, and the messages sent in the turn. A page gets only the differences from the
+previous notch, see `changes`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import CO_COROUTINE
-from itertools import islice
+from itertools import islice, zip_longest
 from types import FrameType, TracebackType
 from typing import Final, cast, final
 
 import attrs
 import trio
 
+from ...base.frozen import guarded
 from ...conversations.chat import Chat, Room
 from ...conversations.inspection.replay_state import authors_frames
 from ...conversations.revival.stored import Stored, read_opening
@@ -53,8 +54,6 @@ SECONDS: Final = 2.0
 """Processor seconds after which a notch reads only the variables of branches that ran in the turn."""
 CAUSES: Final = 8
 """Maximum depth of an error's causes that are shown."""
-WINDOW: Final = 256
-"""Number of notches from one complete notch to the next."""
 FRAMES: Final = 50
 """Maximum number of shown frames of one branch: the ten outermost, and the innermost."""
 NAMES: Final = 200
@@ -84,16 +83,69 @@ class _Strand:
     Attributes:
         operation: the operation in which the branch waits; None if the branch doesn't wait, or if the
             operation isn't known.
-        places: source, line and function of the branch's frames, outermost first.
         texts: texts of the variables, by frame.
         values: the variables with immutable values, by frame.
     """
 
     operation: Id | None = None
     frames: Frames = attrs.field(factory=lambda: Frames())
-    places: list[JsonValue] = attrs.field(factory=lambda: list[JsonValue]())
     texts: list[dict[str, str]] = attrs.field(factory=lambda: list[dict[str, str]]())
     values: list[dict[str, object]] = attrs.field(factory=lambda: list[dict[str, object]]())
+
+
+@final
+@guarded
+class Standing:
+    """A conversation's state at a notch, in the format of `docs/travel.schema.json`. Equal parts are shared.
+
+    Attributes:
+        parked: the waits of the branches.
+        blocks: the open blocks.
+        data: the chat's data that the code has read or changed, by key; None for a missing value.
+        f: source, line and function of the frames, outermost first, by branch.
+        v: texts of the variables, by branch and frame.
+    """
+
+    parked: list[JsonValue] = attrs.field(factory=lambda: list[JsonValue]())
+    blocks: list[JsonValue] = attrs.field(factory=lambda: list[JsonValue]())
+    data: dict[str, JsonValue] = attrs.field(factory=lambda: dict[str, JsonValue]())
+    f: dict[str, list[JsonValue]] = attrs.field(factory=lambda: dict[str, list[JsonValue]]())
+    v: dict[str, list[dict[str, str]]] = attrs.field(factory=lambda: dict[str, list[dict[str, str]]]())
+
+    def told(self) -> JsonObject:
+        """Return the whole state."""
+        return attrs.asdict(self, recurse=False)
+
+
+def changes(before: Standing, now: Standing) -> JsonObject:
+    """Return the parts of a state that differ from `before`; None for a removed branch or variable."""
+    told: JsonObject = {}
+    for name in ("parked", "blocks"):
+        if getattr(now, name) != getattr(before, name):
+            told[name] = getattr(now, name)
+    gone: JsonObject = {path: None for path in before.f if path not in now.f}
+    lines: JsonObject = {path: one for path, one in now.f.items() if one != before.f.get(path)}
+    if lines or gone:
+        told["f"] = {**lines, **gone}
+    variables: JsonObject = {
+        path: _changed(before.v.get(path, []), frames)
+        for path, frames in now.v.items()
+        if frames is not before.v.get(path)
+    }
+    if variables or gone:
+        told["v"] = {**variables, **gone}
+    missing = object()
+    if data := {key: one for key, one in now.data.items() if before.data.get(key, missing) != one}:
+        told["data"] = data
+    return told
+
+
+def _changed(before: list[dict[str, str]], now: list[dict[str, str]]) -> list[JsonValue]:
+    told: list[JsonValue] = []
+    for frame, known in zip_longest(now, before[: len(now)], fillvalue=dict[str, str]()):
+        new: JsonObject = {name: text for name, text in frame.items() if known.get(name) != text}
+        told.append({**new, **{name: None for name in known if name not in frame}})
+    return told
 
 
 @final
@@ -103,16 +155,15 @@ class Notches(Onlooker):
     Args:
         seconds: see `SECONDS`.
         write: returns the text of a variable.
-        at: number of a notch, and a function to call once at that notch, with the running frames.
+        since: number of the first notch whose state is recorded.
         sources_from: number of the first source.
         knows: whether the code is the build that wrote the journal. If not, only words whose digest matches
             the journal are shown.
 
     Attributes:
-        notches: the notches; the first is complete.
+        notches: the turns, each without the state behind it.
+        states: the state at each notch.
         sources: the author's files, in the order of their numbers.
-        wholes: every `WINDOW`-th notch, complete, by number.
-        ran: number of the notch in which the code ended.
     """
 
     def __init__(
@@ -121,20 +172,19 @@ class Notches(Onlooker):
         *,
         seconds: float = SECONDS,
         write: Write = shown,
-        at: tuple[int, Callable[[Mapping[str, Frames]], None]] | None = None,
+        since: int = 0,
         sources_from: int = 0,
         knows: bool = True,
     ) -> None:
         self.notches: list[JsonObject] = []
         self.sources: list[str] = []
-        self.wholes: dict[int, JsonObject] = {}
-        self.ran: int | None = None
+        self.states: list[Standing] = []
         records = stored.records
         self._stored = stored
         self._places = [0, *(n for n, record in enumerate(records) if record[0] in TURNS)]
         self._until = time.thread_time() + seconds
         self._write = write
-        self._at = at
+        self._since = since
         self._knows = knows
         self.sources_from = sources_from
         self._ids: dict[str, int] = {}
@@ -144,9 +194,7 @@ class Notches(Onlooker):
         self._out: list[JsonValue] = []
         self._seen: dict[str, _Strand] = {}
         self._first: list[FrameType] = []
-        self._parked: JsonValue = []
-        self._blocks: JsonValue = []
-        self._data: dict[str, JsonValue] = {}
+        self._standing = Standing()
         self._over = False
 
     @property
@@ -185,15 +233,11 @@ class Notches(Onlooker):
         branches = run.branches
         counts = [branch.count for branch in branches]
         while len(self.notches) < given:
-            self.notches.append(self._turn(len(self.notches)))
+            self._add(self._turn(len(self.notches)))
         notch = self._turn(given)
-        self._add_standing(notch, run)
-        self.notches.append(notch)
-        if given % WINDOW == 0:
-            self.wholes[given] = self._whole(notch)
-        if self._at is not None and self._at[0] == given:
-            tasks = run.tasks
-            self._at[1]({path: _own_frames(task) for path, task in tasks.items()})
+        if given >= self._since:
+            self._standing = self._stands(notch, run)
+        self._add(notch)
         for branch, count in zip(branches, counts, strict=True):
             branch.count = count
 
@@ -224,23 +268,26 @@ class Notches(Onlooker):
                 "k": "end",
                 "dot": "end",
             }
-            self.notches.append(last)
+            self._add(last)
         if failures:
             last["dot"] = "crash"
-        gone: JsonObject = {path: None for path in self._seen if path}
         seen = self._seen.setdefault("", _Strand())
-        seen.frames = self.last_frames(failures)
+        seen.frames = self._last_frames(failures)
+        self._read(seen, {})
+        frames, variables = {"": self._told_places(seen.frames)}, {"": seen.texts}
+        over = Standing(data=self._standing.data, f=frames, v=variables)
         # If an operator ended the conversation, the code ran in the last turn; otherwise in the turn before.
-        ran = self.notches[-1 if looked == len(self.notches) - 1 else -2]
-        ran["f"] = {"": self._told_places(seen.frames), **gone}
-        ran["v"] = {"": self._changed(seen, {})[0], **gone}
-        ran |= {"parked": [], "blocks": []}
-        self.ran = cast("int", ran["n"])
+        ran = len(self.notches) - (1 if looked == len(self.notches) - 1 else 2)
+        self.states[ran:] = [over] * (len(self.notches) - ran)
 
     def fill(self) -> None:
         """Add notches without lines and variables, from records, for turns that the replay did not reach."""
         while len(self.notches) < self.many:
-            self.notches.append(self._turn(len(self.notches)))
+            self._add(self._turn(len(self.notches)))
+
+    def _add(self, notch: JsonObject) -> None:
+        self.notches.append(notch)
+        self.states.append(self._standing)
 
     def marks(self, changed: Collection[str]) -> JsonObject:
         """Mark the sent messages in `changed` as reworded; return their current words by operation.
@@ -264,7 +311,7 @@ class Notches(Onlooker):
         """Return the errors of a conversation with frames, variables and causes."""
         return [self._told_failure(error, 0, "") for error in failures]
 
-    def last_frames(self, failures: Sequence[Exception]) -> Frames:
+    def _last_frames(self, failures: Sequence[Exception]) -> Frames:
         """Return the author's frames at the end: the error's traceback, or the frame of the function that
         returned."""
         if failures:
@@ -322,7 +369,7 @@ class Notches(Onlooker):
         came: JsonObject | None
         if not given:
             came = self._told_start(record)
-            notch |= {"dot": "begin", "whole": True}
+            notch["dot"] = "begin"
         else:
             came = None if record[0] in (ENDED, CONTINUED) else told_record(record)
             notch |= self._of_record(record, came)
@@ -376,9 +423,9 @@ class Notches(Onlooker):
             if message_id == came["message_id"] and f'"{value}"' in data:
                 came["label"] = came["text"] = label
 
-    def _add_standing(self, notch: JsonObject, run: Run) -> None:
-        whole = not self.notches
-        snapshot = run.describe()
+    def _stands(self, notch: JsonObject, run: Run) -> Standing:
+        """Return the state at the end of a turn."""
+        before, snapshot = self._standing, run.describe()
         parked: list[JsonValue] = [
             {
                 "branch": branch.path,
@@ -394,88 +441,46 @@ class Notches(Onlooker):
             {"id": str(one.id), "due": one.due, "ended": one.ended, "line": self._lines.get(str(one.id))}
             for one in snapshot.blocks
         ]
-        if whole or parked != self._parked:
-            self._parked = notch["parked"] = parked
-        if whole or blocks != self._blocks:
-            self._blocks = notch["blocks"] = blocks
         operations = {branch.path: branch.operation for branch in snapshot.branches}
         ids = {path: None if one is None else one.id for path, one in operations.items()}
-        self._add_frames(notch, run.tasks, ids)
-        if (data := self._new_data(run.view)) or whole:
-            notch["data"] = data
-
-    def _whole(self, notch: JsonObject) -> JsonObject:
-        lines: JsonObject = {path: seen.places for path, seen in self._seen.items()}
-        variables: JsonObject = {
-            path: [dict[str, JsonValue](frame) for frame in seen.texts] for path, seen in self._seen.items()
-        }
-        standing: JsonObject = {"parked": self._parked, "blocks": self._blocks, "data": dict(self._data)}
-        return {**notch, "whole": True, "f": lines, "v": variables, **standing}
-
-    def _add_frames(
-        self, notch: JsonObject, tasks: Mapping[str, trio.lowlevel.Task], ids: Mapping[str, Id | None]
-    ) -> None:
         late = time.thread_time() > self._until
-        lines: JsonObject = {}
-        variables: JsonObject = {}
-        texts: dict[int, str] = {}
-        for path, task in tasks.items():
-            seen = self._seen.get(path)
-            new = seen is None
-            if seen is None:
-                seen = self._seen[path] = _Strand()
-            ran = new or ids.get(path) is None or seen.operation != ids[path]
+        lines, texts = dict[str, list[JsonValue]](), dict[int, str]()
+        self._seen = {path: self._seen.get(path) or _Strand() for path in run.tasks}
+        for path, task in run.tasks.items():
+            seen = self._seen[path]
+            ran = path not in before.f or ids.get(path) is None or seen.operation != ids[path]
             if ran:
                 seen.operation, seen.frames = ids.get(path), _own_frames(task)
-                places = self._told_places(seen.frames)
-                if new or places != seen.places:
-                    lines[path] = seen.places = places
+            lines[path] = self._told_places(seen.frames) if ran else before.f[path]
             if ran or not late:
-                changed, different = self._changed(seen, texts)
-                if new or different:
-                    variables[path] = changed
+                self._read(seen, texts)
             else:
                 notch["thin"] = True
-        for path in [path for path in self._seen if path not in tasks]:
-            del self._seen[path]
-            lines[path] = variables[path] = None
-        if lines or not self.notches:
-            notch["f"] = lines
-        if variables or not self.notches:
-            notch["v"] = variables
+        variables = {path: seen.texts for path, seen in self._seen.items()}
+        return Standing(parked, blocks, self._data_after(run.view), lines, variables)
 
-    def _changed(self, seen: _Strand, texts: dict[int, str]) -> tuple[list[JsonValue], bool]:
-        """Return the variables with changed texts by frame, and whether anything changed."""
-        before, held = seen.texts, seen.values
-        told: list[JsonValue] = []
-        different = len(before) != len(seen.frames)
-        del before[len(seen.frames) :], held[len(seen.frames) :]
+    def _read(self, seen: _Strand, texts: dict[int, str]) -> None:
+        """Read the variables of a branch's frames."""
+        found: list[dict[str, str]] = []
+        del seen.values[len(seen.frames) :]
         for depth, (frame, _) in enumerate(seen.frames):
-            if depth == len(before):
-                before.append({})
-                held.append({})
-            known, same = before[depth], held[depth]
-            new: JsonObject = {}
-            variables = variables_of(frame)
-            for name, value in islice(variables.items(), NAMES):
-                if name in same and same[name] is value:
-                    continue
-                text = self._text(name, value, texts)
+            if depth == len(seen.values):
+                seen.values.append({})
+            known, held = seen.texts[depth] if depth < len(seen.texts) else {}, seen.values[depth]
+            new: dict[str, str] = {}
+            for name, value in islice(variables_of(frame).items(), NAMES):
+                same = name in held and held[name] is value
+                text = known.get(name) if same else self._text(name, value, texts)
                 if text is None:
                     continue
+                new[name] = text
                 if type(value) in PLAIN:
-                    same[name] = value
+                    held[name] = value
                 else:
-                    same.pop(name, None)
-                if known.get(name) != text:
-                    known[name] = new[name] = text
-            for name in [name for name in known if name not in variables]:
-                del known[name]
-                same.pop(name, None)
-                new[name] = None
-            told.append(new)
-            different = different or bool(new)
-        return told, different
+                    held.pop(name, None)
+            found.append(new)
+        if found != seen.texts:
+            seen.texts = found
 
     def _texts(self, frame: FrameType) -> dict[str, str]:
         variables = islice(variables_of(frame).items(), NAMES)
@@ -492,16 +497,14 @@ class Notches(Onlooker):
             text = texts[id(value)] = self._write(value)
         return text
 
-    def _new_data(self, view: Mapping[str, object]) -> dict[str, JsonValue]:
-        """Return the chat's data that the turn read or changed."""
-        new: dict[str, JsonValue] = {}
-        for key, node in view.items():
-            if key[:1] in ":#" or key.startswith("triobot."):
-                continue
-            text = None if node is ABSENT else self._kept(node)
-            if key not in self._data or self._data[key] != text:
-                self._data[key] = new[key] = text
-        return new
+    def _data_after(self, view: Mapping[str, object]) -> dict[str, JsonValue]:
+        """Return the chat's data that the code has read or changed."""
+        data = {
+            key: None if node is ABSENT else self._kept(node)
+            for key, node in view.items()
+            if key[:1] not in (":", "#") and not key.startswith("triobot.")
+        }
+        return {**self._standing.data, **data}
 
     def _kept(self, node: object) -> str:
         try:

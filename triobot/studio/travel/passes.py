@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import linecache
 import signal
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, cast, final
@@ -31,8 +32,9 @@ from ...engine.records import CONTINUED, ENDED
 from ...errors import TriobotError
 from ...exact.verdicts import Comparison, Parting
 from ...wire.rules import JsonValue
-from .notches import FORMAT, SECONDS, Frames, Notches, Write, variables_of
+from .notches import FORMAT, SECONDS, Notches, Standing, Write, changes
 from .parting import reworded
+from .past import up_to
 from .told import ending_of
 from .values import IN_FULL, shown
 
@@ -49,9 +51,9 @@ class Passed:
 
     Attributes:
         head: description of the pass, see `docs/travel.schema.json`.
-        notches: the notches; the first is complete.
+        turns: the turns, each without the state behind it.
+        states: the state at the end of each turn.
         texts: the sources, in the order of their numbers.
-        wholes: complete notches, by number.
         standing: the point at which the replay ended.
         parting: the old and the new line at which code and journal differ, if the code was compared with the
             journal's build.
@@ -59,29 +61,26 @@ class Passed:
     """
 
     head: JsonObject
-    notches: Sequence[JsonObject]
+    turns: Sequence[JsonObject]
+    states: Sequence[Standing]
     texts: Sequence[str]
     standing: ReplayState
-    wholes: Mapping[int, JsonObject] = attrs.field(factory=dict[int, JsonObject])
     parting: Parting | None = None
     reworded: Sequence[str] = ()
 
-    def window(self, start: int, end: int) -> list[JsonObject]:
-        """Return the notches from `start` until before `end`; [] if there are none. The first is complete.
+    def window(self, start: int, end: int) -> Iterator[JsonObject]:
+        """Yield the notches from `start` until before `end`: the first complete, the others as changes.
 
         Args:
             start: number of the first notch.
             end: number after the last notch.
         """
-        if not self.notches or start > (newest := cast("int", self.notches[-1]["n"])):
-            return []
-        first = cast("int", self.notches[0]["n"])
-        start, end = max(start, first), min(end, newest + 1)
-        known = max((n for n in self.wholes if first <= n <= start), default=first)
-        state = self.wholes.get(known, self.notches[0])
-        for notch in self.notches[known - first + 1 : start - first + 1]:
-            state = folded(state, notch)
-        return [state, *self.notches[start - first + 1 : end - first]]
+        first, before = cast("int", self.head["first"]), None
+        part = slice(max(start - first, 0), max(end - first, 0))
+        for turn, state in zip(self.turns[part], self.states[part], strict=True):
+            stands = {"whole": True, **state.told()} if before is None else changes(before, state)
+            yield {**turn, **stands}
+            before = state
 
 
 async def run_pass(
@@ -96,6 +95,7 @@ async def run_pass(
     sources_from: int = 0,
     knows: bool = True,
     fills: bool = False,
+    since: int = 0,
     comparison: Comparison | None = None,
 ) -> Passed:
     """Replay a journal dry, and record a notch at each turn.
@@ -106,7 +106,7 @@ async def run_pass(
         variables: after this many seconds, a notch reads only the variables of branches that ran in the turn.
         write: returns the text of a variable.
         set_by: total adjustment of the replay's clock; None if the clock wasn't set after the last turn.
-        sources_from, knows: as for `Notches`.
+        sources_from, knows, since: as for `Notches`.
         fills: whether to add notches for turns that the replay doesn't reach.
         comparison: comparison with the build that recorded the journal, if the code is another build.
     """
@@ -114,7 +114,9 @@ async def run_pass(
     if changed is not None:
         changed.prepare(stored.records)  # before the time limit starts
     around: Any = {"set_by": set_by, "changed": changed}
-    capture = Notches(stored, seconds=variables, write=write, sources_from=sources_from, knows=knows)
+    capture = Notches(
+        stored, seconds=variables, write=write, sources_from=sources_from, knows=knows, since=since
+    )
     limit = TimeLimit(seconds)
     try:
         with cut_after(limit), capture.holding():
@@ -130,30 +132,18 @@ async def run_pass(
         what = getattr(error, "what", str(error))
         divergence: JsonObject = {"notch": 0, "operation": "0", "what": what, "line": None}
         head: JsonObject = {**_head(capture, stored), "state": "diverged", "divergence": divergence}
-        return Passed(head, capture.notches, (), ReplayState())
+        return _cut(Passed(head, capture.notches, capture.states, (), ReplayState()))
 
 
 async def value_in_full(
     services: Services, table: Table, stored: Stored, notch: int, branch: str, frame: int, name: str
 ) -> str | None:
     """Return one variable at one notch as a long text; None if there is no such variable."""
-    found: list[str] = []
-
-    def look(frames: Mapping[str, Frames]) -> None:
-        stack = frames.get(branch, [])
-        if frame < len(stack) and name in (variables := variables_of(stack[frame][0])):
-            found.append(shown(variables[name], IN_FULL))
-
-    capture = Notches(stored, seconds=0, at=(notch, look))
-    limit = TimeLimit(LIMIT)
-    with cut_after(limit), capture.holding():
-        async with open_rerun(services, table, stored, look=capture, limit=limit) as rerun:
-            if not (found or rerun.divergence) and rerun.standing().ending is not None:
-                frames = capture.last_frames(rerun.failures)
-                capture.close(stands=False, failures=rerun.failures)
-                if capture.ran is not None and notch >= capture.ran:
-                    look({"": frames})
-    return found[0] if found else None
+    full = partial(shown, limits=IN_FULL)
+    passed = await run_pass(services, table, up_to(stored, notch), write=full, since=notch)
+    state = next(passed.window(notch, notch + 1), {})
+    frames = cast("dict[str, list[dict[str, str]]]", state.get("v", {})).get(branch, [])
+    return frames[frame].get(name) if frame < len(frames) else None
 
 
 def _passed(capture: Notches, stored: Stored, rerun: Rerun, *, fills: bool) -> Passed:
@@ -173,9 +163,13 @@ def _passed(capture: Notches, stored: Stored, rerun: Rerun, *, fills: bool) -> P
     head |= {"state": state, "divergence": divergence, "hangs": hangs, "failures": failures}
     parting = None if rerun.divergence is None else rerun.divergence.parting
     told: JsonObject = {**head, **_sources(capture, texts)}
-    passed = Passed(told, capture.notches, texts, ended, capture.wholes, parting)
-    first = cast("int", head["first"])
-    return attrs.evolve(passed, notches=passed.window(first, len(passed.notches))) if first else passed
+    return _cut(Passed(told, capture.notches, capture.states, texts, ended, parting))
+
+
+def _cut(passed: Passed) -> Passed:
+    """Return a pass without its notches before the first shown one."""
+    first = cast("int", passed.head["first"])
+    return attrs.evolve(passed, turns=passed.turns[first:], states=passed.states[first:])
 
 
 def _parts(capture: Notches, rerun: Rerun) -> tuple[JsonObject | None, JsonObject | None]:
@@ -265,35 +259,3 @@ def cut_after(limit: TimeLimit) -> Generator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-_LASTING: Final = ("parked", "blocks")
-
-
-def folded(state: Mapping[str, JsonValue], notch: Mapping[str, JsonValue]) -> JsonObject:
-    """Return the complete state at `notch`; `state` is the complete state at the previous notch."""
-    whole: JsonObject = {**notch, "whole": True}
-    if notch.get("whole"):
-        return whole
-    for name in _LASTING:
-        whole[name] = notch.get(name, state.get(name, []))
-    for name in ("f", "data"):
-        both = {**_object(state.get(name)), **_object(notch.get(name))}
-        whole[name] = {key: one for key, one in both.items() if one is not None or name == "data"}
-    variables = dict(_object(state.get("v")))
-    for branch, frames in _object(notch.get("v")).items():
-        if frames is None:
-            variables.pop(branch, None)
-            continue
-        before = cast("list[JsonObject]", variables.get(branch) or [])
-        now: list[JsonValue] = []
-        for depth, changes in enumerate(cast("list[JsonObject]", frames)):
-            both = {**(before[depth] if depth < len(before) else {}), **changes}
-            now.append({key: one for key, one in both.items() if one is not None})
-        variables[branch] = now
-    whole["v"] = variables
-    return whole
-
-
-def _object(value: JsonValue) -> dict[str, JsonValue]:
-    return value if isinstance(value, dict) else {}

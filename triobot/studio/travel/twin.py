@@ -43,7 +43,6 @@ from ...wire.rules import JsonValue, compact_json
 from ..errors import TravelError
 from .builds import take_modules_from
 from .hiding import covered, hidden, outline
-from .notches import WINDOW
 from .parting import parting_of
 from .passes import Passed, run_pass, told_source, value_in_full
 from .past import up_to
@@ -58,6 +57,8 @@ KEPT: Final = 8
 """Maximum number of passes that a twin keeps."""
 MEMORY: Final = 64 * 1024 * 1024
 """Maximum size of the kept passes' notches as JSON, in characters."""
+WINDOW: Final = 256
+"""Maximum number of notches in an answer."""
 _LOADS: Final = 60
 """Seconds within which the author's modules must be loaded."""
 
@@ -204,7 +205,7 @@ class Twin:
                 frames = list[JsonValue](frame for frame in found if frame[0] is not None)
                 return {"frames": frames, "sources": _sources(kept)}
             case "sent":
-                told = cast("list[dict[str, Any]]", self._find(asked["id"]).passed.notches)
+                told = cast("list[dict[str, Any]]", self._find(asked["id"]).passed.turns)
                 sent = [out for notch in told for out in notch.get("out", [])]
                 return {out["id"]: out["text"] for out in sent if isinstance(out.get("text"), str)}
             case "close":
@@ -268,7 +269,8 @@ class Twin:
         )
         if hides:
             passed = hidden(passed, self._secrets)
-        size = sum(len(compact_json(notch)) for notch in passed.notches)
+        many = cast("int", passed.head["notches"])
+        size = sum(len(compact_json(notch)) for notch in passed.window(0, many))
         files = [str(one["path"]) for one in cast("list[dict[str, str]]", passed.head["sources"])]
         self._kept[id] = _KeptPass(stored, passed, size, sources_from, files, [*passed.texts])
         while len(self._kept) > 1 and (
