@@ -100,8 +100,8 @@ async def test_another_answer_leads_on_from_the_notch(autojump_clock: MockClock)
         shown = [line["content"]["text"] for line in branch.chat() if line["kind"] == "message"]
         assert shown == ["Your name?", "Sara", "Size?"]
         assert not any(line["new"] for line in branch.chat())
-        await branch.presses("Large")
-        await branch.says("Side street")
+        await branch.act("press", {"label": "Large"})
+        await branch.act("say", {"text": "Side street"})
 
         assert said(branch) == ["Where to?", "Sara: l to Side street.", "How was it?"]
         assert [line["kind"] for line in branch.chat() if line["new"]] == [
@@ -136,7 +136,7 @@ async def test_nothing_leaves_and_what_would_have_is_told(autojump_clock: MockCl
     stored = await ordered(bot := a_shop())
     async with open_branch(bot, stored, at_question(stored, "Where to?", TEXTS)) as branch:
         assert branch.left == []
-        await branch.says("Side street")
+        await branch.act("say", {"text": "Side street"})
 
         assert [(one.what, one.text) for one in branch.left] == [
             ("send", "Sara was here"),
@@ -152,12 +152,11 @@ async def test_a_crash_is_shown_with_its_line_and_variables(autojump_clock: Mock
     last = len(notch_starts(stored.records)) - 1
     async with open_branch(bot, stored, last) as branch:
         assert not branch.ended
-        await branch.says("5")
+        await branch.act("say", {"text": "5"})
 
         assert branch.ended
         [broke] = branch.failures
         assert isinstance(broke.error, RuntimeError)
-        assert broke.conversation == stored.row.id
         assert 'raise RuntimeError("nobody asked for this")' in broke.text
         assert "size = 's'" in broke.text
         assert [alarm.kind for alarm in branch.alarms] == ["conversation_crashed"]
@@ -167,9 +166,9 @@ async def test_a_crash_is_shown_with_its_line_and_variables(autojump_clock: Mock
 async def test_interrupts_and_asides_come_as_ever(autojump_clock: MockClock) -> None:
     stored = await ordered(bot := a_shop())
     async with open_branch(bot, stored, at_question(stored, "Where to?", TEXTS)) as branch:
-        await branch.says("/help")
+        await branch.act("say", {"text": "/help"})
         assert not branch.ended
-        await branch.says("/cancel")
+        await branch.act("say", {"text": "/cancel"})
         assert branch.ended
 
         assert said(branch) == ["There is no help.", "Cancelled order."]
@@ -191,10 +190,10 @@ async def test_each_branch_is_its_own(autojump_clock: MockClock) -> None:
         ali = world.user("Ali")
         await ali.joins()
         async with open_branch(bot, stored, notch) as one, open_branch(bot, stored, notch) as other:
-            await one.presses("Large")
-            await other.presses("Small")
-            await one.says("A")
-            await other.says("B")
+            await one.act("press", {"label": "Large"})
+            await other.act("press", {"label": "Small"})
+            await one.act("say", {"text": "A"})
+            await other.act("say", {"text": "B"})
             assert said(one)[1:2] == ["Sara: l to A."]
             assert said(other)[1:2] == ["Sara: s to B."]
         await ali.sees("Your name?")
@@ -222,7 +221,7 @@ async def test_the_end_of_a_journal_is_a_notch_as_well(autojump_clock: MockClock
     async with open_branch(bot, stored, len(notch_starts(stored.records)) - 1) as branch:
         assert branch.ended
         assert not branch.failures
-        await branch.says("again")
+        await branch.act("say", {"text": "again"})
         assert said(branch) == ["Yes?", "More?"]
 
 
@@ -293,8 +292,8 @@ async def test_children_and_a_group_go_on(autojump_clock: MockClock) -> None:
     first = next(n for n, at in enumerate(notch_starts(stored.records)) if stored.records[at][3] == "receive")
     async with open_branch(bot, stored, first) as branch:
         assert {person.name for person in branch.people} == {"Ali", "Sara"}
-        await branch.presses("Yes", user_id=1)
-        await branch.presses("No", user_id=2)
+        await branch.act("press", {"label": "Yes"}, 1)
+        await branch.act("press", {"label": "No"}, 2)
         await branch.waits(61)
         await branch.waits(60)
 
@@ -371,7 +370,7 @@ async def test_nothing_of_the_bot_runs_but_its_routes(autojump_clock: MockClock)
     ran.clear()
     async with open_branch(bot, stored, 1) as branch:
         await branch.waits(3600)
-        await branch.says("Fine")
+        await branch.act("say", {"text": "Fine"})
 
         assert [type(broke.error) for broke in branch.failures] == [RuntimeError]
         assert branch.left == []

@@ -109,7 +109,7 @@ async def test_a_step_that_was_done_gives_its_recorded_result(autojump_clock: Mo
     stored = await ordered(bot)
     calls.clear()
     async with open_branch(bot, stored, asked_first(stored)) as branch:
-        await branch.says("bread")
+        await branch.act("say", {"text": "bread"})
 
         # A recorded error is not given again unasked: its cause may be mended.
         [asked] = branch.asked
@@ -127,11 +127,11 @@ async def test_a_recorded_result_is_asked_for_where_that_is_wanted(autojump_cloc
     bot, calls = a_kitchen()
     stored = await ordered(bot)
     async with open_branch(bot, stored, asked_first(stored)) as branch:
-        await branch.says("bread")
+        await branch.act("say", {"text": "bread"})
         bake = branch.steps[0].name
     calls.clear()
     async with open_branch(bot, stored, asked_first(stored), asks=[bake]) as branch:
-        await branch.says("bread")
+        await branch.act("say", {"text": "bread"})
         assert [asked.name for asked in branch.asked] == [bake]
         await branch.runs()
         assert calls == ["bread"]
@@ -199,7 +199,7 @@ async def test_a_branch_at_a_crash_begins_before_what_the_mended_code_says_other
     last = len(notch_starts(stored.records)) - 1
     begins = await before_failure(bot, stored, last, settings=Settings(), group=False)
     async with open_branch(bot, stored, begins) as branch:
-        await branch.says("3")
+        await branch.act("say", {"text": "3"})
         assert said(branch) == ["At least one.", "Noted.", "4 each."]
         assert (branch.failures, branch.alarms) == ([], [])
 
@@ -209,7 +209,7 @@ async def test_a_step_with_other_arguments_asks(autojump_clock: MockClock) -> No
     stored = await ordered(bot)
     calls.clear()
     async with open_branch(bot, stored, asked_first(stored)) as branch:
-        await branch.says("cake")
+        await branch.act("say", {"text": "cake"})
         [asked] = branch.asked
         assert (asked.args, asked.conversation) == (("'cake'",), stored.row.id)
         await branch.waits(60)
@@ -231,7 +231,7 @@ async def test_an_error_of_any_other_class_comes_as_any_failed_step(autojump_clo
     bot, _ = a_kitchen()
     stored = await ordered(bot)
     async with open_branch(bot, stored, asked_first(stored)) as branch:
-        await branch.says("cake")
+        await branch.act("say", {"text": "cake"})
         await branch.raises("OvenOnFire", "very")
 
         [broke] = branch.failures
@@ -246,7 +246,7 @@ async def test_a_step_runs_only_by_choice_and_each_time_anew(autojump_clock: Moc
     bare = attrs.evolve(stored, records=[*records[:3], *(one for one in records[3:] if one[0] != "D")])
     calls.clear()
     async with open_branch(bot, bare, asked_first(bare)) as branch:
-        await branch.says("bread")
+        await branch.act("say", {"text": "bread"})
         await branch.runs()
         await branch.runs()
         await branch.runs()
@@ -261,7 +261,7 @@ async def test_time_passes_as_outside_while_a_step_runs(autojump_clock: MockCloc
     bot, calls = a_kitchen()
     stored = await ordered(bot)
     async with open_branch(bot, stored, asked_first(stored)) as branch:
-        await branch.says("cake")
+        await branch.act("say", {"text": "cake"})
         calls.clear()
         await branch.runs()
 

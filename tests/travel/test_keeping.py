@@ -212,9 +212,9 @@ async def test_a_branch_is_kept_with_what_was_said_in_it(shop: ModuleType, autoj
         next(n for n, at in enumerate(notch_starts(order.records)) if "Press" in str(order.records[at])) - 1
     )
     async with open_branch(shop.bot, order, size) as branch:
-        await branch.presses("Small")
+        await branch.act("press", {"label": "Small"})
         await branch.waits(590)
-        await branch.submits({"floor": "2"})
+        await branch.act("submit", {"values": {"floor": "2"}})
         await branch.raises("NoFlour", "none")
         text = write_test("cakes.py:bot", branch.past, branch=branch)
     await passes(text, autojump_clock)

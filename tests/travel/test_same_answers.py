@@ -153,7 +153,7 @@ async def test_what_was_over_before_need_not_fit_the_new_code(autojump_clock: Mo
     bot = talking("Language?", "Name?", "Size?")
     async with open_same_answers(bot, stored, beside=[over], numbers=500) as same:
         assert said(same.branch) == ["Language?"]
-        await same.branch.says("fa")
+        await same.branch.act("say", {"text": "fa"})
         await same.insist()
         assert said(same.branch) == ["Language?", "Name?", "Hello.", "Size?"]
         assert not same.branch.alarms
@@ -227,7 +227,7 @@ async def test_a_journal_of_the_new_code_goes_on_under_it(autojump_clock: MockCl
     stored, *beside = await ordered(a_shop())
     new = a_shop(drink=True)
     async with open_same_answers(new, stored, beside=beside) as same:
-        await same.branch.says("Tea")
+        await same.branch.act("say", {"text": "Tea"})
         await same.go_on()
         journal = replacement_of(await same.replacement()).journal
     assert journal is not None
@@ -240,7 +240,7 @@ async def test_it_takes_the_place_of_what_was_stored(autojump_clock: MockClock) 
     """One commit ends what was, and puts what is there instead."""
     stored, *beside = await ordered(a_shop())
     async with open_same_answers(a_shop(drink=True), stored, beside=beside) as same:
-        await same.branch.says("Tea")
+        await same.branch.act("say", {"text": "Tea"})
         await same.go_on()
         instead = replacement_of(json.loads(json.dumps(await same.replacement())))
     async with open_memory(clock=StoppedClock(instead.at)) as store:
@@ -281,7 +281,7 @@ async def test_a_new_question_is_the_developers(autojump_clock: MockClock) -> No
         assert said(same.branch) == ["Your name?", "Something to drink?"]
         assert same.stopped == "there is no button like the one that was pressed"
         assert len(same.left) == 5
-        await same.branch.says("Tea")
+        await same.branch.act("say", {"text": "Tea"})
         await same.go_on()
 
         assert (same.stopped, same.left) == (None, [])
@@ -322,7 +322,7 @@ async def test_a_text_is_not_given_to_another_question(autojump_clock: MockClock
 
     async with open_same_answers(a_talk(more=True), stored) as same:
         assert same.stopped == "what is open is another question than the one that was answered"
-        await same.branch.says("Tea")
+        await same.branch.act("say", {"text": "Tea"})
         await same.go_on()
         assert said(same.branch)[-2:] == ["To Main street.", "Well?"]
     reworded = a_talk(more=False, words="Which street is it that you live in?")

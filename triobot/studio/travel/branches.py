@@ -35,9 +35,9 @@ from ...conversations.routes.router import table_of
 from ...conversations.running.lines import authors_words
 from ...emulator.chats import Change, Edited, Shown
 from ...emulator.exchange import Exchange, ShiftedClock
-from ...emulator.person import App, InsideControl, Person
+from ...emulator.person import InsideControl
 from ...emulator.server import make_app, make_exchange
-from ...emulator.views import JsonObject, view_change, view_entry, view_user
+from ...emulator.views import JsonObject, view_change, view_entry
 from ...engine import Record, encode_record
 from ...engine.records import DONE, FAILED, FIRED, INTERRUPTED, time_of, times_of
 from ...errors import ConfigError
@@ -55,7 +55,6 @@ from ...seams.journals import (
     PutRested,
     PutStanding,
 )
-from ...seams.rooms import is_chat
 from ...seams.writes import Consume, PutData, PutSetting, Write
 from ...store import Store
 from ...store.memory import MemoryRows, open_memory
@@ -94,8 +93,6 @@ class Broke:
     """
 
     error: Exception = attrs.field(repr=False)
-    route: str
-    conversation: int | None
     text: str = attrs.field(repr=False)
 
 
@@ -156,9 +153,7 @@ class LiveBranch:
         self._steps = steps
         self._control = InsideControl(exchange)
         self._opening: object = read_opening(past.whole.records[0]).event
-        app, own = App(self._control), past.chat_id if is_chat(past.chat_id) else None
-        self._users = list(stage.people.values())
-        self.people = [Person(app, view_user(user), own or user.chat_id, self.began) for user in self._users]
+        self.people = list(stage.people.values())
 
     # --- the branch's state
 
@@ -257,7 +252,7 @@ class LiveBranch:
         Raises:
             AppError: the app doesn't offer this act.
         """
-        user = next((one for one in self._users if user_id in (None, one.id)), None)
+        user = next((one for one in self.people if user_id in (None, one.id)), None)
         if user is None:
             raise ConfigError("nobody of this chat has this id")
         own = {} if user.chat_id == self.past.chat_id else {"chat": self.past.chat_id}
@@ -266,18 +261,6 @@ class LiveBranch:
         self.diary.append(did)
         await self.settle()
         return answer
-
-    async def says(self, text: str, user_id: int | None = None) -> None:
-        """Send a text message."""
-        await self.act("say", {"text": text}, user_id)
-
-    async def presses(self, label: str, user_id: int | None = None) -> None:
-        """Press the newest button with this label, or a key of the keyboard."""
-        await self.act("press", {"label": label}, user_id)
-
-    async def submits(self, values: Mapping[str, str], user_id: int | None = None) -> None:
-        """Fill in and send the newest form."""
-        await self.act("submit", {"values": dict(values)}, user_id)
 
     async def pays(self, *, code: int | None = None, user_id: int | None = None) -> None:
         """Pay the newest payment button or invoice; with `code`, the payment fails with that code."""
@@ -329,8 +312,7 @@ class LiveBranch:
     # --- running
 
     def failed(self, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
-        number = int(reference) if reference.isdigit() else None
-        self.failures.append(Broke(error, name, number, authors_words(error, variables=True)))
+        self.failures.append(Broke(error, authors_words(error, variables=True)))
 
     async def settle(self) -> None:
         """Let time pass until the bot has nothing left to do, or a step waits for the developer."""

@@ -132,7 +132,7 @@ class Branching:
             raise TravelError(f"{MOST} branches are open: close one of them first", refused=True)
         self._open[id] = thread = _Thread(origin, partial(self._opened, origin, asked))
         try:
-            return await thread.ask(partial(view, id))
+            return await thread.ask(partial(_do, id, "look", {}))
         except BaseException:
             del self._open[id]
             thread.close()
@@ -213,22 +213,21 @@ async def _do(
             await way()
         case _:
             raise LocalProtocolError("branch", f"nobody knows what {what} is here")
-    return await view(id, branch, same)
+    return view(id, branch, same)
 
 
-async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
+def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
     """Return the branch's state: chat, people, waiting lines of code, and effects that would have left."""
     past, world = branch.past, branch.exchange.world
     chat = world.chat(past.chat_id) if is_chat(past.chat_id) else None
     return {
         "id": id,
-        "conversation": past.stored.row.id,
         "chat_id": past.chat_id,
         "at": past.at,
         "now": branch.now,
         "ended": branch.ended,
         "name": None if chat is None else chat.name,
-        "people": [view_user(world.people.get(person.id)) for person in branch.people],
+        "people": [view_user(person) for person in branch.people],
         "members": [] if chat is None else list[JsonValue](sorted(chat.members)),
         "chat": list[JsonValue](branch.chat()[-_LISTED:]),
         "reply_keyboard": None if chat is None else view_keyboard(chat.reply_keyboard),
@@ -249,16 +248,10 @@ async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObj
         ],
         "left": [cast("JsonValue", attrs.asdict(one)) for one in branch.left[-_LISTED:]],
         "failures": [
-            {
-                "error": type(broke.error).__name__,
-                "route": broke.route,
-                "conversation": broke.conversation,
-                "text": broke.text[-_SHOWN * 10 :],
-            }
+            {"error": type(broke.error).__name__, "text": broke.text[-_SHOWN * 10 :]}
             for broke in branch.failures
         ],
         "alarms": [{"kind": alarm.kind, "text": alarm.text} for alarm in branch.alarms],
-        "data": dict[str, JsonValue](await branch.data()),
         "answers": None if same is None else {"left": len(same.left), "stopped": same.stopped},
     }
 

@@ -23,10 +23,10 @@ const NOT_ENOUGH = 1_000;
 /**
  * A branch's state, from the server.
  * @typedef {{
- *   id: string, conversation: number, chat_id: number, at: number, now: number, ended: boolean, name: string | null,
+ *   id: string, chat_id: number, at: number, now: number, ended: boolean, name: string | null,
  *   people: {id: number, name: string, wallet: Record<string, number>}[], members: number[], chat: any[],
  *   reply_keyboard: any, bills: any[], stands: any[], asked: any[], steps: any[], left: any[], failures: any[],
- *   alarms: any[], data: Record<string, string>, answers: {left: number, stopped: string | null} | null, can_take?: boolean, cannot_take?: string | null
+ *   alarms: any[], answers: {left: number, stopped: string | null} | null, can_take?: boolean, cannot_take?: string | null
  * }} Look
  */
 
