@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from itertools import islice
 from types import (
@@ -135,9 +135,11 @@ class _Page:
             finally:
                 self._within.discard(id(value))
 
-    def members(self, open: str, members: Iterable[object], close: str, level: int) -> None:
-        """Append the first members of a collection."""
-        between, left, deeper = open, self.limits.members, level + 1
+    def members(
+        self, open: str, members: Iterable[Any], close: str, level: int, write: Callable[[Any, int], None]
+    ) -> None:
+        """Append the first members of a collection, each by `write`."""
+        between, left = open, self.limits.members
         for member in members:
             self.add(between)
             between = ", "
@@ -145,21 +147,19 @@ class _Page:
                 self.add(DOTS)
                 break
             left -= 1
-            self.write(member, deeper)
+            write(member, level + 1)
         self.add(close if between is not open else open + close)
 
-    def pairs(self, open: str, pairs: Iterator[tuple[str, object]], close: str, level: int) -> None:
-        """Append named members."""
-        self.add(open)
-        for number, (name, member) in enumerate(pairs):
-            if number:
-                self.add(", ")
-            if number >= self.limits.members or self.full:
-                self.add(DOTS)
-                break
-            self.add(f"{name}=")
-            self.write(member, level + 1)
-        self.add(close)
+    def named(self, member: tuple[str, object], level: int) -> None:
+        """Append a field with its name."""
+        self.add(f"{member[0]}=")
+        self.write(member[1], level)
+
+    def entry(self, member: tuple[object, object], level: int) -> None:
+        """Append an entry of a dictionary."""
+        self.write(member[0], level)
+        self.add(": ")
+        self.write(member[1], level)
 
 
 def _name(kind: Any) -> str:
@@ -243,7 +243,7 @@ def _write_closed(to: _Page, value: Closed, level: int) -> None:
 
 
 def _write_error(to: _Page, value: BaseException, level: int) -> None:
-    to.members(f"{_name(type(value))}(", value.args, ")", level)
+    to.members(f"{_name(type(value))}(", value.args, ")", level, to.write)
 
 
 def _write_fields(to: _Page, value: object, level: int) -> None:
@@ -251,7 +251,7 @@ def _write_fields(to: _Page, value: object, level: int) -> None:
     hidden = () if ours else _hidden(type(value))
     names = [one.name for one in fields_of(type(value)) if one.name not in hidden]
     told = ((name, getattr(value, name, None)) for name in names if not (ours and name.startswith("_")))
-    to.pairs(f"{_name(type(value))}(", told, ")", level)
+    to.members(f"{_name(type(value))}(", told, ")", level, to.named)
 
 
 def _hidden(kind: type) -> frozenset[str]:
@@ -264,13 +264,13 @@ def _write_named(to: _Page, value: Any, level: int) -> None:
     base: Any = tuple
     kind = _kind(value)
     told = zip(kind._fields, base.__iter__(value), strict=False)
-    to.pairs(f"{_name(kind)}(", told, ")", level)
+    to.members(f"{_name(kind)}(", told, ")", level, to.named)
 
 
 def _write_attributes(to: _Page, value: object, level: int) -> None:
     told: Mapping[str, object] = getattr(value, "__dict__", {})
     pairs = islice(((name, one) for name, one in told.items() if not name.startswith("_")), 100)
-    to.pairs(f"<{_name(type(value))}{' ' if told else ''}", pairs, ">", level)
+    to.members(f"<{_name(type(value))}{' ' if told else ''}", pairs, ">", level, to.named)
 
 
 def _write_name(to: _Page, value: object, level: int) -> None:
@@ -293,59 +293,39 @@ def _write_own(to: _Page, value: object, level: int) -> None:
     to.add(_ADDRESS.sub("", str.__getitem__(text, slice(0, to.limits.whole + 1))))
 
 
-def _write_list(to: _Page, value: Any, level: int) -> None:
-    _of_kind(to, value, list, "[", "]", level)
-
-
-def _write_tuple(to: _Page, value: Any, level: int) -> None:
-    base: Any = tuple
-    _of_kind(to, value, base, "(", ",)" if base.__len__(value) == 1 else ")", level)
-
-
-def _write_set(to: _Page, value: Any, level: int) -> None:
-    base: Any = set if isinstance(value, set) else frozenset
+def _write_members(to: _Page, value: Any, level: int) -> None:
+    kind = _kind(value)
+    base: Any = next(base for base in _BRACKETS if issubclass(kind, base))
     many: int = base.__len__(value)
     members: Iterable[object] = base.__iter__(value)
-    if many <= to.limits.members:
-        # Sorted, since the order of a set differs between processes.
-        members = sorted(members, key=shown)
-    open, close = ("{", "}") if base is set else ("frozenset({", "})")
-    if many:
-        to.members(open, members, close, level)
-    else:
-        to.add(f"{base.__name__}()")
-
-
-def _write_deque(to: _Page, value: Any, level: int) -> None:
-    base: Any = deque
-    to.members("deque([", base.__iter__(value), "])", level)
-
-
-def _of_kind(to: _Page, value: Any, base: Any, open: str, close: str, level: int) -> None:
-    kind = _kind(value)
-    name = "" if kind is base else _name(kind)
-    to.members(f"{name}{open}", base.__iter__(value), close, level)
+    open, close = _BRACKETS[base]
+    if base is tuple and many == 1:
+        close = ",)"
+    if base in (set, frozenset):
+        if not many:
+            to.add(f"{base.__name__}()")
+            return
+        if many <= to.limits.members:
+            # Sorted, since the order of a set differs between processes.
+            members = sorted(members, key=shown)
+    name = "" if kind is base or len(open) > 1 else _name(kind)
+    to.members(f"{name}{open}", members, close, level, to.write)
 
 
 def _write_dict(to: _Page, value: Any, level: int) -> None:
     base: Any = dict
     kind = _kind(value)
-    plain = kind is base
-    to.add("{" if plain else f"{_name(kind)}({{")
-    between, left, deeper = "", to.limits.members, level + 1
-    for key, member in base.items(value):
-        to.add(between)
-        between = ", "
-        if not left or to.full:
-            to.add(DOTS)
-            break
-        left -= 1
-        to.write(key, deeper)
-        to.add(": ")
-        to.write(member, deeper)
-    to.add("}" if plain else "})")
+    open, close = ("{", "}") if kind is base else (f"{_name(kind)}({{", "})")
+    to.members(open, base.items(value), close, level, to.entry)
 
 
+_BRACKETS: Final[dict[type, tuple[str, str]]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+    deque: ("deque([", "])"),
+}
 _WAYS: Final[dict[type, _Write]] = {
     bool: _write_repr,
     NoneType: _write_repr,
@@ -361,11 +341,7 @@ _COLLECTIONS: Final[dict[type, _Write]] = {
     int: _write_number,
     float: _write_repr,
     complex: _write_repr,
-    list: _write_list,
-    tuple: _write_tuple,
-    set: _write_set,
-    frozenset: _write_set,
     dict: _write_dict,
-    deque: _write_deque,
+    **dict.fromkeys(_BRACKETS, _write_members),
     BaseException: _write_error,
 }
