@@ -280,12 +280,12 @@ async def test_other_code_gets_a_try(
     await there.lives(lambda: town.says("fatal step", GUILTY))
     await there.until_one_survives()
     deaths = there.deaths
-    monkeypatch.setattr(crash_counts, "current_build", lambda: "build other")
+    monkeypatch.setattr(crash_counts.CrashCounts, "build", "build other")
     assert not await there.lives(lambda: town.says("hm", GUILTY))
     await there.until_one_survives()
     assert there.deaths == deaths + 1
 
-    monkeypatch.setattr(crash_counts, "current_build", lambda: "build mended")
+    monkeypatch.setattr(crash_counts.CrashCounts, "build", "build mended")
     monkeypatch.setattr(there, "dies", lambda: None)
     assert await there.lives(lambda: town.says("hm", GUILTY))
     (row,) = store.rows_of(GUILTY)

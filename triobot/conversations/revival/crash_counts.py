@@ -19,15 +19,11 @@ then after intervals that double. A conversation that still crashes the process 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from functools import cache
 from math import inf
-from pathlib import Path
 from types import coroutine
 from typing import Any, Final, TypeVar, cast, final
 
@@ -40,7 +36,6 @@ from ...errors import BreakdownError, StoreError
 from ...seams.inbox import InboxRow
 from ...seams.journals import ConversationRow, TakeInHand
 from ...seams.rooms import is_chat, told
-from ...seams.values import reading
 from ...seams.writes import WORK_SLOTS, Consume, KeepRaw, PutSetting, Write
 from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
@@ -71,25 +66,9 @@ LIVED_AT: Final = "lived"
 """Setting: start time of the last stable or stopped run, and the number of crashes since."""
 ROUTING: Final = "routing"
 """Setting: the event that filters read when the process crashed, and its number of crashes."""
-EARLY: Final = "killed_early"
-"""Setting: crash counts of conversations without a first record, by the number of their event."""
 _THREAD: Final = trio.to_thread.run_sync.__code__
 _IDLE: Final = 1_000
 """Number of steps of other tasks after which the instrument is removed; an installation costs as much."""
-
-
-@cache
-def current_build() -> str:
-    """Return a name that depends on all loaded code files of the bot and of its libraries."""
-    digest = hashlib.blake2b(sys.version.encode(), digest_size=6)
-    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    for file in sorted(file for file in files if isinstance(file, str)):
-        try:
-            found = Path(file).stat()
-        except OSError:
-            continue
-        digest.update(f"{file}:{found.st_size}:{found.st_mtime_ns}".encode("utf-8", "replace"))
-    return f"build {digest.hexdigest()}"
 
 
 # Slots of the memory that outlives the process.
@@ -111,7 +90,7 @@ class CrashCounts(trio.abc.Instrument):
 
     Attributes:
         at_work: slots of memory that outlives the process; 0 in an empty slot.
-        early: crash counts of conversations without a first record, by the number of their inbox row.
+        early: inbox rows of conversations that crashed the last process before their first record was stored.
     """
 
     def __init__(
@@ -134,7 +113,7 @@ class CrashCounts(trio.abc.Instrument):
         self._free = list(range(WORK_SLOTS - 1, _THREADS - 1, -1))
         # Conversations whose code ran at the last crash.
         self._suspects: frozenset[int] = frozenset()
-        self.early: dict[int, int] = {}
+        self.early: set[int] = set()
         self._unclaimed: ChatId | None = None
         self._tried: set[int] = set()
         self._condemned = trio.Event()
@@ -258,7 +237,6 @@ class CrashCounts(trio.abc.Instrument):
     async def begin(self) -> None:
         """Count the last run's crash for all suspects, before any conversation runs again."""
         opening, store = self._opening, self._services.store
-        self.early = _read_counts(await store.setting(EARLY))
         if not opening.unclean:
             return
         noted = [*opening.at_work, *[0] * WORK_SLOTS][:WORK_SLOTS]
@@ -275,8 +253,7 @@ class CrashCounts(trio.abc.Instrument):
                 writes.append(TakeInHand(row.lease, row.id, self._services.clock.now()))
             elif await self._inbox_row(number) is not None:
                 routes.append(f"what event {number} starts")
-                self.early[number] = self.early.get(number, 0) + 1
-                writes.append(self._put_early())
+                self.early.add(number)
         writes += await self._count_filters(noted[LOOKED_AT])
         if writes:
             self._work.commits.add(writes)
@@ -320,30 +297,34 @@ class CrashCounts(trio.abc.Instrument):
         text = f"the program died {deaths} times in a row, soon after its start; {who}; look at the log's end"
         self._services.raise_alarm(Alarm("crash_loop", "start", text))
 
-    def _put_early(self) -> PutSetting:
-        return PutSetting(EARLY, " ".join(f"{seq}:{count}" for seq, count in self.early.items()))
-
     async def begins(self, seq: int, counted: Callable[[int], Sequence[Write]] | None) -> None:
-        """Store a conversation that crashed the process before its first record, with its crash count.
+        """Store a conversation that crashed the last process before its first record, with that crash.
 
-        The conversation begins after that.
+        The conversation begins after that, so its row counts all further crashes.
 
         Args:
             counted: returns the writes that store the beginning conversation with the given crash count.
         """
-        count = self.early.pop(seq, 0)
-        if count and counted is not None and not self._work.cut:
-            self._work.commits.add([*counted(count), self._put_early()])
-            await self._work.commits.wait_for()
+        if seq in self.early and not self._work.cut:
+            self.early.discard(seq)
+            if counted is not None:
+                self._work.commits.add(counted(1))
+                await self._work.commits.wait_for()
 
     # --- parked conversations
+
+    @property
+    def build(self) -> str:
+        """Name of the running code, stored with each conversation that is parked by its crash count."""
+        code = self._services.code
+        return f"build {0 if code is None else code.build}"
 
     def condemns(self, row: ConversationRow) -> bool:
         """Whether this build must not run the conversation, which has crashed the process too often."""
         if row.in_hand < CRASHES or row.id in self._tried:
             return False
         # Changed code gets a try. If the code still crashes the process, that costs one crash.
-        return row.id in self._suspects or (row.parked_because is not None and row.error == current_build())
+        return row.id in self._suspects or (row.parked_because is not None and row.error == self.build)
 
     def note_lived(self) -> None:
         """Record that the process is stable or being stopped: a later crash is no part of a crash loop."""
@@ -419,9 +400,3 @@ def _is_in_thread(task: trio.lowlevel.Task) -> bool:
     if task in code_tasks and task not in step_tasks:
         return False
     return any(frame.f_code is _THREAD for frame, _ in frames_of(task))
-
-
-@reading("what the store keeps of events that killed the program")
-def _read_counts(text: str | None) -> dict[int, int]:
-    pairs = (part.split(":") for part in (text or "").split())
-    return {int(seq): int(count) for seq, count in pairs}

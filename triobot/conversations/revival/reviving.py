@@ -42,7 +42,7 @@ from ..routes.filters import Filter, Setting, is_payment
 from ..routes.routing import Delivery, Start, interrupts, known
 from ..routes.schedules import Tick
 from ..shared import Shared
-from .crash_counts import CRASHES, current_build
+from .crash_counts import CRASHES
 from .stored import Stored, opening_of, read_stored, why_unfit
 
 log: Final = logging.getLogger("triobot.conversations")
@@ -91,7 +91,7 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
             continue
         if crashes.condemns(row):
             because = f"the code of {row.route} was at work each of the {CRASHES} times that the program died"
-            _park(actor, journal, route, because, error=current_build())
+            _park(actor, journal, route, because, error=crashes.build)
             continue
         try:
             stored = read_stored(journal)
