@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
 import trio
@@ -80,8 +80,6 @@ BUTTON_LIFE: Final = 24 * 3600
 """Seconds that a charge waits by default and at most; after that, `PaymentExpiredError` is raised."""
 _DUPLICATE: Final = 1003
 
-T = TypeVar("T")
-
 
 async def offer_top_up(operations: Operations, url: str | None) -> None:
     """Tell the user that the wallet's balance is too low; add the link `url` if it leads to a known host."""
@@ -99,32 +97,8 @@ def is_trusted(url: str, hosts: Sequence[str]) -> bool:
     """Whether `url` is https and on one of `hosts` or a subdomain. The url may be forged."""
     link = _LINK.fullmatch(url)
     host = link[1].lower() if link else ""
-    return bool(host) and any(host == known or host.endswith(f".{known}") for known in _names(hosts))
-
-
-def _names(hosts: Sequence[str]) -> list[str]:
-    return [host.lower() for host in hosts if host]
-
-
-async def hold(
-    conversation: Conversation, work: Callable[[Id], Awaitable[T]], decided: Callable[[T], bool]
-) -> T:
-    """Await ``work(id)`` as one operation, with the operation's id.
-
-    Args:
-        decided: function that returns whether the work's value decides the payment.
-
-    Cancellation: a timeout of the author's code is delayed by up to `HELD`. If the work decides the payment
-    by then, the timeout is dropped, because the code after the payment belongs to the same block. Otherwise
-    the work is cancelled, with the same *ambiguous* result as any cancellation of the work.
-    """
-    inside, operations = conversation.ahead is None, conversation.operations
-    value = await operations.effect(OperationKind.VERIFY, work, holds=int(HELD * 1000), inside=inside)
-    if decided(value):
-        if operations.run.interrupted:
-            await trio.lowlevel.checkpoint_if_cancelled()
-        _lift(operations.run, operations.run.now())
-    return value
+    names = [name.lower() for name in hosts if name]
+    return bool(host) and any(host == name or host.endswith(f".{name}") for name in names)
 
 
 def _lift(run: Run, until: int) -> None:
@@ -191,8 +165,8 @@ class RunningCharge:
     async def _open(self) -> None:
         """Choose a payment number. The transaction that records the number also stores the payment."""
         conversation = self._conversation
-        body, inside = self._number, conversation.ahead is None
-        self.id = await conversation.operations.effect(OperationKind.CHARGE, lambda _: body(), inside=inside)
+        inside = conversation.ahead is None
+        self.id = await conversation.operations.effect(OperationKind.CHARGE, self._number, inside=inside)
         self._opened.append(self.id)
         self._began = False
         if not conversation.operations.replaying:
@@ -201,7 +175,7 @@ class RunningCharge:
             if conversation.operations.also("opened", [write]):
                 self._hold(ticket)
 
-    async def _number(self) -> RefId:
+    async def _number(self, _: Id) -> RefId:
         limit = self._conversation.services.max_amount
         if limit is not None and self._asked.amount > limit:
             raise LocalProtocolError("amount", f"must be at most {limit}, the bot's max_amount")
@@ -404,7 +378,7 @@ class RunningCharge:
                 return cast("tuple[object]", value)
             # Open the wait again at once: the next press may come while `_look` waits for the ledger.
             reopen_wait(conversation, self._wait)
-            notices, captured = await hold(conversation, self._look, lambda seen: _ends(seen[0]))
+            notices, captured = await self._hold_deadlines()
             for notice in notices:
                 self._heard = max(self._heard, notice.revision)
                 if notice.outcome == "paid":
@@ -413,6 +387,21 @@ class RunningCharge:
                     self._paid = True
                     return captured
                 await self._deal_with(notice)
+
+    async def _hold_deadlines(self) -> Seen:
+        """Read the payment's news, as one operation.
+
+        Cancellation: a timeout of the author's code is delayed by up to `HELD`. If the news end the charge by
+        then, the timeout is dropped, because the code after the payment belongs to the same block. Otherwise
+        the operation is cancelled, and may be repeated.
+        """
+        kind, run, inside = OperationKind.VERIFY, self._operations.run, self._conversation.ahead is None
+        seen = await self._operations.effect(kind, self._look, holds=int(HELD * 1000), inside=inside)
+        if _ends(seen[0]):
+            if run.interrupted:
+                await trio.lowlevel.checkpoint_if_cancelled()
+            _lift(run, run.now())
+        return seen
 
     async def goods(self, captured: Captured) -> None:
         """Wait until the aside for the payment has ended. Until then, events for the chat wait as well.
@@ -532,10 +521,44 @@ async def charge(
         return InlineKeyboard(((pay,), *more))
 
     said = policy(otherwise, conversation.operations.texts.want_payment)
-    with open_wait(conversation, Wait(look, said, question=True, token=token)) as wait:
+    wait = Wait(look, said, question=True, token=token)
+
+    def first(number: RefId) -> SendMessage:
+        return SendMessage(asked.chat_id, text, inline_keyboard=keyboard(number))
+
+    return await _sell(conversation, asked, wait, first, keyboard)
+
+
+async def invoice(
+    conversation: Conversation,
+    amount: int,
+    text: str,
+    item: object,
+    expires: int | None,
+    late: Late,
+    otherwise: OtherwisePolicy | None,
+) -> None:
+    """Send an invoice, and wait until it is paid on the wallet page."""
+    actor = BUTTON_LIFE if expires is None else expires
+    asked = _asked(conversation, "invoice", amount, text, item, "IRR", late, actor)
+    operation = CreateInvoice(asked.chat_id, amount, text, expire_time=expires)
+    said = policy(otherwise, conversation.operations.texts.want_payment)
+    wait = Wait(lambda event, setting: None, said, question=True)
+    await _sell(conversation, asked, wait, lambda number: operation, lambda number: InlineKeyboard(()))
+
+
+async def _sell(
+    conversation: Conversation,
+    asked: Charge,
+    wait: Wait,
+    first: Callable[[RefId], SendMessage | CreateInvoice],
+    keyboard: Callable[[RefId], InlineKeyboard],
+) -> object:
+    """Send the request `first`. Return once the goods are given, or the key of another pressed button."""
+    with open_wait(conversation, wait):
         opened = RunningCharge(conversation, wait, asked)
         async with opened:
-            await opened.send(SendMessage(asked.chat_id, text, inline_keyboard=keyboard(opened.id)))
+            await opened.send(first(opened.id))
             # The ledger counts the time from the same moment, so a slow send can't outlast its button.
             answer: Captured | tuple[object] | None = None
             with Scope(conversation, inf, at=asked.expires_at):
@@ -556,32 +579,6 @@ async def charge(
                 return answer[0]
             await opened.goods(answer)
             return None
-
-
-async def invoice(
-    conversation: Conversation,
-    amount: int,
-    text: str,
-    item: object,
-    expires: int | None,
-    late: Late,
-    otherwise: OtherwisePolicy | None,
-) -> None:
-    """Send an invoice, and wait until it is paid on the wallet page."""
-    actor = BUTTON_LIFE if expires is None else expires
-    asked = _asked(conversation, "invoice", amount, text, item, "IRR", late, actor)
-    operation = CreateInvoice(asked.chat_id, amount, text, expire_time=expires)
-    said = policy(otherwise, conversation.operations.texts.want_payment)
-    with open_wait(conversation, Wait(lambda event, setting: None, said, question=True)) as wait:
-        opened = RunningCharge(conversation, wait, asked)
-        async with opened:
-            await opened.send(operation)
-            answer: Captured | tuple[object] | None = None
-            with Scope(conversation, inf, at=asked.expires_at):
-                answer = await opened.wait()
-            if answer is None:
-                raise PaymentExpiredError
-            await opened.goods(cast("Captured", answer))  # an invoice has no other buttons
 
 
 def _asked(
@@ -605,7 +602,10 @@ def _asked(
     chat_id = conversation.actor.chat_id
     conversation.operations.enter(OperationKind.CHARGE)
     check_integer("amount", amount, least=1)
-    check_money_words(currency, late)
+    if currency not in ("IRR", "coin"):
+        raise LocalProtocolError("currency", 'is "IRR" or "coin"')
+    if late not in ("deliver", "refund"):
+        raise LocalProtocolError("late", 'is "deliver" or "refund"')
     record = encode_value(item)
     refuse_without_aside(conversation.shared.table, chat_id, item)
     return Charge(
@@ -619,18 +619,6 @@ def _asked(
         "handler" if late == "deliver" else "nobody",
         conversation.operations.run.now() + int(actor * 1000),
     )
-
-
-def check_money_words(currency: object, late: object) -> None:
-    """Check `currency`, and the policy `late` for money that arrives after the charge.
-
-    Raises:
-        LocalProtocolError: `currency` or `late` is none of the allowed words.
-    """
-    if currency not in ("IRR", "coin"):
-        raise LocalProtocolError("currency", 'is "IRR" or "coin"')
-    if late not in ("deliver", "refund"):
-        raise LocalProtocolError("late", 'is "deliver" or "refund"')
 
 
 def _moves(operations: Operations, of: Callable[[Cashier], Sequence[Write]]) -> Sequence[Write]:
