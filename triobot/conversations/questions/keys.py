@@ -10,6 +10,7 @@ import datetime as dt
 import enum
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
@@ -42,12 +43,17 @@ KEYS: Final = "str, int, bool, date, datetime, time, timedelta, Enum or frozen a
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,300}", re.ASCII)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
-_MOMENTS: Final[Mapping[type[dt.datetime | dt.date | dt.time], str]] = {
+_MOMENTS: Final = (dt.datetime, dt.date, dt.time)
+# A datetime is a date, too, and a bool an int.
+_SORTS: Final[Mapping[type[Any], str]] = {
+    str: "s",
+    bool: "t",
+    int: "i",
     dt.datetime: "m",
     dt.date: "d",
     dt.time: "h",
+    dt.timedelta: "p",
 }
-_PLAIN: Final = frozenset({str, int, bool, dt.timedelta, *_MOMENTS})
 
 _SCALARS: Final = frozenset({str, int, float, bool, NoneType})
 
@@ -58,30 +64,13 @@ def encode_key(key: object) -> str:
     Raises:
         LocalProtocolError: the key has another type, or a part that JSON can't hold.
     """
-    match key:
-        case enum.Enum():
-            return f"e{type(key).__name__}.{key.name}"
-        case str():
-            return "s" + key
-        case bool():
-            return f"t{int(key)}"
-        case int():
-            return f"i{key}"
-        case dt.datetime():  # a datetime is a date, too
-            return f"m{key.isoformat()}"
-        case dt.date():
-            return f"d{key.isoformat()}"
-        case dt.time():
-            return f"h{key.isoformat()}"
-        case dt.timedelta():
-            return f"p{key // _MICROSECOND}"
-        case _ if has_fields(type(key)):
-            try:
-                return f"v{type(key).__name__}{compact_json(_plain(key))}"
-            except (TypeError, ValueError):
-                pass
-        case _:
-            pass
+    if isinstance(key, enum.Enum):
+        return f"e{type(key).__name__}.{key.name}"
+    if (sort := next((_SORTS[kind] for kind in _SORTS if isinstance(key, kind)), None)) is not None:
+        return f"{sort}{int(key) if isinstance(key, bool) else _plain(key)}"
+    if has_fields(type(key)):
+        with suppress(TypeError, ValueError):
+            return f"v{type(key).__name__}{compact_json(_plain(key))}"
     raise LocalProtocolError("key", f"of a button is a {KEYS}, not a {type(key).__name__}")
 
 
@@ -97,7 +86,7 @@ def check_kind(kind: object) -> None:
         ConfigError: `encode_key` doesn't encode values of `kind`.
     """
     if isinstance(kind, type) and (
-        kind in _PLAIN or issubclass(kind, enum.Enum) or has_fields(cast("object", kind))
+        kind in _SORTS or issubclass(kind, enum.Enum) or has_fields(cast("object", kind))
     ):
         return
     raise ConfigError(f"a button's key is a {KEYS}, not {kind!r}")
@@ -118,16 +107,10 @@ def _read(kind: type[Any], text: str) -> object | None:
     if issubclass(kind, enum.Enum):
         name = rest.removeprefix(f"{kind.__name__}.")
         return kind.__members__.get(name) if sort == "e" else None
-    if kind is str:
-        return rest if sort == "s" else None
-    if kind is bool:
-        return rest == "1" if sort == "t" else None
-    if kind is int:
-        return int(rest) if sort == "i" and _INTEGER.fullmatch(rest) else None
-    if kind is dt.timedelta:
-        return int(rest) * _MICROSECOND if sort == "p" and _INTEGER.fullmatch(rest) else None
-    if kind in _MOMENTS:
-        return kind.fromisoformat(rest) if sort == _MOMENTS[kind] else None
+    if kind in _SORTS:
+        number = int(rest) if sort in ("t", "i", "p") and _INTEGER.fullmatch(rest) else None
+        part = number == 1 if kind is bool else rest if number is None else number
+        return _part(kind, part) if sort == _SORTS[kind] else None
     if sort != "v" or not rest.startswith(kind.__name__):
         return None
     return _with_fields(kind, read_object(rest.removeprefix(kind.__name__)))
