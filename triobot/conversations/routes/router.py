@@ -21,7 +21,6 @@ from typing import (
 import attrs
 from typing_extensions import TypeVar
 
-from ...base.frozen import guarded
 from ...errors import ConfigError
 from ...wire.events import Event
 from ..running.lines import calling_line, take_home
@@ -68,37 +67,33 @@ _ONLY_BY_CODE: Final[Filter[Any]] = nothing()
 _IN_NO_CHAT: Final = frozenset({RouteKind.ROOM, RouteKind.JOB})
 
 
-@final
-@guarded
-class _Options:
-    """Options of a declaration, besides the filter."""
+def _route(
+    kind: RouteKind,
+    taken: Filter[Any],
+    name: object,
+    formerly: object,
+    version: object,
+    per: object = "chat",
+    *,
+    bare: bool = False,
+    job: Timetable | None = None,
+) -> Route:
+    """Return a route with checked options; `Router._add` adds the function, and the default name."""
+    named, owner = "" if name is None else check_name(name, "name"), per_of(per)
+    former, number = check_names(formerly), check_version(version)
+    return Route(kind, _undecorated, taken, named, bare, owner, number, former, job=job)
 
-    per: Per = Per.CHAT
-    version: int = 1
-    bare: bool = False
-    name: str | None = None
-    formerly: tuple[str, ...] = ()
-    job: Timetable | None = None
 
-    @classmethod
-    def of(cls, name: object, formerly: object, version: object, per: object = "chat") -> _Options:
-        return cls(
-            per_of(per),
-            check_version(version),
-            name=None if name is None else check_name(name, "name"),
-            formerly=check_names(formerly),
-        )
+async def _undecorated(_: object) -> None:
+    raise AssertionError("the decorator has not been applied")
 
 
 @final
 class Declaration(Generic[E_co]):
     """Decorator for a coroutine function that takes a `Chat` of the filter's type; returns the function."""
 
-    def __init__(
-        self, router: Router, kind: RouteKind, taken: Filter[E_co], options: _Options | None = None
-    ) -> None:
-        self._router, self._kind, self._filter = router, kind, taken
-        self._options = options or _Options()
+    def __init__(self, router: Router, route: Route) -> None:
+        self._router, self._route = router, route
 
     @overload
     def __call__(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
@@ -107,9 +102,7 @@ class Declaration(Generic[E_co]):
     def __call__(
         self, handler: Handler[E_co, P] | Handler[object, P], /
     ) -> Handler[E_co, P] | Handler[object, P]:
-        self._router._add(  # pyright: ignore[reportPrivateUsage]
-            self._kind, handler, self._filter, self._options
-        )
+        self._router._add(handler, self._route)  # pyright: ignore[reportPrivateUsage]
         return handler
 
 
@@ -117,8 +110,8 @@ class Declaration(Generic[E_co]):
 class RoomDeclaration(Generic[E_co]):
     """Decorator for a coroutine function that takes a `Room` of the filter's type; returns the function."""
 
-    def __init__(self, router: Router, kind: RouteKind, taken: Filter[E_co], options: _Options) -> None:
-        self._router, self._kind, self._filter, self._options = router, kind, taken, options
+    def __init__(self, router: Router, route: Route) -> None:
+        self._router, self._route = router, route
 
     @overload
     def __call__(self, handler: RoomHandler[object], /) -> RoomHandler[object]: ...
@@ -127,9 +120,7 @@ class RoomDeclaration(Generic[E_co]):
     def __call__(
         self, handler: RoomHandler[E_co] | RoomHandler[object], /
     ) -> RoomHandler[E_co] | RoomHandler[object]:
-        self._router._add(  # pyright: ignore[reportPrivateUsage]
-            self._kind, handler, self._filter, self._options
-        )
+        self._router._add(handler, self._route)  # pyright: ignore[reportPrivateUsage]
         return handler
 
 
@@ -200,15 +191,15 @@ class Router:
         Raises:
             ConfigError: an argument is invalid, or another route has the same function or name.
         """
-        options = _Options.of(name, formerly, version, per)
+        kind = RouteKind.CONVERSATION
         if isinstance(taken, Filter):
-            return Declaration(self, RouteKind.CONVERSATION, taken, options)
-        bare = attrs.evolve(options, bare=True)
+            return Declaration(self, _route(kind, taken, name, formerly, version, per))
+        route = _route(kind, starting(), name, formerly, version, per, bare=True)
         if taken is None:
-            return Declaration(self, RouteKind.CONVERSATION, starting(), bare)
+            return Declaration(self, route)
         if not callable(taken):
             check_filter(taken, "@conversation")
-        self._add(RouteKind.CONVERSATION, taken, starting(), bare)
+        self._add(taken, route)
         return taken
 
     def interrupt(
@@ -226,8 +217,7 @@ class Router:
             name, formerly, version: as for `conversation`.
         """
         check_filter(taken, "@interrupt")
-        options = _Options.of(name, formerly, version)
-        return Declaration(self, RouteKind.INTERRUPT, taken, options)
+        return Declaration(self, _route(RouteKind.INTERRUPT, taken, name, formerly, version))
 
     @overload
     def aside(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
@@ -258,13 +248,13 @@ class Router:
         Args:
             name, formerly, version: as for `conversation`.
         """
-        options = _Options.of(name, formerly, version)
+        route = _route(RouteKind.ASIDE, _ONLY_BY_CODE, name, formerly, version, bare=True)
         if taken is _ONLY_BY_CODE:
-            return Declaration(self, RouteKind.ASIDE, _ONLY_BY_CODE, attrs.evolve(options, bare=True))
+            return Declaration(self, route)
         if isinstance(taken, Filter) or not callable(taken):
             check_filter(taken, "@aside")
-            return Declaration(self, RouteKind.ASIDE, taken, options)
-        self._add(RouteKind.ASIDE, taken, _ONLY_BY_CODE, attrs.evolve(options, bare=True))
+            return Declaration(self, _route(RouteKind.ASIDE, taken, name, formerly, version))
+        self._add(taken, route)
         return taken
 
     def room(
@@ -306,7 +296,7 @@ class Router:
                 f"@room takes signals, and {taken.name} takes none; say which one begins it, as in "
                 "@bot.room(signal(Begin))"
             )
-        return RoomDeclaration(self, RouteKind.ROOM, taken, _Options.of(name, formerly, version))
+        return RoomDeclaration(self, _route(RouteKind.ROOM, taken, name, formerly, version))
 
     @overload
     def every(
@@ -379,9 +369,9 @@ class Router:
             ... async def poll(job: Room[Tick]) -> None:
             ...     await job.step(fetch)
         """
-        options = _Options.of(name, formerly, version)
-        options = attrs.evolve(options, bare=True, job=job_of(when, tz, missed))
-        return RoomDeclaration(self, RouteKind.JOB, _ONLY_BY_CODE, options)
+        job = job_of(when, tz, missed)
+        route = _route(RouteKind.JOB, _ONLY_BY_CODE, name, formerly, version, bare=True, job=job)
+        return RoomDeclaration(self, route)
 
     def around(self, hook: Around, /) -> Around:
         """Declare a hook around every conversation, interrupt, aside, room and job of this router.
@@ -466,17 +456,15 @@ class Router:
 
     def _add(
         self,
-        kind: RouteKind,
         handler: Handler[E, P] | Handler[object, P] | RoomHandler[E] | RoomHandler[object],
-        taken: Filter[E],
-        options: _Options,
+        route: Route,
     ) -> None:
+        kind = route.kind
         decorator = "@every" if kind is RouteKind.JOB else f"@{kind.value}"
         if not callable(handler):
             raise ConfigError(f"{decorator} decorates an async function, not {handler!r}")
         refuse_uncalled(handler, decorator)
-        function = route_name(handler)
-        only_code = kind is RouteKind.ASIDE and options.bare
+        only_code = kind is RouteKind.ASIDE and route.bare
         place = "room" if kind in _IN_NO_CHAT else "chat"
         takes = "a chat" if only_code else f"one argument, the {place}"
         written = f"async def f({place}: {place.title()})"
@@ -488,21 +476,17 @@ class Router:
         )
         check_async(handler, f"{decorator} decorates")
         take_home(handler.__module__)
-        # The decorator's signature has checked the filter's type against the handler's; the table erases
+        function = route_name(handler)
+        # The decorator's signature has checked the filter's type against the handler's; the route erases
         # both.
-        behind = taken if kind in _IN_NO_CHAT else self._behind(taken)
-        route = Route(
-            kind,
-            handler,
-            behind,  # type: ignore[arg-type]
-            function if options.name is None else options.name,
-            options.bare,
-            options.per,
-            options.version,
-            tuple(dict.fromkeys(name for name in options.formerly if name != options.name)),
-            function,
-            calling_line(),
-            job=options.job,
+        route = attrs.evolve(
+            route,
+            handler=handler,
+            filter=route.filter if kind in _IN_NO_CHAT else self._behind(route.filter),
+            name=route.name or function,
+            formerly=tuple(dict.fromkeys(name for name in route.formerly if name != route.name)),
+            function=function,
+            line=calling_line(),
         )
         check_new(route, self._routes)
         self._routes.append(route)
