@@ -1,8 +1,6 @@
 """``triobot journal check``: replay all stored journals on new code, before its deploy.
 
-One process reads the journals, and one process per processor replays them: ``python -m
-triobot.cli.journal_check MODULE:BOT``. Such a process reads a journal per line from standard input, and
-writes a finding per line to standard output.
+One process reads the journals, and one process per processor replays them.
 """
 
 from __future__ import annotations
@@ -11,14 +9,12 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager, suppress
-from functools import partial
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from functools import lru_cache, partial
 from linecache import getline
 from pathlib import Path
 from statistics import median
@@ -27,11 +23,12 @@ from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
 import trio
+from anyio import BrokenWorkerProcess, CapacityLimiter
+from anyio.to_process import run_sync
 
 from ..base.authors import leaves
 from ..base.clock import SystemClock
 from ..base.frozen import guarded
-from ..base.lines import lines_of
 from ..conversations.data import Key, declared_keys
 from ..conversations.inspection.rerun import Divergence, open_rerun
 from ..conversations.revival.changed import Changed, Code
@@ -61,8 +58,6 @@ MOST: Final = 16
 BATCH: Final = 32
 """Number of journals in one batch to a process. On a busy machine, each batch waits for the scheduler twice.
 """
-
-_LONGEST_ANSWER: Final = 64 * 1024
 
 Journals: TypeAlias = AsyncGenerator["list[Answer]"]
 _Batch: TypeAlias = "list[list[Answer]]"
@@ -512,11 +507,16 @@ async def _run_beside(
     add: Callable[[Answer, Finding], None],
 ) -> None:
     """Replay journals in other processes. Reading pauses while all these processes are busy."""
-    send, receive = trio.open_memory_channel["_Batch"](processes)
+    send, batches = trio.open_memory_channel["_Batch"](processes)
+    look = partial(_look_beside, CapacityLimiter(processes), target, json.dumps(known), add=add)
+
+    async def feed() -> None:
+        async for batch in batches:
+            await look(batch)
+
     async with trio.open_nursery() as nursery, send:
-        async with receive:
-            for _ in range(processes):
-                nursery.start_soon(_feed, target, known, receive.clone(), add)
+        for _ in range(processes):
+            nursery.start_soon(feed)
         batch: _Batch = []
         async for lines in journals:
             batch.append(lines)
@@ -527,96 +527,35 @@ async def _run_beside(
             await send.send(batch)
 
 
-async def _feed(
-    target: str,
-    known: Sequence[Answer],
-    batches: trio.MemoryReceiveChannel[_Batch],
-    add: Callable[[Answer, Finding], None],
+async def _look_beside(
+    limiter: CapacityLimiter, target: str, known: str, batch: _Batch, add: Callable[[Answer, Finding], None]
 ) -> None:
-    """Send batches to a process, one after the other; start a new process when one dies."""
-    left: _Batch | None = []
-    async with batches:
-        while left is not None:
-            async with trio.open_nursery() as nursery:
-                child = await nursery.start(_child, target)
-                await _send(child, [known])
-                left = await _feed_one(child, left, batches, add)
-                nursery.cancel_scope.cancel()
+    """Replay a batch in another process. If the process dies, replay each of the journals by itself."""
+    try:
+        found = await run_sync(_findings, target, known, batch, cancellable=True, limiter=limiter)
+    except BrokenWorkerProcess:
+        if len(batch) > 1:
+            for lines in batch:
+                await _look_beside(limiter, target, known, [lines], add)
+            return
+        found = [Finding("its code ends the process, or takes it down")]
+    for lines, one in zip(batch, found, strict=True):
+        add(lines[0], one)
 
 
-async def _child(target: str, task_status: trio.TaskStatus[trio.Process]) -> None:
-    run: Callable[..., Awaitable[object]] = partial(
-        trio.run_process,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    await run([sys.executable, "-m", __name__, target], task_status=task_status)
+@lru_cache(1)
+def _looker(target: str, known: str) -> Looker:
+    bot = load_bot(target)
+    return Looker(bot, bot.settings(), json.loads(known))
 
 
-async def _feed_one(
-    child: trio.Process,
-    due: _Batch,
-    batches: trio.MemoryReceiveChannel[_Batch],
-    add: Callable[[Answer, Finding], None],
-) -> _Batch | None:
-    """Send batches until the process dies. Return the journals that the process has not replayed, or None
-    after the last batch.
-    """
-    assert child.stdout is not None
-    async with aclosing(lines_of(child.stdout, _LONGEST_ANSWER)) as answers:
-        if not await anext(answers, b""):
-            raise ConfigError("a process of its own can't import the bot; `--processes 1` does without")
-        while True:
-            try:
-                due = due or await batches.receive()
-            except trio.EndOfChannel:
-                return None
-            await _send(child, due)
-            for number, (row, *_) in enumerate(due):
-                answer = await anext(answers, b"")
-                if not answer.endswith(b"\n"):
-                    add(row, Finding("its code ends the process, or takes it down"))
-                    return due[number + 1 :]
-                add(row, _read_finding(json.loads(answer)))
-            due = []
+def _findings(target: str, known: str, batch: _Batch) -> list[Finding]:
+    looker = _looker(target, known)
 
+    async def look() -> list[Finding]:
+        return [await looker.look(lines) for lines in batch]
 
-def _read_finding(told: dict[str, Any]) -> Finding:
-    for name in ("parting", "change"):
-        told[name] = told[name] and tuple(told[name])
-    told["reworded"] = [tuple(pair) for pair in told["reworded"]]
-    return Finding(**told)
-
-
-async def _send(child: trio.Process, batch: Sequence[Sequence[Answer]]) -> None:
-    assert child.stdin is not None
-    # All answers of a batch fit into a pipe, so the process can read the whole batch before this process
-    # reads the first answer.
-    with suppress(trio.BrokenResourceError):  # the answers show how far the process got
-        await child.stdin.send_all(b"".join(json.dumps(lines).encode() + b"\n" for lines in batch))
-
-
-async def _work(bot: Bot, answers: Callable[[object], None]) -> None:
-    looker = Looker(bot, bot.settings(), json.loads(next(sys.stdin, "[]")))
-    answers({})
-    for line in sys.stdin:
-        answers(attrs.asdict(await looker.look(json.loads(line))))
-
-
-def main() -> None:
-    """Replay the journals from standard input until its end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Output of the bot's own modules must not mix with the answers.
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-    def answers(said: object) -> None:
-        print(json.dumps(said), file=out, flush=True)
-
-    trio.run(_work, load_bot(sys.argv[1]), answers)
-
-
-if __name__ == "__main__":
-    main()
+    try:
+        return trio.run(look)
+    except BaseException:  # what a journal does to this process is a finding about that journal
+        os._exit(1)
