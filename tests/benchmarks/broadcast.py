@@ -22,6 +22,7 @@ import trio
 from tests.processes.announcement import announce
 from triobot.base.clock import SystemClock
 from triobot.outbox import open_broadcasts, open_outbox
+from triobot.seams.broadcasts import Announcement
 from triobot.store import Stamp, open_sqlite
 from triobot.wire.ids import ChatId
 from triobot.wire.results import Sent
@@ -64,7 +65,7 @@ async def in_process(path: Path, many: int, *, trace: bool) -> None:
         aclosing(_chats(many)) as chats,
     ):
         cpu, began, resident = _cpu(), time.monotonic(), _peak()
-        await broadcasts.start("k", "hello", None, "count", chats)
+        await broadcasts.start("k", Announcement("hello"), chats)
         captured, captured_at = _cpu(), time.monotonic()
         while not (status := await broadcasts.status("k")).over:
             await trio.sleep(0.2)

@@ -12,6 +12,7 @@ from scripted_platform import Alarms, ScriptedPlatform
 
 from triobot.outbox import Broadcasts, LaneOutbox, OutboxRules, open_broadcasts, open_outbox
 from triobot.outbox.broadcast_plan import WindowRules
+from triobot.seams.broadcasts import Announcement
 from triobot.store import Store
 from triobot.wire.ids import ChatId
 
@@ -34,7 +35,7 @@ class Rig:
     alarms: Alarms
 
     async def start(self, key: str = "k", chats: Iterable[int] = range(1, 101), text: str = "hello") -> bool:
-        return await self.broadcasts.start(key, text, None, "count", listed(chats))
+        return await self.broadcasts.start(key, Announcement(text), listed(chats))
 
     async def over(self, key: str = "k", *, within: float = 3600) -> Any:
         """Wait for the end; its status."""

@@ -13,6 +13,7 @@ from scripted_platform import ScriptedPlatform, forbidden
 from trio.testing import MockClock
 
 from triobot.outbox.broadcast_plan import WindowRules
+from triobot.seams.broadcasts import Announcement
 from triobot.store.memory import open_memory
 
 RECEIVERS = 40
@@ -56,7 +57,7 @@ async def test_a_crash_at_any_write_tells_nobody_twice(autojump_clock: MockClock
 
             async def begin(rig: Any, started: list[bool] = started) -> None:
                 async with aclosing(listed(range(RECEIVERS))) as audience:
-                    started.append(await rig.broadcasts.start("k", "hello", None, "count", audience))
+                    started.append(await rig.broadcasts.start("k", Announcement("hello"), audience))
                 await rig.over()
 
             platform = ScriptedPlatform(script)
@@ -88,6 +89,7 @@ async def test_a_kill_leaves_in_doubt_whose_request_was_on_its_way(
     autojump_clock: MockClock, on_unknown: Any
 ) -> None:
     """Whoever waits for a place on the wire is not meant yet; told again only where the author chose that."""
+    announcement = Announcement("hello", on_unknown=on_unknown)
 
     async def silent(operation: Any) -> None:
         await trio.sleep_forever()
@@ -95,7 +97,7 @@ async def test_a_kill_leaves_in_doubt_whose_request_was_on_its_way(
     async with open_memory(clock=Noon()) as store:
         mortal, platform = Crashable(store, 10**9, done=False), ScriptedPlatform(silent)
         async with trio.open_nursery() as nursery, running(mortal, platform) as rig:
-            assert await rig.broadcasts.start("k", "hello", None, on_unknown, listed(range(60)))
+            assert await rig.broadcasts.start("k", announcement, listed(range(60)))
             await trio.sleep(0.5)
             on_their_way = platform.most_in_flight
             mortal._left = 0

@@ -21,6 +21,7 @@ from triobot.outbox.broadcasts import AT_ONCE
 from triobot.seams.broadcasts import (
     AddReceivers,
     AdvanceBroadcast,
+    Announcement,
     BroadcastStatus,
     OpenBroadcast,
     TurnBroadcast,
@@ -94,7 +95,7 @@ async def test_nobody_is_told_before_everybody_is_written_down(
 
     async with running(store) as rig:
         with pytest.raises(ValueError, match="gone"):
-            await rig.broadcasts.start("k", "hello", None, "count", failing())
+            await rig.broadcasts.start("k", Announcement("hello"), failing())
         await trio.sleep(1)
         assert await rig.broadcasts.status("k") == BroadcastStatus("none")
         assert rig.told() == []
@@ -324,7 +325,7 @@ async def test_a_capture_can_be_stopped(autojump_clock: MockClock, store: Store)
         await trio.sleep_forever()
 
     async with running(store) as rig, trio.open_nursery() as nursery:
-        nursery.start_soon(rig.broadcasts.start, "k", "hello", None, "count", endless())
+        nursery.start_soon(rig.broadcasts.start, "k", Announcement("hello"), endless())
         await trio.sleep(1)
         assert await rig.broadcasts.stop("k")
         assert (await rig.broadcasts.status("k")).state == "stopped"
@@ -374,7 +375,7 @@ async def test_a_file_is_uploaded_once(autojump_clock: MockClock, store: Store) 
     async with running(store) as rig:
         picture = Image.from_bytes(b"not really", "pizza.jpg", "Look!")
         keyboard = InlineKeyboard(((CallbackButton("Yes", "b1"),),))
-        assert await rig.broadcasts.start("k", picture, keyboard, "count", listed(range(200)))
+        assert await rig.broadcasts.start("k", Announcement(picture, keyboard), listed(range(200)))
         assert (await rig.over()).sent == 200
         assert rig.platform.count(Upload) == 1
         [sent, *_] = [one for one in rig.platform.took_effect if isinstance(one, SendMessage)]
@@ -429,7 +430,7 @@ async def give_up_on_a_full_disk(rig: Rig, store: Any, patch: pytest.MonkeyPatch
         await trio.sleep_forever()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(rig.broadcasts.start, "k", "hello", None, "count", endless())
+        nursery.start_soon(rig.broadcasts.start, "k", Announcement("hello"), endless())
         await trio.sleep(1)
         patch.setattr(type(store), "commit", staticmethod(full))
         nursery.cancel_scope.cancel()
@@ -451,7 +452,7 @@ async def test_a_capture_that_was_given_up_takes_nothing_from_the_next_one(
                     await trio.sleep(1)
                 yield ChatId(chat)
 
-        assert await rig.broadcasts.start("k", "hello", None, "count", slow())
+        assert await rig.broadcasts.start("k", Announcement("hello"), slow())
         assert (await rig.over()) == BroadcastStatus("done", 2000, sent=2000)
 
 
@@ -526,7 +527,7 @@ async def test_who_is_forgotten_while_the_audience_is_written_down_is_not_told(
             yield ChatId(chat)
 
     async with running(store) as rig, trio.open_nursery() as nursery:
-        nursery.start_soon(rig.broadcasts.start, "k", "hello", None, "count", slow())
+        nursery.start_soon(rig.broadcasts.start, "k", Announcement("hello"), slow())
         await trio.sleep(5)
         await rig.broadcasts.forget(ChatId(2))
         await store.forget(ChatId(2))

@@ -12,7 +12,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 
@@ -20,14 +20,12 @@ from ..base.alarm_kinds import RaiseAlarm
 from ..base.clock import Timepiece
 from ..base.frozen import guarded
 from ..engine import Record
-from ..seams.broadcasts import BroadcastStatus
+from ..seams.broadcasts import Announcement, BroadcastStatus
 from ..seams.journals import Lease
 from ..seams.outbox import Outbox
 from ..seams.resources import Opened, Resource
 from ..seams.writes import Write
-from ..wire.content import Content
 from ..wire.ids import ChatId, RefId
-from ..wire.markup import InlineKeyboard
 from .data import Speech
 from .notices import Gift, Notify
 from .revival.changed import Code
@@ -46,8 +44,6 @@ HearRecords: TypeAlias = "Callable[[Record | None], None]"
 """Called with each record, and with None when the conversation has come to rest."""
 
 T = TypeVar("T")
-OnDoubt: TypeAlias = Literal["count", "resend"]
-"""How to treat a receiver of a broadcast if it is unknown whether the message arrived."""
 Also: TypeAlias = Callable[[], Awaitable[Sequence[Write]]]
 """Returns further writes for a transaction that is about to be committed."""
 
@@ -62,9 +58,7 @@ class Announcing(Protocol):
     async def start(
         self,
         key: str,
-        content: Content,
-        keyboard: InlineKeyboard | None,
-        on_unknown: OnDoubt,
+        announcement: Announcement,
         audience: AsyncGenerator[ChatId],
         also: Also | None = None,
     ) -> bool:

@@ -17,12 +17,11 @@ before and after the call.
 Broadcasts are such callers: `broadcast_plan` decides, and `broadcasts` runs the tasks.
 """
 
-from .broadcasts import Announcement, Broadcasts, open_broadcasts
+from .broadcasts import Broadcasts, open_broadcasts
 from .outbox import LaneOutbox, open_outbox
 from .rules import LaneReport, OutboxRules, OutboxStatistics
 
 __all__ = [
-    "Announcement",
     "Broadcasts",
     "LaneOutbox",
     "LaneReport",

@@ -30,14 +30,13 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, Literal, Protocol, TypeAlias, final
+from typing import Final, Protocol, final
 
 import attrs
 import trio
 
 from ..base.alarm_kinds import Alarm, RaiseAlarm
 from ..base.clock import WallClock
-from ..base.frozen import guarded
 from ..errors import (
     DeliveryUnknownError,
     ForbiddenError,
@@ -49,6 +48,7 @@ from ..errors import (
 )
 from ..seams.broadcasts import (
     AddReceivers,
+    Announcement,
     BroadcastJob,
     BroadcastStatus,
     BroadcastWrite,
@@ -61,34 +61,14 @@ from ..seams.broadcasts import (
 )
 from ..seams.outbox import OnUnknown, Urgency
 from ..seams.patience import await_store
-from ..seams.values import decode_value, encode_value, register
 from ..seams.writes import Write
 from ..store import Store
-from ..wire import content, markup
-from ..wire.content import Content, Descriptor, Media
+from ..wire.content import Descriptor, Media
 from ..wire.ids import ChatId
-from ..wire.markup import InlineKeyboard
-from ..wire.operations import SendMessage, Upload
+from ..wire.operations import Upload
 from ..wire.rules import JsonValue
 from .broadcast_plan import PAGE, BroadcastPlan, WindowRules
 from .outbox import LaneOutbox
-
-OnDoubt: TypeAlias = Literal["count", "resend"]
-"""Treatment of a receiver who may have got the message: count the receiver as unknown, or send again."""
-
-_RECORDED: Final = (
-    content.Image,
-    content.Video,
-    content.Audio,
-    content.Voice,
-    content.File,
-    content.Contact,
-    content.Location,
-    content.Descriptor,
-    markup.InlineKeyboard,
-    markup.CallbackButton,
-    markup.LinkButton,
-)
 
 _log: Final = logging.getLogger("triobot.outbox")
 AT_ONCE: Final = 4
@@ -100,48 +80,6 @@ _GRACE: Final = 5.0
 _FLUSH_DEADLINE: Final = 5.0
 _FULL_PAUSE: Final = 1.0
 _TOO_MANY: Final = 429
-
-
-def _register() -> None:
-    # A class is recorded under its registered name, which stays the same when a module moves.
-    for cls in (*_RECORDED, Announcement):
-        register(cls, name=f"triobot.{cls.__name__}")
-
-
-@final
-@guarded
-class Announcement:
-    """A broadcast's message. Media needs a descriptor, because a local file may be deleted before the end."""
-
-    content: Content = attrs.field(repr=False)
-    keyboard: InlineKeyboard | None = attrs.field(default=None, repr=False)
-    on_unknown: OnDoubt = "count"
-
-    def to(self, chat_id: ChatId) -> SendMessage:
-        """Return the operation that sends the message to one receiver.
-
-        Raises:
-            LocalProtocolError: the content can't be sent to any receiver.
-        """
-        return SendMessage(chat_id, self.content, inline_keyboard=self.keyboard)
-
-    def dump(self) -> str:
-        """Encode the message as text, for the store."""
-        _register()
-        return encode_value(self)
-
-    @classmethod
-    def load(cls, text: str) -> Announcement:
-        """Decode a text that `dump` returned.
-
-        Raises:
-            UnreadableRecordError: another version of the bot wrote the text.
-        """
-        _register()
-        recorded = decode_value(text)
-        if not isinstance(recorded, Announcement):
-            raise UnreadableRecordError("this is no broadcast's content")
-        return recorded
 
 
 @attrs.define(eq=False)
@@ -249,9 +187,7 @@ class Broadcasts:
     async def start(
         self,
         key: str,
-        content: Content,
-        keyboard: InlineKeyboard | None,
-        on_unknown: OnDoubt,
+        announcement: Announcement,
         audience: AsyncIterable[ChatId],
         also: Callable[[], Awaitable[Sequence[Write]]] | None = None,
     ) -> bool:
@@ -270,7 +206,7 @@ class Broadcasts:
             if job is not None and job.status.state != "capturing":
                 return False
             with mine.scope:
-                announcement = await self.uploaded(Announcement(content, keyboard, on_unknown))
+                announcement = await self.uploaded(announcement)
                 await self._write(OpenBroadcast(key, self._clock.now(), announcement.dump()))
                 await self._capture(key, audience, mine.forgotten)
             if mine.stopped:

@@ -14,11 +14,33 @@ from typing import Final, Literal, TypeAlias, final
 import attrs
 
 from ..base.frozen import frozen, guarded
-from ..errors import LocalProtocolError
+from ..errors import LocalProtocolError, UnreadableRecordError
+from ..wire import content, markup
+from ..wire.content import Content
 from ..wire.ids import ChatId
+from ..wire.markup import InlineKeyboard
+from ..wire.operations import SendMessage
 from ..wire.rules import check_text
+from .values import decode_value, encode_value, register
 
 BroadcastState: TypeAlias = Literal["none", "capturing", "sending", "stopping", "stopped", "done"]
+
+OnDoubt: TypeAlias = Literal["count", "resend"]
+"""Treatment of a receiver who may have got the message: count the receiver as unknown, or send again."""
+
+_RECORDED: Final = (
+    content.Image,
+    content.Video,
+    content.Audio,
+    content.Voice,
+    content.File,
+    content.Contact,
+    content.Location,
+    content.Descriptor,
+    markup.InlineKeyboard,
+    markup.CallbackButton,
+    markup.LinkButton,
+)
 
 LONGEST_KEY: Final = 200
 """Maximum length of a broadcast's key, in characters."""
@@ -34,6 +56,48 @@ def check_key(key: object) -> str:
     if len(text) > LONGEST_KEY or not text.isprintable():
         raise LocalProtocolError("key", f"must be at most {LONGEST_KEY} printable characters")
     return text
+
+
+def _register() -> None:
+    # A class is recorded under its registered name, which stays the same when a module moves.
+    for cls in (*_RECORDED, Announcement):
+        register(cls, name=f"triobot.{cls.__name__}")
+
+
+@final
+@guarded
+class Announcement:
+    """A broadcast's message. Media needs a descriptor, because a local file may be deleted before the end."""
+
+    content: Content = attrs.field(repr=False)
+    keyboard: InlineKeyboard | None = attrs.field(default=None, repr=False)
+    on_unknown: OnDoubt = "count"
+
+    def to(self, chat_id: ChatId) -> SendMessage:
+        """Return the operation that sends the message to one receiver.
+
+        Raises:
+            LocalProtocolError: the content can't be sent to any receiver.
+        """
+        return SendMessage(chat_id, self.content, inline_keyboard=self.keyboard)
+
+    def dump(self) -> str:
+        """Encode the message as text, for the store."""
+        _register()
+        return encode_value(self)
+
+    @classmethod
+    def load(cls, text: str) -> Announcement:
+        """Decode a text that `dump` returned.
+
+        Raises:
+            UnreadableRecordError: another version of the bot wrote the text.
+        """
+        _register()
+        recorded = decode_value(text)
+        if not isinstance(recorded, Announcement):
+            raise UnreadableRecordError("this is no broadcast's content")
+        return recorded
 
 
 class Outcome(Enum):

@@ -17,20 +17,18 @@ import trio
 from ...base.frozen import guarded
 from ...engine.records import Id
 from ...errors import ForeignTaskError, LocalProtocolError
-from ...seams.broadcasts import BroadcastStatus, check_key
+from ...seams.broadcasts import Announcement, BroadcastStatus, check_key
 from ...seams.patience import await_store
 from ...seams.values import register
 from ...wire.content import Content
 from ...wire.ids import ChatId, as_chat_id
-from ...wire.markup import InlineKeyboard
-from ...wire.operations import SendMessage
 from ..conversation import Conversation
 from ..data import JOINED, Keeping, Key
 from ..questions.asking import check_content
 from ..questions.buttons import Buttons, inline_of
 from ..running.branches import OperationKind, step_tasks
 from ..running.lines import calling_line
-from ..services import Also, Announcing, OnDoubt
+from ..services import Also, Announcing
 
 
 @final
@@ -119,11 +117,10 @@ class Broadcast:
             raise LocalProtocolError("to", rule)
         if on_unknown not in ("count", "resend"):
             raise LocalProtocolError("on_unknown", 'is "count" or "resend"')
-        keyboard = inline_of(buttons)
-        # An invalid message is refused here, once, instead of once for each receiver.
-        SendMessage(_SOMEBODY, content, inline_keyboard=keyboard)
+        announcement = Announcement(content, inline_of(buttons), on_unknown)
+        announcement.to(_SOMEBODY)  # refuses an invalid message once, instead of once for each receiver
         async with aclosing(self._chats(to)) as chats:
-            return await self._door("start").start(self.key, content, keyboard, on_unknown, chats)
+            return await self._door("start").start(self.key, announcement, chats)
 
     async def status(self) -> BroadcastStatus:
         """Return the broadcast's progress; the state is ``none`` before the start."""
@@ -179,9 +176,7 @@ class RecordedAnnouncing:
     async def start(
         self,
         key: str,
-        content: Content,
-        keyboard: InlineKeyboard | None,
-        on_unknown: OnDoubt,
+        announcement: Announcement,
         audience: AsyncGenerator[ChatId],
         also: Also | None = None,
     ) -> bool:
@@ -192,7 +187,7 @@ class RecordedAnnouncing:
             step_tasks.add(task)
             try:
                 async with aclosing(audience):  # closed here, as no replay reads the audience
-                    return await self._live.start(key, content, keyboard, on_unknown, audience, done)
+                    return await self._live.start(key, announcement, audience, done)
             finally:
                 step_tasks.discard(task)
 
