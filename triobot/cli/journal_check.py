@@ -37,7 +37,7 @@ from ..conversations.routes.router import table_of
 from ..conversations.running.lines import line_above
 from ..engine.records import time_of
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
-from ..exact.verdicts import INSERTED
+from ..exact.verdicts import INSERTED, Parting
 from ..operator.routes import Answer
 from ..runtime.bot import Bot, dry_services_of
 from ..runtime.settings import Settings
@@ -79,12 +79,11 @@ class Finding:
         because: why the conversation would be parked; None if it goes on.
         line: line of the author's code with the difference, or "?".
         operation: operation with the difference.
-        parting: recorded line, current line, and code to accept the change; None if no lines differ.
+        parting: difference between the recorded line and the current line; None if no lines differ.
         reworded: pairs of lines that differ only in their texts.
         again: whether the question would be sent again, since its buttons have changed.
         unsited: whether some records come from a triobot version that recorded no lines. Such records were
             matched by position and kind.
-        change: function, recorded call and current call, to store an accepted change.
         stands: line at which the conversation waits; "?" if it doesn't wait, or would be parked.
         since: time of the last record, in wall-clock milliseconds; 0: no record.
     """
@@ -92,11 +91,10 @@ class Finding:
     because: str | None = None
     line: str = "?"
     operation: str = "0"
-    parting: tuple[str, str, str] | None = None
-    reworded: Sequence[Sequence[str]] = ()
+    parting: Parting | None = None
+    reworded: Sequence[tuple[str, str]] = ()
     again: bool = False
     unsited: bool = False
-    change: tuple[str, str, str] | None = None
     stands: str = "?"
     since: int = 0
 
@@ -167,7 +165,7 @@ class Report:
         self.unsited += found.unsited
         if found.because is None:
             self.reworded += bool(found.reworded)
-            self._words.update((was, now) for was, now in found.reworded)
+            self._words.update(found.reworded)
             return
         self.parked += 1
         group = str(row["route"]), attrs.evolve(found, operation="", reworded=(), again=False, unsited=False)
@@ -195,16 +193,12 @@ class Report:
             where = "" if found.line == "?" or found.parting else f" ({found.line})"
             yield f"{count} of {route} would be parked: {found.because}{where}"
             if found.parting is not None:
-                was, now, _ = found.parting
-                yield f"    recorded  {was}"
-                yield f"    now       {now}"
+                yield f"    recorded  {found.parting.was}"
+                yield f"    now       {found.parting.now}"
             yield f"    such as {self._examples[route, found]}"
             if found.parting is not None:
-                same = (
-                    f" The same operation? triobot journal accept {code}"
-                    if (code := found.parting[2])
-                    else ""
-                )
+                code = found.parting.code
+                same = f" The same operation? triobot journal accept {code}" if code else ""
                 yield f"    {_remedy(found)}{same}"
         if self.reworded:
             yield f"{self.reworded} would read other words than were said:"
@@ -225,8 +219,8 @@ class Report:
         for (route, found), count in self._groups.most_common():
             told: dict[str, object] = {"route": route, "line": found.line, "because": found.because}
             told |= {"parked": count, "example": self._examples[route, found]}
-            if found.parting is not None:
-                told |= dict(zip(("was", "now", "accept"), found.parting, strict=True))
+            if (parting := found.parting) is not None:
+                told |= {"was": str(parting.was), "now": str(parting.now), "accept": parting.code}
             yield json.dumps(told)
         for (was, now), count in self._words.most_common():
             yield json.dumps({"reworded": count, "was": was, "now": now})
@@ -240,7 +234,7 @@ def _remedy(found: Finding) -> str:
     return "Another one? Keep the old way beside it: chat.patched(NAME)."
 
 
-async def accept(bot: Bot, settings: Settings, code: str, *, do: bool) -> Sequence[tuple[str, Finding]]:
+async def accept(bot: Bot, settings: Settings, code: str, *, do: bool) -> Sequence[tuple[str, Parting]]:
     """Find the conversations affected by a change with this code; with `do`, store that the change is
     accepted.
 
@@ -248,19 +242,20 @@ async def accept(bot: Bot, settings: Settings, code: str, *, do: bool) -> Sequen
         code: code of the change, from a report.
 
     Returns:
-        Route and finding of each affected conversation. With `do`, affected conversations that are parked are
-        tried again.
+        Route and difference of each affected conversation. With `do`, affected conversations that are parked
+        are tried again.
     """
-    found: list[tuple[str, Finding]] = []
+    found: list[tuple[str, Parting]] = []
     async with open_api(settings) as ask:
         looker = Looker(bot, settings, await gather(ask, {"ask": "journals.code"}))
         async with aclosing(_all(ask)) as journals:
             async for lines in journals:
-                one = await looker.look(lines)
-                if one.parting is not None and one.parting[2] == code:
-                    found.append((str(lines[0]["route"]), one))
-    if do and found and (change := found[0][1].change) is not None:
-        given = dict(zip(("function", "was", "now"), change, strict=True))
+                parting = (await looker.look(lines)).parting
+                if parting is not None and parting.code == code:
+                    found.append((str(lines[0]["route"]), parting))
+    if do and found:
+        was, now = found[0][1].was, found[0][1].now
+        given = {"function": was.function, "was": was.call, "now": now.call}
         await gather(partial(ask_bot, settings), {"ask": "journals.accept", **given})
         await gather(partial(ask_bot, settings), {"ask": "parked.retry", "because": code})
     return found
@@ -454,14 +449,8 @@ def _found(divergence: Divergence | None, changed: Changed) -> Finding:
     if divergence is None:
         reworded = tuple((str(was), str(now)) for was, now in judge.reworded)
         return Finding(reworded=reworded, again=changed.again, unsited=unsited)
-    parting = divergence.parting
-    if parting is None:
-        return Finding(divergence.what, divergence.line, divergence.operation, unsited=unsited)
-    both = str(parting.was), str(parting.now), parting.code
-    change = parting.was.function, parting.was.call, parting.now.call
-    return Finding(
-        parting.because, divergence.line, divergence.operation, both, unsited=unsited, change=change
-    )
+    because = divergence.what if divergence.parting is None else divergence.parting.because
+    return Finding(because, divergence.line, divergence.operation, divergence.parting, unsited=unsited)
 
 
 @contextmanager

@@ -83,9 +83,8 @@ def _accept(arguments: argparse.Namespace, target: str) -> None:
         return
     if not found:
         raise ConfigError(f"no conversation would be parked for two lines of the code {arguments.code}")
-    for (route, parting), count in Counter((route, one.parting) for route, one in found).most_common():
-        assert parting is not None
-        for line in (f"{count} of {route}", f"    recorded  {parting[0]}", f"    now       {parting[1]}"):
+    for (route, parting), count in Counter(found).most_common():
+        for line in (f"{count} of {route}", f"    recorded  {parting.was}", f"    now       {parting.now}"):
             print(harmless(line))
     said = "go on as if the two were one" if arguments.yes else "would go on; say --yes to do it"
     print(f"{len(found)} conversations {said}")
