@@ -36,7 +36,6 @@ from .signals import (
     order_arrival,
     runs_behind,
     signal_arrival,
-    stored_call,
     stored_event,
 )
 
@@ -263,7 +262,7 @@ async def is_under_way(
     after = 0
     while rows := await store.pending(chat_id, after=after, limit=SIGNALS):
         after = rows[-1].seq
-        calls = [stored_call(row) for row in rows if row.content_type == CALL]
+        calls = [asked_of(stored_event(row)) for row in rows if row.content_type == CALL]
         if any(isinstance(call, Call) and brings(call) for call in calls):
             return True
     # The conversations are read last: a call that was routed after the query above has stored its

@@ -146,15 +146,6 @@ def call_arrival(asked: Call | Halt, once: str | None, now: int, called: str | N
     return Arrival(asked.chat_id, None, now, CALL, body, whole, once=once is not None)
 
 
-def stored_call(row: InboxRow) -> Call | Halt | Order | None:
-    """Decode the call of a stored row; return None if this process can't decode it."""
-    try:
-        asked = decode_value(row.body.decode())
-    except (RecordError, UnicodeDecodeError):
-        return None
-    return asked if isinstance(asked, Call | Halt | Order) else None
-
-
 def asked_of(event: object) -> Call | Halt | Order | None:
     """Return `event` if it is a call, stop or order, else None."""
     return event if isinstance(event, Call | Halt | Order) else None
@@ -254,19 +245,6 @@ def signal_arrival(
     return Arrival(chat_id, None, now, kind, recordable(told).encode(), whole, once=key is not None)
 
 
-def stored_signal(row: InboxRow) -> Event | None:
-    """Decode the signal of a stored row; return None if this process can't decode the value."""
-    try:
-        value, room = decode_value(row.body.decode()), None
-        if row.content_type == ROOM_SIGNAL:
-            name, key, value = cast("tuple[str, str, object]", value)
-            room = name, key
-        # The wire's type `Event` has no signals; only filters that are made for signals read them.
-        return cast("Event", Signal(row.chat_id, value, None, room))
-    except (RecordError, UnicodeDecodeError):
-        return None
-
-
 def room_of(event: object) -> RoomName | None:
     """Return the name and key of the room, if `event` is a signal to a room."""
     return event.room if isinstance(event, Signal) else None
@@ -277,12 +255,17 @@ def room_of(event: object) -> RoomName | None:
 
 def stored_event(row: InboxRow) -> Event | None:
     """Decode the event of a stored row; return None if this version can't read the row."""
-    if row.content_type in (SIGNAL, ROOM_SIGNAL):
-        return stored_signal(row)
-    if row.content_type == CALL:
-        # Cast as for a signal: the wire's type `Event` has no calls.
-        return cast("Event | None", stored_call(row))
+    kind = row.content_type
     try:
-        return decode_event(row.content_type, row.body)
-    except ProtocolError:
+        if kind not in (CALL, SIGNAL, ROOM_SIGNAL):
+            return decode_event(kind, row.body)
+        told, room = decode_value(row.body.decode()), None
+    except (ProtocolError, RecordError, UnicodeDecodeError):
         return None
+    if kind == ROOM_SIGNAL:
+        name, key, told = cast("tuple[str, str, object]", told)
+        room = name, key
+    # The wire's type `Event` has no calls and signals; only filters that are made for signals read them.
+    if kind == CALL:
+        return cast("Event | None", asked_of(told))
+    return cast("Event", Signal(row.chat_id, told, None, room))

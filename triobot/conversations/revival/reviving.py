@@ -33,7 +33,7 @@ from ...store import Store
 from ...wire.events import Event, Join
 from ...wire.ids import ChatId
 from ..beginnings import Revived
-from ..calls.signals import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, stored_call, stored_event
+from ..calls.signals import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, asked_of, stored_event
 from ..charges.paid import tell_parked
 from ..chat_actor import ChatActor
 from ..conversation import Conversation, Ending
@@ -395,7 +395,7 @@ class CatchingUp:
 def unreadable(shared: Shared, row: InboxRow) -> None:
     """Consume an unreadable row; but leave signals and calls for another version, and raise an alarm."""
     work = shared.work
-    call = stored_call(row) if row.content_type == CALL else None
+    call = asked_of(stored_event(row))
     if isinstance(call, Call) and isinstance(call.value, Tick):
         # The bot has no such job any more; a job that is declared again starts anew.
         work.count("tick_of_gone_job")

@@ -15,7 +15,7 @@ import attrs
 import httpx
 
 from ...base.frozen import guarded
-from ...conversations.calls.signals import CALL, Call, Halt, Signal, stored_call, stored_event
+from ...conversations.calls.signals import CALL, Call, Halt, Signal, asked_of, stored_event
 from ...conversations.routes.schedules import Tick
 from ...emulator.chats import ChatMessage, Deleted, Edited, PlatformChat, Shown
 from ...emulator.world import ImpossibleActError, World
@@ -103,8 +103,7 @@ class Fence:
             return False
         self._look()
         row, to = _row_of(arrival), told(arrival.chat_id)
-        asked = stored_call(row) if arrival.content_type == CALL else None
-        match cast("object", asked or stored_event(row)):
+        match cast("object", stored_event(row)):
             case Call(name=name, args=args):
                 self._add("start", to, f"{name}{args!r}" if args else name)
             case Halt(name=name):
@@ -203,7 +202,7 @@ class FencedStore:
 
 
 def _is_tick(arrival: Arrival) -> bool:
-    call = stored_call(_row_of(arrival))
+    call = asked_of(stored_event(_row_of(arrival)))
     return isinstance(call, Call) and isinstance(call.value, Tick)
 
 
