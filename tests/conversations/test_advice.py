@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from triobot import Bot
 from triobot.conversations import data as data_module
-from triobot.conversations.chat import Chat
+from triobot.conversations.chat import Chat, Room
 from triobot.conversations.data import Key
 from triobot.conversations.questions.keys import LASTING, encode_key
 from triobot.conversations.routes.filters import command, join, pressed, text, when
@@ -95,6 +95,26 @@ async def test_a_habit_is_told_once_with_its_line(
     assert words in told
     line = work.__code__.co_firstlineno + offset  # type: ignore[attr-defined]
     assert f"test_advice.py:{line}: " in told
+
+
+async def test_a_foreign_await_inside_of_a_hook_is_told(
+    said: Callable[[], list[str]], autojump_clock: MockClock
+) -> None:
+    router = Router()
+
+    @router.around
+    async def hook(room: Room, call: Callable[[], Awaitable[None]]) -> None:
+        await call()
+
+    @router.conversation
+    async def route(chat: Chat) -> None:
+        await trio.sleep(5)
+
+    async with open_town(router, advised=True) as town:
+        await town.says("go")
+        await trio.sleep(10)
+    (told,) = said()
+    assert f"test_advice.py:{route.__code__.co_firstlineno + 2}: " in told  # type: ignore[attr-defined]
 
 
 async def in_a_block(chat: Chat) -> None:

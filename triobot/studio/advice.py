@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import difflib
 import logging
-import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Final, assert_never, final
 
 import trio
 
 from ..conversations.chat import Chat, ChatRef
+from ..conversations.inspection.replay_state import called_frames
 from ..conversations.notices import (
     Declined,
     Keyless,
@@ -33,10 +32,8 @@ from ..conversations.notices import (
 )
 from ..conversations.routes.declarations import Table
 from ..conversations.routes.typed import read_command
-from ..conversations.running.abandon import held
 from ..conversations.running.branches import code_tasks, step_tasks
-from ..conversations.running.lines import calling_line, frames_of, is_authors
-from ..engine import Run
+from ..conversations.running.lines import calling_line, frames_of, is_authors, is_ours
 from ..wire.events import Event, Message, Press
 from .habits import habits
 
@@ -48,10 +45,6 @@ MANY: Final = 1_000
 """Number of a conversation's operations at which the warning about a long journal is logged."""
 _SHOWN: Final = 60
 _CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cancel_shielded_checkpoint"})
-
-_OURS: Final = str(Path(__file__).parent.parent) + os.sep
-# Engine functions that await the author's code: the function of a route, or of a child task.
-_ENTRIES: Final = frozenset({Run.run_within.__code__, held.__code__})
 
 
 def _came(event: Event, said: str) -> str:
@@ -196,17 +189,13 @@ def _untaken(notice: Untaken) -> str:
 def foreign_line(frames: Sequence[tuple[FrameType, int]]) -> str | None:
     """Return the author's line that waits for something other than a chat operation, or None.
 
-    The outermost frames, up to the call of the author's function, belong to triobot. If frames of triobot
-    also follow the author's frames, the task waits for a chat operation.
+    If frames of triobot follow the author's frames, the task waits for a chat operation.
     """
-    files = [(frame.f_code.co_filename, number) for frame, number in frames]
-    entry = next((place for place, (file, _) in enumerate(files) if not file.startswith(_OURS)), 0)
-    if not entry or frames[entry - 1][0].f_code not in _ENTRIES:
-        return None
-    if any(file.startswith(_OURS) for file, _ in files[entry:]):
+    rest = [(frame.f_code.co_filename, number) for frame, number in called_frames(frames)]
+    if not rest or any(is_ours(file) for file, _ in rest):
         return None
     if any(frame.f_code.co_name in _CHECKPOINTS for frame, _ in frames):
         return None  # a checkpoint doesn't wait
-    own = [(file, number) for file, number in files[entry:] if is_authors(file)]
-    file, number = own[-1] if own else files[entry]
+    own = [(file, number) for file, number in rest if is_authors(file)]
+    file, number = own[-1] if own else rest[0]
     return f"{file}:{number}"

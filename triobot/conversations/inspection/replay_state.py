@@ -110,13 +110,16 @@ def spot_of(task: trio.lowlevel.Task) -> Spot:
 
 def authors_frames(frames: Sequence[tuple[FrameType, int]]) -> list[tuple[FrameType, int]]:
     """Return the author's frames up to the first chat operation, without the frames of a step's body."""
-    frames = [one for one in frames if one[0].f_code.co_filename != HERE]
-    entry = next((n for n, (frame, _) in enumerate(frames) if not is_ours(frame.f_code.co_filename)), 0)
-    if not entry or frames[entry - 1][0].f_code not in _ENTRIES:
-        return []  # the author's code has ended, and its payment is being settled
-    rest = frames[entry:]
+    rest = called_frames(frames)
     end = next((n for n, (frame, _) in enumerate(rest) if is_ours(frame.f_code.co_filename)), len(rest))
     return [(frame, line) for frame, line in rest[:end] if is_authors(frame.f_code.co_filename)]
+
+
+def called_frames(frames: Sequence[tuple[FrameType, int]]) -> Sequence[tuple[FrameType, int]]:
+    """Return a task's frames from the author's function on; empty if the function has ended."""
+    frames = [one for one in frames if one[0].f_code.co_filename != HERE]
+    entry = next((n for n, (frame, _) in enumerate(frames) if not is_ours(frame.f_code.co_filename)), 0)
+    return frames[entry:] if entry and frames[entry - 1][0].f_code in _ENTRIES else ()
 
 
 def _variables(frame: FrameType) -> list[tuple[str, str]]:

@@ -127,20 +127,15 @@ class Rerun(Host):
         self._gone = False
 
     @property
-    def task(self) -> trio.lowlevel.Task | None:
-        """The coroutine's own task, waiting at the journal's end; None once the coroutine has ended."""
-        return (
-            None
-            if self._conversation is None or self._over.is_set()
-            else self._conversation.operations.run.tasks.get("")
-        )
+    def tasks(self) -> Mapping[str, trio.lowlevel.Task]:
+        """The waiting tasks, by branch; empty once the coroutine has ended."""
+        conversation = None if self._over.is_set() else self._conversation
+        return {} if conversation is None else conversation.operations.run.tasks
 
     @property
-    def tasks(self) -> Mapping[str, trio.lowlevel.Task]:
-        """The waiting tasks, by branch."""
-        return (
-            {} if self.task is None or self._conversation is None else self._conversation.operations.run.tasks
-        )
+    def task(self) -> trio.lowlevel.Task | None:
+        """The coroutine's own task, waiting at the journal's end; None once the coroutine has ended."""
+        return self.tasks.get("")
 
     def standing(self) -> ReplayState:
         """Return the run's point: the journal's end, or the operation that stopped the replay."""
@@ -177,15 +172,12 @@ class Rerun(Host):
         task = trio.lowlevel.current_task()
         code_tasks[task] = conversation.seq
         try:
-            try:
-                self._end = await self._limit.run(conversation.go_over(handle_of(conversation)))
-            finally:
-                del code_tasks[task]
-                conversation.operations.report_copies()
+            self._end = await self._limit.run(conversation.go_over(handle_of(conversation)))
         except BaseException as error:
             if not self._limit.cut or not _is_left(error):
                 raise
         finally:
+            del code_tasks[task]
             self._over.set()
             self._at_end.set()
         if isinstance(self._end, Diverged):

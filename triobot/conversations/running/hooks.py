@@ -11,7 +11,7 @@ import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import CoroutineType
-from typing import Final, Protocol, final
+from typing import Any, Final, final
 
 import trio
 
@@ -107,27 +107,14 @@ BORDERS: Final = frozenset({Hooked.call.__code__, Hooked._handle.__code__})  # p
 """Code that begins a hook or a route's function."""
 
 
-class Runs(Protocol):
-    """A room, with the properties that the counting hook reads."""
-
-    @property
-    def route(self) -> str:
-        """Name of the route that runs in the room."""
-        ...
-
-    @property
-    def replaying(self) -> bool:
-        """Whether the code may have run here before."""
-        ...
-
-
 def counting(begun: Counter[str]) -> Hook:
     """Return a hook that counts conversations by route when they start; revivals aren't counted.
 
     The hook is in this file, because authors don't see this file's frames.
     """
 
-    async def count(room: Runs, call: Callable[[], Awaitable[None]]) -> None:
+    # Any: a `Room`, whose module imports this module.
+    async def count(room: Any, call: Callable[[], Awaitable[None]]) -> None:
         begun[room.route] += not room.replaying
         await call()
 
