@@ -113,14 +113,6 @@ class Slept:
 
 @final
 @guarded
-class Operated:
-    """A conversation has begun this many operations."""
-
-    count: int
-
-
-@final
-@guarded
 class Unassigned:
     """A copy of a value was changed, but not assigned to its key."""
 
@@ -154,8 +146,6 @@ class Refused:
     chat_id: int | str
 
 
-Notice: TypeAlias = (
-    Untaken | Unheard | KnownKey | Slept | Operated | Unassigned | Keyless | Declined | Refused
-)
+Notice: TypeAlias = Untaken | Unheard | KnownKey | Slept | Unassigned | Keyless | Declined | Refused
 Notify: TypeAlias = Callable[[Notice], None]
 """Called with each notice. A notice that names no line is about the author's line that is running."""

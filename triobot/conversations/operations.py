@@ -31,7 +31,7 @@ from ..wire.operations import AnswerCallback, Operation, repeatable
 from .beginnings import Dry
 from .charges.paid import Giving, tell_of_second_gift
 from .data import Kept, words_for
-from .notices import Copy, Gift, Operated, Unassigned, is_changed
+from .notices import Copy, Gift, Unassigned, is_changed
 from .revival.changed import Changed
 from .routes.declarations import Route
 from .running.branches import OperationKind, fingerprint
@@ -65,7 +65,6 @@ class Operations:
     """
 
     __slots__ = (
-        "_count",
         "_press",
         "behind",
         "changed",
@@ -92,7 +91,6 @@ class Operations:
         self.refused = False
         self.copies: Sequence[Copy] = ()
         self._press: Press[object] | None = None
-        self._count = 0
 
     # --- the run
 
@@ -143,9 +141,6 @@ class Operations:
             ForeignTaskError: the task doesn't belong to this conversation, or runs a step.
         """
         id = self.check_task()
-        if (notice := self.services.notice) is not None and not self.replaying:
-            self._count += 1
-            notice(Operated(self._count))
         if self._press is not None and kind not in (OperationKind.ANSWER, OperationKind.SCOPE):
             press, self._press = self._press, None
             if not self.replaying:
