@@ -143,8 +143,8 @@ async def test_a_button_that_lasts_is_kept(autojump_clock: MockClock, beside: bo
 
 
 @pytest.mark.parametrize("beside", [False, True])
-async def test_what_it_can_not_wait_for_expires_at_once(autojump_clock: MockClock, beside: bool) -> None:
-    """Questions that had their answer, and those of nobody: no word says that they are kept."""
+async def test_what_it_can_not_wait_for_expires_later(autojump_clock: MockClock, beside: bool) -> None:
+    """Questions that had their answer, and those of nobody: only the code knows them."""
     world = World(beside=beside)
     async with world.run() as town:
         await town.says("/order")
@@ -157,12 +157,13 @@ async def test_what_it_can_not_wait_for_expires_at_once(autojump_clock: MockCloc
         open_one = await town.presses_data(asked, drink)
         await town.rest()
         await trio.sleep(60)
-        assert world.told(old) == world.told(strange) == [TEXTS.expired]
-        assert world.told(open_one) == [TEXTS.parked]
-        assert len(world.store.rows) == 1
+        assert world.told(old) == world.told(strange) == world.told(open_one) == [TEXTS.parked]
+        assert len(world.store.rows) == 3
     async with world.run() as town:
         await trio.sleep(10)
         assert town.sent()[-1] == "Where?"
+        assert world.told(old) == world.told(strange) == [TEXTS.parked, TEXTS.expired]
+        assert world.store.rows == {}
 
 
 async def test_the_end_of_the_parked_one_ends_the_waiting(autojump_clock: MockClock) -> None:

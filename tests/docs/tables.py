@@ -54,7 +54,7 @@ _WORDS: Final = {
         "the waiting conversation gets the event, whether it is live or an aside",
     ),
     "parked": (
-        "a parked conversation, if the pressed button or the form is on one of its messages",
+        "a parked conversation, if the event is a form or a press of a question's button",
         "triobot keeps the event until the conversation continues or ends. A press is answered with the "
         "text for parked conversations",
     ),
@@ -73,7 +73,7 @@ _WORDS: Final = {
         "starts no conversation",
     ),
     "parked aside": (
-        "a parked aside, if the event is a message",
+        "a parked aside, if the event is a message or a press",
         "triobot keeps the event until the aside continues or ends, and answers with the text for parked "
         "conversations",
     ),

@@ -20,7 +20,7 @@ from ..seams.journals import EndConversation, RunKind
 from ..seams.money import Captured, PaymentGoods
 from ..seams.rooms import is_chat, told
 from ..seams.writes import Write
-from ..wire.events import Event, Press, Submission
+from ..wire.events import Event, Press
 from ..wire.ids import RefId, SenderId
 from .beginnings import FRESH, Begin, Carried, Dry, Fresh, InRow, Revived, Successor
 from .calls.signals import room_of
@@ -383,13 +383,6 @@ class Conversation:
         if self.services.tracing is not None:
             self.services.tracing.brought(self, delivery.seq)
         run.deliver(delivery.seq, delivery.at, delivery)
-
-    def may_want(self, event: Press[object] | Submission) -> bool:
-        """Return whether the conversation is parked and may still be waiting for this press or form."""
-        if not self.parked:
-            return False
-        run = self.operations.made_run
-        return self.stored is None or (run is not None and run.live) or self.stored.may_want(event)
 
     def tick(self) -> None:
         """Make the run check its deadlines; does nothing while the chat is loading."""

@@ -228,7 +228,7 @@ class RunningSet:
         return [
             conversation
             for conversation in self.concerned(event)
-            if routing.concerns(event, conversation.owner) and conversation.may_want(event)
+            if conversation.parked and routing.concerns(event, conversation.owner)
         ]
 
     def is_typed_for_parked(self, delivery: Delivery) -> bool:

@@ -18,17 +18,11 @@ import attrs
 from ...base.frozen import frozen
 from ...engine import Record, begun, decode_record, encode_record
 from ...engine.records import (
-    DONE,
-    FAILED,
     FORMAT,
     INTERRUPTED,
-    KNOWN,
     OUTCOMES,
     START,
-    Id,
     check_journal,
-    drawn,
-    id_in,
     time_of,
 )
 from ...errors import NondeterminismError, UnreadableRecordError, UnrecordableError
@@ -44,13 +38,12 @@ from ...seams.journals import (
 )
 from ...seams.values import reading
 from ...seams.writes import Consume, Write
-from ...wire.events import Event, Join, Press, Submission
-from ...wire.ids import ChatId, MessageId, SenderId
-from ...wire.results import Sent
+from ...wire.events import Event, Join
+from ...wire.ids import ChatId, SenderId
 from ..calls.signals import Call, Place, asked_of, stored_event
 from ..codec import CODEC
 from ..routes.declarations import Route, Table
-from ..routes.routing import BOARD, KIND, TOKEN_BYTES, Delivery, Start, question_token, token_of
+from ..routes.routing import Delivery, Start
 
 if TYPE_CHECKING:
     from ...store import Store
@@ -248,80 +241,6 @@ class Stored:
     row: ConversationRow
     records: Sequence[Record] = attrs.field(repr=False)
     interrupted_by: int | None = attrs.field(default=attrs.Factory(_interrupt, takes_self=True))
-
-    def may_want(self, event: Press[object] | Submission) -> bool:
-        """Whether this press or form may be for one of the conversation's messages that has no answer yet.
-
-        This decides for a conversation whose code can't run. In doubt the result is True, because an event
-        that nothing takes expires later.
-        """
-        if self.row.unfinished or not self.records:
-            return True
-        done = [record for record in self.records if record[0] in OUTCOMES or record[0] == KNOWN]
-        token = token_of(event)
-        if token is not None:
-            sent = _drawn_for(self.records[0][4], token, done)
-        else:
-            sent = next((one[2] for one in done if _made(one, event.message_id)), None)
-        if sent is None:
-            return False
-        # A board takes many taps, so any tap may be for the board. If the board has ended, the tap expires
-        # later.
-        lasts = isinstance(event, Press) and (token is None or token.startswith(BOARD))
-        return lasts or not _answered(sent, done)
-
-
-def place_of(id: Id) -> tuple[str, int]:
-    """Return an operation's branch, and its number in the branch."""
-    branch, dot, n = str(id).rpartition(".")
-    return branch + dot, int(n)
-
-
-def _drawn_for(seed: str, token: str, done: Sequence[Record]) -> Id | None:
-    """Return the id of the question with this token: the operation after the operation that drew the
-    token."""
-    last: dict[str, int] = {"": 0}
-    for record in done:
-        branch, n = place_of(record[2])
-        last[branch] = max(last.get(branch, 0), n)
-    for branch, n in last.items():
-        # The question may be the very last operation, with no record of its send yet.
-        for by in range(1, n + 3):
-            if question_token(drawn(seed, id_in(branch, by), TOKEN_BYTES), token[0]) == token:
-                return id_in(branch, by + 1)
-    return None
-
-
-def _made(record: Record, message_id: MessageId) -> bool:
-    """Whether an operation sent this message."""
-    if record[0] != DONE or not record[3].startswith("send "):
-        return False
-    try:
-        sent = CODEC.value_of(record[5])
-    except UnreadableRecordError:
-        return False
-    return isinstance(sent, Sent) and sent.id == message_id
-
-
-def _answered(question: Id, done: Sequence[Record]) -> bool:
-    """Whether a question is over: its branch has received an answer, or has begun another operation."""
-    branch, asked = place_of(question)
-    for record in done:
-        where, n = place_of(record[2])
-        if where != branch or n <= asked:
-            continue
-        if record[3] == KIND:
-            if record[0] == FAILED:
-                return True
-            try:
-                taken = CODEC.value_of(record[5])
-            except UnreadableRecordError:
-                return True
-            if not isinstance(taken, tuple) or cast("tuple[object, ...]", taken)[3] is not None:
-                return True
-        elif not record[3].startswith("send "):
-            return True
-    return False
 
 
 def why_unfit(row: ConversationRow, table: Table) -> str | None:

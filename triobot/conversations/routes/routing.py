@@ -489,7 +489,9 @@ def _newest_wait(case: Case) -> Decision | None:
 
 
 def _parked(case: Case) -> Decision | None:
-    return None if isinstance(case.event, Message) else _parked_aside(case)
+    # A lasting button may start a conversation; only after that, it waits for a parked aside.
+    asks = token_of(case.event) is not None or isinstance(case.event, Submission)
+    return _parked_aside(case) if asks else None
 
 
 def _parked_aside(case: Case) -> Decision | None:
