@@ -87,7 +87,7 @@ def _row(state: Any, fact: Any, **changes: Any) -> Generator[None]:
 async def _without_inquiry(entry: Any, entries: Any, hands: Any) -> None:
     """Believe what verify says: anything but a yes is a no."""
     begun = await entries.move(entry.id, Plain("verify_begun"), may_fail=True)
-    if begun is None or not begun.moved:
+    if begun is None:
         return
     verified = await hands.ask(begun.entry, "verify")
     if verified.word == "verified":

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias, cast, final, get_args
 
 import attrs
@@ -37,9 +38,9 @@ from ..seams.writes import StaleRowError
 from ..store import Store
 from ..wire.ids import ChatId, RefId, as_chat_id, as_invoice_id, as_ref_id
 from ..wire.rules import check_integer
-from .entries import Entries
+from .entries import Entries, Pages
 from .entry import ENDED, NOTHING, STATES, UNPAID, Entry, Kind, State
-from .facts import Adopted, PaymentAnswer, Plain, PlainName, SendOk, new_ref_id
+from .facts import Adopted, Fact, PaymentAnswer, Plain, PlainName, SendOk, new_ref_id
 from .records import entry_of
 from .schedule import INVOICE_LIFE, claimed_since, verify_by, watched_until
 
@@ -108,7 +109,7 @@ class PaymentsAdmin:
             case "payments.acknowledge":
                 return await self._acknowledge(question)
             case str() if ask in _ACTS:
-                return await self._act(question, _ACTS[ask])
+                return await self._moved(await self._entry(question), Plain(_ACTS[ask]))
             case _:
                 raise ConfigError("nobody here knows this question about payments")
 
@@ -154,10 +155,9 @@ class PaymentsAdmin:
         answer = await self._inquire(entry)
         return {"said": answer.word, "amount": answer.amount}
 
-    async def _act(self, question: Question, name: PlainName) -> dict[str, object]:
-        entry = await self._entry(question)
-        planned = await self._entries.move(entry.id, Plain(name), may_fail=True)
-        if planned is None or not planned.moved:
+    async def _moved(self, entry: Entry, fact: Fact) -> dict[str, object]:
+        planned = await self._entries.move(entry.id, fact, may_fail=True)
+        if planned is None:
             raise ConflictError(
                 f"payment {entry.id} is {entry.state}: {STATES[entry.state]}; nothing was done"
             )
@@ -171,17 +171,14 @@ class PaymentsAdmin:
         known = await self._store.payments.get(RefId(number))
         if known is not None or await self._store.payments.of_invoice(as_invoice_id(number)) is not None:
             raise ConflictError(f"{number} is in the books already: `triobot payments show {number}`")
-        states = ("unsure", "check", "closing", "lapsed")
-        rows = await self._store.payments.find(states=states, chat_id=chat_id, limit=_MOST)
-        lost = [entry for entry in map(entry_of, rows) if entry.kind == kind and not entry.verifiable]
+        states: Final = ("unsure", "check", "closing", "lapsed")
+        lost = [entry for entry in await self._in(states, chat_id) if not entry.verifiable]
         mine = sorted(
             (entry for entry in lost if entry.amount == amount),
             key=lambda entry: (entry.state == "lapsed", entry.made_at),
         )
         if kind == "invoice" and mine:
-            planned = await self._entries.move(mine[0].id, Adopted(as_invoice_id(number)), may_fail=True)
-            assert planned is not None
-            return {"payment": _summary(planned.entry)}
+            return await self._moved(mine[0], Adopted(as_invoice_id(number)))
         now = self._now()
         entry = Entry(
             id=as_ref_id(number) if kind == "button" else new_ref_id(),
@@ -233,13 +230,8 @@ class PaymentsAdmin:
         return {"payments": forgotten}
 
     async def _in(self, states: Sequence[State], chat_id: ChatId | None = None) -> list[Entry]:
-        found: list[Entry] = []
-        after: RefId | None = None
-        find = self._store.payments.find
-        while page := await find(states=states, chat_id=chat_id, after=after, limit=_PAGE):
-            after = page[-1].id
-            found += map(entry_of, page)
-        return found
+        find = partial(self._store.payments.find, states=states, chat_id=chat_id, limit=_PAGE)
+        return [entry async for page in Pages(lambda after: find(after=after)) for entry in page]
 
     async def _alarms(self) -> dict[str, object]:
         alarms = await self._store.alarms.open(kinds=PAYMENTS, limit=_MOST)

@@ -27,14 +27,13 @@ from ..seams.writes import Consume, StaleRowError, Write
 from ..store import ReadPayments, Store
 from ..wire.decode import decode_event
 from ..wire.events import InvoiceCallback, PayCallback
-from ..wire.ids import ChatId, InvoiceId, RefId
+from ..wire.ids import ChatId, InvoiceId
 from .entries import Commit, Entries
 from .entry import Entry, State
 from .facts import Adopted, Hint, PaymentAnswer
-from .records import SHARED, entry_of
+from .records import SHARED
 
 _WITHOUT_ID: Final[tuple[State, ...]] = ("sending", "unsure", "check", "closing", "lapsed")
-_CANDIDATES: Final = 200
 IN_HAND: Final = 1_024
 """Largest number of callbacks in memory; further callbacks wait in the inbox."""
 
@@ -76,8 +75,10 @@ class CallbackHandler:
         if isinstance(event, PayCallback):
             failed = event.status.lower() == "error"
             hint = Hint(event.code, event.chat_id, event.message_id, event.sender, event.charge_url, failed)
-            if await self._entries.move(event.ref_id, hint, also=also) is None:
+            if await self._entries.read(event.ref_id) is None:
                 await self._foreign(event.ref_id, event.chat_id, also)
+            else:
+                await self._entries.move(event.ref_id, hint, also=also)
             return True
         row = await await_store(partial(self._rows.of_invoice, event.invoice_id))
         if row is not None:
@@ -112,12 +113,8 @@ class CallbackHandler:
 
     async def _without_id(self, chat_id: ChatId) -> list[Entry]:
         found: list[Entry] = []
-        after: RefId | None = None
-        find = partial(self._rows.find, states=_WITHOUT_ID, chat_id=chat_id, limit=_CANDIDATES)
-        while page := await await_store(partial(find, after=after)):
-            after = page[-1].id
-            entries = (entry_of(row) for row in page if row.invoice_id is None)
-            found += [entry for entry in entries if entry.kind == "invoice"]
+        async for page in self._entries.pages(_WITHOUT_ID, chat_id=chat_id):
+            found += [entry for entry in page if entry.kind == "invoice" and entry.invoice_id is None]
         return found
 
     async def _foreign(

@@ -35,7 +35,7 @@ from .entry import UNPAID, Entry, State, Taker
 from .examiner import Hands, next_step, work_on
 from .facts import WINDOW, Fact, PaymentAnswer, Plain, SetForward, new_ref_id
 from .ledger import Moved
-from .records import alarm_of, clock_time, entry_of
+from .records import alarm_of, clock_time
 from .schedule import BLIND, MINUTE, SECOND, claimed_since, due_at
 from .ticket import OpenTicket, captured_of
 
@@ -214,18 +214,13 @@ class Cashier:
         Args:
             key: key of the owner's payment, if the owner is the aside for an item.
         """
-        after: RefId | None = None
-        find = self._store.payments.find
-        while page := await find(states=_TAKEN, chat_id=chat_id, after=after, limit=_PAGE):
-            after = page[-1].id
-            for entry in map(entry_of, page):
+        async for page in self.entries.pages(_TAKEN, chat_id=chat_id):
+            for entry in page:
                 mine = entry.owner == owner or entry.owner.startswith(f"{owner}/")
                 if mine and entry.taker == "conversation":
-                    gone = Plain("taker_gone")
-                    await self.entries.move(entry.id, gone, may_fail=True, taker="conversation")
+                    await self._store.commit(self.ended(entry.id, "given_up"))
                 elif entry.key == key and entry.taker == "handler":
-                    failed = Plain("handler_failed")
-                    await self.entries.move(entry.id, failed, may_fail=True, taker="handler")
+                    await self._store.commit(self.ended(entry.id, "failed"))
 
     async def parked(self, chat_id: ChatId, key: str) -> None:
         """Raise an alarm about captured money if its aside can't continue. Safe to repeat.
@@ -233,11 +228,8 @@ class Cashier:
         Args:
             key: key of the aside's payment.
         """
-        after: RefId | None = None
-        find = self._store.payments.find
-        while page := await find(states=_PAID, chat_id=chat_id, after=after, limit=_PAGE):
-            after = page[-1].id
-            for entry in map(entry_of, page):
+        async for page in self.entries.pages(_PAID, chat_id=chat_id):
+            for entry in page:
                 if entry.key == key:
                     await self.entries.move(entry.id, Plain("parked"), may_fail=True, taker="handler")
 
@@ -285,23 +277,20 @@ class Cashier:
             await self._commit_at_last(PutSetting(EPOCH, str(self._epoch)))
 
     async def _take_up(self, states: Sequence[State], *, restored: bool = False) -> None:
-        """Record the program's start in all payments in these states, `_PAGE` payments in a transaction."""
-        after: RefId | None = None
-        find = self._store.payments.find
-        while page := await find(states=states, after=after, limit=_PAGE):
-            after = page[-1].id
-            moves: list[tuple[Entry, list[Plain]]] = []
-            for entry in map(entry_of, page):
-                alive = entry.taker == "conversation" and await self._alive(entry.chat_id, entry.owner)
-                facts = _at_start(entry, alive=alive, restored=restored)
-                moves.append((entry, facts))
-                if alive and entry.said is not None:
+        """Record the program's start in all payments in these states, a page in a transaction."""
+        start = Plain("restored" if restored else "restart")
+        async for page in self.entries.pages(states):
+            now, moves = self._clock.now(), list[MovePayment]()
+            for entry in page:
+                # If the payment has moved since it was read, this process has taken it over already.
+                moves.append(moving(self.entries, entry.id, start, now=now, revision=entry.revision))
+                if entry.taker != "conversation":
+                    continue
+                if not await self._alive(entry.chat_id, entry.owner):
+                    moves.append(self.ended(entry.id, "given_up"))
+                elif entry.said is not None:
                     self._recall(entry.chat_id)
-            stale = {entry.id for entry in await self._patient.move_all(moves)}
-            for entry, facts in moves:
-                if entry.id in stale and Plain("taker_gone") in facts:
-                    gone = Plain("taker_gone")
-                    await self._patient.move(entry.id, gone, may_fail=True, taker="conversation")
+            await self._commit_at_last(*moves)
 
     async def _take_up_the_rest(self) -> None:
         if self._rest:
@@ -345,11 +334,8 @@ class Cashier:
     async def _open_since(self, before: int) -> str:
         """Describe the open payments made before `before`, for an alarm; return "" without such payments."""
         count, named, sums = 0, list[str](), Counter[str]()
-        after: RefId | None = None
-        find = self._store.payments.find
-        while page := await find(states=UNPAID, before=before, after=after, limit=_PAGE):
-            after = page[-1].id
-            for entry in map(entry_of, page):
+        async for page in self.entries.pages(UNPAID, before=before):
+            for entry in page:
                 if not entry.wanted:
                     continue
                 count, sums[entry.currency] = count + 1, sums[entry.currency] + entry.amount
@@ -393,12 +379,10 @@ class Cashier:
         await self._happens_to_all(_WATCHED_STATES, Plain("stood_still"))
 
     async def _happens_to_all(self, states: Sequence[State], fact: Fact) -> None:
-        after: RefId | None = None
-        find = self._store.payments.find
-        while page := await find(states=states, after=after, limit=_PAGE):
-            after = page[-1].id
-            for stale in await self._patient.move_all([(entry_of(row), [fact]) for row in page]):
-                await self._patient.move(stale.id, fact, may_fail=True)
+        async for page in self.entries.pages(states):
+            now = self._clock.now()
+            moves = [moving(self.entries, entry.id, fact, now=now, may_fail=True) for entry in page]
+            await self._commit_at_last(*moves)
 
     # --- the task
 
@@ -533,10 +517,3 @@ class Cashier:
 async def _nobody(chat_id: ChatId, owner: str) -> bool:
     await trio.lowlevel.checkpoint()
     return False
-
-
-def _at_start(entry: Entry, *, alive: bool, restored: bool) -> list[Plain]:
-    facts = [Plain("restored" if restored else "restart")]
-    if entry.taker == "conversation" and not alive:
-        facts.append(Plain("taker_gone"))
-    return facts

@@ -1,13 +1,11 @@
-"""Entries in the store, moved by compare-and-set; a move is announced once durable.
+"""Entries in the store, moved inside a transaction; a move is announced once durable.
 
 The module waits only for its store, so a simulation can run the module unchanged.
 
-A conversation's move must be stored together with the conversation's records. `Entries.move` can't do that:
-it reads the entry, and retries if the entry has changed after the read. A conversation shares its commit
-with other conversations, and continues before the commit is durable, so it can't retry. `moving`, `opening`
-and `claiming` therefore return writes that read the entry and decide the move inside the transaction, where
-no other move can come between. The store calls the functions of these writes in its own thread. The functions
-get everything as values, including the time, and never wait.
+A move's write reads the entry and decides the move inside the transaction, where no other move can come
+between. So a conversation's move can be stored together with the conversation's records, in a commit that
+other conversations share and that can't be repeated. The store calls the functions of these writes in its own
+thread. The functions get everything as values, including the time, and never wait.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Protocol, TypeAlias, final
+from typing import Final, Protocol, TypeAlias, final
 
 from ..base.frozen import guarded
 from ..errors import UnreadableRecordError
@@ -23,8 +21,8 @@ from ..seams.money import AcknowledgeAlarms, Decided, MovePayment, PaymentRow, P
 from ..seams.patience import await_store
 from ..seams.writes import StaleRowError, Write
 from ..store import ReadPayments
-from ..wire.ids import RefId
-from .entry import Entry, Taker
+from ..wire.ids import ChatId, RefId
+from .entry import Entry, State, Taker
 from .facts import Fact, Plain
 from .ledger import Impossible, Moved, move
 from .records import entry_of, numbered, row_of, writes_of
@@ -35,6 +33,8 @@ class Commit(Protocol):
 
     def __call__(self, *writes: Write) -> Awaitable[None]: ...
 
+
+_PAGE: Final = 64
 
 Listen: TypeAlias = Callable[[Moved], None]
 
@@ -106,14 +106,11 @@ class Entries:
         """Store a new entry, its first facts, and `also`, in one transaction.
 
         Raises:
-            StaleRowError: the id exists already.
+            StaleRowError: another owner's entry has the id, or another entry has the invoice id.
         """
-        now = self._now()
-        first = numbered(entry)
-        planned = plan(first, facts, now)
-        await self._commit(*also, PutPayment(row_of(first), "made", now), *planned.writes)
-        self.announce(planned)
-        return planned.entry
+        added, write = opening(self, entry, self._now(), facts)
+        await self._commit(*also, write)
+        return added
 
     async def move(
         self,
@@ -123,70 +120,24 @@ class Entries:
         may_fail: bool = False,
         taker: Taker | None = None,
     ) -> Planned | None:
-        """Apply facts to an entry, and store the moves with `also` in one transaction.
-
-        A fact that the table refuses changes nothing, is counted, and raises an alarm; `also` is stored
-        anyway.
-
-        Args:
-            may_fail: if the table refuses the facts, store nothing and raise no alarm, because the entry may
-                have changed since the caller read it.
-            taker: store nothing, and return None, if the entry has another taker.
+        """Apply facts to an entry, and store the moves with `also` in one transaction; see `moving`.
 
         Returns:
-            The moves; None if the entry doesn't exist, or has another taker.
+            The moves; None if nothing but `also` was stored.
 
         Raises:
             StaleRowError: another entry has the invoice id that the facts bring.
         """
-        stale = -1
-        while True:
-            entry = await self.read(id_)
-            if entry is None or taker not in (None, entry.taker):
-                return None
-            if entry.revision == stale:
-                raise StaleRowError(id_)  # the revision is current: another row has the invoice's id
-            planned = plan(entry, facts, self._now())
-            if may_fail and not planned.moved:
-                return planned
-            try:
-                await self._commit(*also, *planned.writes)
-            except StaleRowError:
-                self.counts["moved_meanwhile"] += 1
-                stale = entry.revision
-                continue
-            self.announce(planned)
-            return planned
+        move = _Move(self, id_, facts, self._now(), may_fail=may_fail, taker=taker)
+        await self._commit(*also, move.write)
+        return move.planned
 
-    async def move_all(self, moves: Sequence[tuple[Entry, Sequence[Fact]]]) -> list[Entry]:
-        """Apply facts to many entries, read just before, in one transaction.
-
-        Returns:
-            The entries that have changed since they were read; these entries are not moved.
-        """
-        now = self._now()
-        planned = [(entry, plan(entry, facts, now)) for entry, facts in moves if facts]
-        if not planned:
-            return []
-        try:
-            await self._commit(*(write for _, one in planned for write in one.writes))
-        except StaleRowError:
-            return await self._one_by_one(planned)
-        for _, one in planned:
-            self.announce(one)
-        return []
-
-    async def _one_by_one(self, planned: Sequence[tuple[Entry, Planned]]) -> list[Entry]:
-        stale: list[Entry] = []
-        for entry, one in planned:
-            try:
-                await self._commit(*one.writes)
-            except StaleRowError:
-                self.counts["moved_meanwhile"] += 1
-                stale.append(entry)
-            else:
-                self.announce(one)
-        return stale
+    def pages(
+        self, states: Sequence[State], *, chat_id: ChatId | None = None, before: int | None = None
+    ) -> Pages:
+        """Iterate over the entries in these states, a page at a time."""
+        find = partial(self._rows.find, states=states, chat_id=chat_id, before=before, limit=_PAGE)
+        return Pages(lambda after: await_store(partial(find, after=after)))
 
     def announce(self, planned: Planned) -> None:
         """Count durable moves and call `listen`; call this after a commit outside of `Entries`."""
@@ -196,47 +147,118 @@ class Entries:
                 self._listen(outcome)
 
 
-def moving(
-    entries: Entries, id_: RefId, *facts: Fact, now: int, taker: Taker | None = None, may_fail: bool = False
-) -> MovePayment:
-    """Return a write that applies facts to an entry, like `Entries.move`.
+@final
+class Pages:
+    """Iterator over entries, a page at a time. An iterator that is half read leaves nothing behind.
 
-    If the outcome of a commit is unknown, the write may be committed again: facts stored by the first commit
-    aren't applied twice.
+    Args:
+        find: reads the page after an entry.
     """
-    planned: Planned | None = None
 
-    def move(row: PaymentRow | None) -> Sequence[Decided]:
-        nonlocal planned
+    def __init__(self, find: Callable[[RefId | None], Awaitable[Sequence[PaymentRow]]]) -> None:
+        self._find = find
+        self._after: RefId | None = None
+
+    def __aiter__(self) -> Pages:
+        return self
+
+    async def __anext__(self) -> list[Entry]:
+        page = await self._find(self._after)
+        if not page:
+            raise StopAsyncIteration
+        self._after = page[-1].id
+        return [entry_of(row) for row in page]
+
+
+@final
+class _Move:
+    """The moves of one entry, decided inside the transaction that stores them.
+
+    Attributes:
+        planned: the stored moves; None if nothing was stored.
+        write: the write of the moves.
+    """
+
+    def __init__(
+        self,
+        entries: Entries,
+        id_: RefId,
+        facts: Sequence[Fact],
+        now: int,
+        *,
+        may_fail: bool,
+        taker: Taker | None,
+        revision: int | None = None,
+    ) -> None:
+        self.planned: Planned | None = None
+        self.write = MovePayment(id_, self._decide, self._committed)
+        self._entries = entries
+        self._facts = facts
+        self._now = now
+        self._may_fail = may_fail
+        self._taker = taker
+        self._revision = revision
+
+    def _decide(self, row: PaymentRow | None) -> Sequence[Decided]:
+        before, self.planned = self.planned, None
+        if row is None or self._revision not in (None, row.revision):
+            return ()
         try:
-            entry = None if row is None else entry_of(row)
+            entry = entry_of(row)
         except UnreadableRecordError:
             # Another version of the bot wrote the row. Raise an alarm for the operator, and don't block the
             # rest of the commit.
-            text = f"payment {id_} can't be read by this version: {', '.join(map(_word, facts))}"
-            return (RaiseAlarm("payment_unverified", id_, text, now),)
-        if planned is not None and entry == planned.entry:
+            text = f"payment {row.id} can't be read by this version: {', '.join(map(_word, self._facts))}"
+            return (RaiseAlarm("payment_unverified", row.id, text, self._now),)
+        if before is not None and entry == before.entry:
+            self.planned = before
             return ()  # an earlier commit, with an unknown outcome, has already stored these moves
-        planned = None
-        if entry is not None and taker in (None, entry.taker):
-            decided = plan(entry, facts, now)
-            planned = None if may_fail and not decided.moved else decided
-        return () if planned is None else planned.writes
+        if self._taker not in (None, entry.taker):
+            return ()
+        planned = plan(entry, self._facts, self._now)
+        if self._may_fail and not planned.moved:
+            return ()
+        self.planned = planned
+        return planned.writes
 
-    def committed() -> None:
-        if planned is not None:
-            entries.announce(planned)
-
-    return MovePayment(id_, move, committed)
+    def _committed(self) -> None:
+        if self.planned is not None:
+            self._entries.announce(self.planned)
 
 
-def opening(entries: Entries, entry: Entry, now: int) -> tuple[Entry, MovePayment]:
-    """Return a new entry after the fact "send_begun", and the write that adds the entry to the store.
+def moving(
+    entries: Entries,
+    id_: RefId,
+    *facts: Fact,
+    now: int,
+    taker: Taker | None = None,
+    may_fail: bool = False,
+    revision: int | None = None,
+) -> MovePayment:
+    """Return a write that applies facts to an entry.
+
+    A fact that the table refuses changes nothing, is counted, and raises an alarm; the rest of the commit is
+    stored anyway. If the outcome of a commit is unknown, the write may be committed again: facts stored by
+    the first commit aren't applied twice.
+
+    Args:
+        taker: the write does nothing if the entry has another taker.
+        may_fail: if the table refuses the facts, the write does nothing and raises no alarm, because the
+            entry may have changed since the caller read it.
+        revision: the write does nothing if the entry has another revision.
+    """
+    return _Move(entries, id_, facts, now, may_fail=may_fail, taker=taker, revision=revision).write
+
+
+def opening(
+    entries: Entries, entry: Entry, now: int, facts: Sequence[Fact] = (Plain("send_begun"),)
+) -> tuple[Entry, MovePayment]:
+    """Return a new entry after its first facts, and the write that adds the entry to the store.
 
     The commit is refused if another owner has the number. The write does nothing if the entry exists already.
     """
     first = numbered(entry)
-    planned = plan(first, [Plain("send_begun")], now)
+    planned = plan(first, facts, now)
     new = True
 
     def move(row: PaymentRow | None) -> Sequence[Decided]:

@@ -89,7 +89,7 @@ async def work_on(id_: RefId, entries: Entries, hands: Hands, now: Callable[[], 
 async def _examine(entry: Entry, entries: Entries, hands: Hands) -> None:
     """Verify, and also inquire unless the verify said "verified"."""
     begun = await entries.move(entry.id, Plain("verify_begun"), may_fail=True)
-    if begun is None or not begun.moved:
+    if begun is None:
         return
     verified = await hands.ask(begun.entry, "verify")
     if verified.word == "verified":
