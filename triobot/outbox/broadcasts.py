@@ -30,7 +30,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, Protocol, final
+from typing import Final, final
 
 import attrs
 import trio
@@ -238,10 +238,6 @@ class Broadcasts:
         """Return a broadcast's progress; the state is ``none`` for a key that was never started."""
         job = await self._store.broadcast(key)
         return BroadcastStatus("none") if job is None else job.status
-
-    async def jobs(self) -> Sequence[BroadcastJob]:
-        """Return all broadcasts, in start order."""
-        return await self._store.broadcasts()
 
     async def stop(self, key: str, also: Callable[[], Awaitable[Sequence[Write]]] | None = None) -> bool:
         """Stop a broadcast; see `triobot.Broadcast.stop`.
@@ -507,55 +503,41 @@ class Gone:
         return self._page.popleft().chat_id
 
 
-class AnsweringBroadcasts(Protocol):
-    """The source of answers to operators: `Broadcasts` in a running bot, otherwise `StoredBroadcasts`."""
+async def stop_stored(store: Store, key: str) -> bool:
+    """Mark a broadcast as stopping, in a store that no running bot has open: its next start sends nothing.
 
-    async def jobs(self) -> Sequence[BroadcastJob]:
-        """Return all broadcasts, in start order."""
-        ...
-
-    async def stop(self, key: str) -> bool:
-        """Stop a broadcast; return False if there was nothing to stop."""
-        ...
-
-
-@final
-class StoredBroadcasts:
-    """The broadcasts of a store that no running bot has open."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def jobs(self) -> Sequence[BroadcastJob]:
-        """Return all broadcasts, in start order."""
-        return await self._store.broadcasts()
-
-    async def stop(self, key: str) -> bool:
-        """Mark a broadcast as stopping, so that the bot's next start sends nothing more."""
-        job = await self._store.broadcast(key)
-        if job is None or job.status.state != "sending":
-            return False
-        # The next start counts the receivers in doubt, and ends the broadcast.
-        await self._store.commit(TurnBroadcast(key, "stopping"))
-        return True
+    Returns:
+        False if there was nothing to stop.
+    """
+    job = await store.broadcast(key)
+    if job is None or job.status.state != "sending":
+        return False
+    # The next start counts the receivers in doubt, and ends the broadcast.
+    await store.commit(TurnBroadcast(key, "stopping"))
+    return True
 
 
-async def answer(broadcasts: AnsweringBroadcasts, question: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+async def answer(
+    store: Store, stop: Callable[[str], Awaitable[bool]], question: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
     """Answer an operator's question about broadcasts.
+
+    Args:
+        stop: `Broadcasts.stop` in a running bot, otherwise `stop_stored`.
 
     Raises:
         LocalProtocolError: the question is unknown, or names no key.
     """
     asked, key = question.get("ask"), question.get("key")
     if asked == "broadcast.list":
-        return {"broadcasts": [view_of(job) for job in await broadcasts.jobs()]}
+        return {"broadcasts": [view_of(job) for job in await store.broadcasts()]}
     if not isinstance(key, str):
         raise LocalProtocolError("key", "must name a broadcast")
     if asked == "broadcast.status":
-        found = [view_of(job) for job in await broadcasts.jobs() if job.key == key]
+        found = [view_of(job) for job in await store.broadcasts() if job.key == key]
         return {"broadcast": found[0] if found else {"key": key, "state": "none"}}
     if asked == "broadcast.stop":
-        return {"stopped": await broadcasts.stop(key)}
+        return {"stopped": await stop(key)}
     raise LocalProtocolError("ask", "must be a question about broadcasts")
 
 

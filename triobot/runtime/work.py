@@ -45,7 +45,7 @@ from ..operator.loopback import socket_path
 from ..operator.routes import Answer, Question
 from ..operator.serving import serve_api
 from ..outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
-from ..outbox.broadcasts import StoredBroadcasts, answer
+from ..outbox.broadcasts import answer, stop_stored
 from ..outbox.pacing import PaceRules
 from ..payments.admin import PaymentsAdmin
 from ..payments.cashier import Cashier
@@ -292,8 +292,8 @@ class Intake:
 
     async def about_broadcasts(self, question: Question) -> Answer:
         """Answer an operator's question about broadcasts."""
-        broadcasts = StoredBroadcasts(self.store) if self.work is None else self.work.broadcasts
-        return await answer(broadcasts, cast("Mapping[str, JsonValue]", question))
+        stop = partial(stop_stored, self.store) if self.work is None else self.work.broadcasts.stop
+        return await answer(self.store, stop, cast("Mapping[str, JsonValue]", question))
 
     async def reach(self, question: Question) -> Answer:
         """Send a message or a signal to a chat, or start a route in the chat, on behalf of another process.
@@ -347,7 +347,7 @@ def api_of(store: Store, clock: WallClock) -> OperatorApi:
     """Return an operator API for a store on which no bot works."""
 
     async def about_broadcasts(question: Question) -> Answer:
-        return await answer(StoredBroadcasts(store), cast("Mapping[str, JsonValue]", question))
+        return await answer(store, partial(stop_stored, store), cast("Mapping[str, JsonValue]", question))
 
     return OperatorApi(
         store,
