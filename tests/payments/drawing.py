@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from tests.payments.table_words import FACTS, OUTCOMES, WHEN
 from triobot.base.alarm_kinds import ABOUT, About
 from triobot.payments.entry import STATES
-from triobot.payments.facts import FACTS
-from triobot.payments.table import OUTCOMES, TABLE, WHEN, Due, TellOperator, Transition
+from triobot.payments.table import TABLE, Due, TellOperator, Transition
 
 _HEAD = """# The ledger
 

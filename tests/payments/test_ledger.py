@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from payments_rig import ANY_FACT, MINUTE, PRICE, START, after, button, fact, invoice
 
 from tests.payments.drawing import alarms, page
+from tests.payments.table_words import FACTS, OUTCOMES, WHEN
 from tests.samples import examples
 from triobot.base.alarm_kinds import ABOUT, AlarmKind
 from triobot.payments import schedule
 from triobot.payments.entry import CAPTURED, ENDED, STATES, Entry
-from triobot.payments.facts import FACTS, Adopted, Hint, PaymentAnswer, SendOk
+from triobot.payments.facts import Adopted, Hint, PaymentAnswer, SendOk
 from triobot.payments.ledger import Impossible, Moved, Notice, move
-from triobot.payments.table import OUTCOMES, TABLE, WHEN
+from triobot.payments.table import TABLE
 from triobot.wire.ids import ChatId, InvoiceId, MessageId
 
 ENTRIES = st.builds(

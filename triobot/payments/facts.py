@@ -1,5 +1,7 @@
 """Facts: the events in a payment's life, as values; the ledger's table has a name for each.
 
+The page `docs/ledger.md` has a sentence about each name.
+
 Facts come from the outbox, the platform's callbacks, the answers to verify and inquiry, the conversation,
 clocks, starts of the program, and operators.
 """
@@ -69,57 +71,6 @@ FactName: TypeAlias = Literal[
     "restored_unnamed",
     "clock_set_forward",
 ]
-
-FACTS: Final[dict[FactName, str]] = {
-    "send_begun": "the send of the button or invoice begins",
-    "send_ok": "the platform accepted the button or invoice, and returned its id",
-    "send_never_left": "the button or invoice was certainly not sent",
-    "send_refused": "the platform refused the button or invoice",
-    "send_unknown": "triobot got no answer to the send of the button or invoice",
-    "invoice_adopted": "a callback had an unknown invoice id, which belongs to this payment",
-    "callback": "the platform reported that the user may have paid: success, 1005, 1006, or an unknown code",
-    "declined_retry": "the platform reported a decline after which the user may try again: 1000, 1004",
-    "declined_final": "the platform reported a final decline: 1001, 1002, 1003",
-    "verify_begun": "the send of a verify begins",
-    "verify_ok": "a verify was answered `verified`, with the right amount",
-    "verify_wrong": "a verify was answered `verified`, with another amount",
-    "verify_error": "a verify was answered `error`",
-    "verify_unknown": "a verify got no readable answer, or an answer with an unknown status",
-    "verify_400": "a verify was answered with HTTP status 400",
-    "verify_403": "a verify was answered with HTTP status 403",
-    "inquire_seen": "an inquiry was answered `verified`, but the money may not be captured yet",
-    "inquire_ok": "an inquiry was answered `verified`, and the money is certainly captured",
-    "inquire_wrong": "the same as `inquire_ok`, but with another amount",
-    "inquire_error": "an inquiry was answered `error`",
-    "inquire_early": "an inquiry was answered `error`, but an earlier verify may still take effect",
-    "inquire_unknown": "an inquiry got no readable answer",
-    "inquire_400": "an inquiry was answered with HTTP status 400",
-    "inquire_403": "an inquiry was answered with HTTP status 403",
-    "captured_before": "the money was captured, probably before a backup was restored",
-    "removed": "the button is gone from the user's screen",
-    "remove_failed": "the button could not be removed",
-    "taker_gone": "the conversation no longer waits for the payment",
-    "delivered": "triobot passed the payment to its aside",
-    "settled": "the aside ended normally",
-    "handler_failed": "the aside failed, or was ended from outside",
-    "no_handler": "the code has no aside for the item of the payment",
-    "hint_age_30min": "a callback came half an hour ago, and the outcome of the payment is still uncertain",
-    "unchecked_20min": "for twenty minutes, triobot got no certain answer about the payment",
-    "unsettled_1day": "the aside got the payment a day ago, and has not settled it",
-    "life_over": "the button was removed 75 minutes ago",
-    "restart": "the program starts",
-    "restored": "the store was restored from a backup",
-    "restored_unnamed": "the same as `restored`, for an invoice whose number is unknown",
-    "stood_still": "the program runs, but has checked no payment for twenty minutes",
-    "clock_set_back": "the machine's clock was set back, so stored due times would come too late",
-    "clock_set_forward": "the machine's clock was set forward, and triobot moves all stored times forward",
-    "parked": "the aside that has the payment can't continue",
-    "operator_verify": "an operator requests a verify",
-    "operator_redeliver": "an operator requests another delivery to the aside",
-    "operator_settled": "an operator records that the goods were given",
-    "operator_resolved": "an operator records that nothing more must be given or paid back",
-    "forgotten": "an operator deletes the data of the chat: the item, the text and the payer are deleted",
-}
 
 NOT_ENOUGH: Final = 1000
 TRY_AGAIN: Final = 1004

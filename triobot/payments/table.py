@@ -42,35 +42,6 @@ When: TypeAlias = Literal[
     "next",
 ]
 
-WHEN: Final[dict[When, str]] = {
-    "always": "",
-    "invoice": "if the payment is an invoice",
-    "claimed": "if a callback ever reported the payment as paid",
-    "unwanted": "if the payment has no taker",
-    "ended_or_captured": "if no conversation waits, or the payment is captured",
-    "hinted_since": "at once if a callback came after the last verify began",
-    "fifth_time": "if this is the fifth failure",
-    "late_or_elsewhere": "if the user may have paid twice: the callback comes from another message, more "
-    "than ten minutes after the capture, or after another callback and an uncertain verify",
-    "perhaps_twice": "if two callbacks reported a payment and an earlier verify may have taken money already",
-    "orphan": "if the id of the message with the button is unknown",
-    "not_again": "unless the code is 1003 and a callback had reported the payment as paid: a second "
-    "attempt to pay gets 1003",
-    "orphan_found": "if no conversation waits and this callback is the first with the id of this message",
-    "next": "if the next planned request is a verify",
-}
-
-OUTCOMES: Final[dict[Outcome, str]] = {
-    "refused": "`RefusedError`",
-    "unknown": "`DeliveryUnknownError` for an invoice. For a button, the conversation keeps waiting",
-    "retry": "Nothing. triobot sends the user a hint, and the conversation keeps waiting",
-    "declined": "`PaymentDeclinedError` after the codes 1001 and 1002. After other codes, triobot sends the "
-    "user a hint once. After 1003, it also sends a new button",
-    "mismatch": "`AmountMismatchError`",
-    "paid": "The call returns after the normal end of the aside",
-    "handed_over": "`PaymentHandedOverError`: the aside or an operator handles the payment",
-}
-
 
 @final
 @guarded
