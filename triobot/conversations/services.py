@@ -12,7 +12,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 import attrs
 
@@ -43,7 +43,6 @@ It must be quick and must not raise.
 HearRecords: TypeAlias = "Callable[[Record | None], None]"
 """Called with each record, and with None when the conversation has come to rest."""
 
-T = TypeVar("T")
 Also: TypeAlias = Callable[[], Awaitable[Sequence[Write]]]
 """Returns further writes for a transaction that is about to be committed."""
 
@@ -108,22 +107,20 @@ Instead: TypeAlias = Callable[[StepCall], Awaitable[Any]]
 """Runs in place of a step's function, and returns the step's result."""
 
 
-class Tracer(Protocol):
-    """Makes spans of the conversations' work; see `triobot.runtime.tracing`."""
+@final
+@guarded
+class Tracer:
+    """The functions that make spans of the conversations' work; see `triobot.runtime.tracing`.
 
-    def brought(self, conversation: Any, event: int, /) -> None:
-        """Record the event that a conversation's next turn takes."""
-        ...
+    Attributes:
+        brought: records the event that a conversation's next turn takes.
+        drive: awaits a conversation's coroutine.
+        stepping: returns the body of a step, by the step's name, wrapped in a span.
+    """
 
-    def drive(self, conversation: Any, inner: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
-        """Await a conversation's coroutine."""
-        ...
-
-    def stepping(
-        self, name: str, body: Callable[[], Awaitable[T]], /
-    ) -> Callable[[], Coroutine[Any, Any, T]]:
-        """Return a step's body, wrapped in a span."""
-        ...
+    brought: Callable[[Any, int], None]
+    drive: Callable[[Any, Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
+    stepping: Callable[[str, Callable[[], Awaitable[Any]]], Callable[[], Coroutine[Any, Any, Any]]]
 
 
 @final

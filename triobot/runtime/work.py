@@ -38,7 +38,7 @@ from ..conversations.notices import Notify
 from ..conversations.revival.changed import Code
 from ..conversations.revival.stored import begun_journal
 from ..conversations.routes.router import Table
-from ..conversations.services import Instead, OnFailure, tell_nobody
+from ..conversations.services import Instead, OnFailure, Tracer, tell_nobody
 from ..errors import ConfigError, ConflictError, RefusedError, StoreError, TransportError
 from ..operator.api import OperatorApi
 from ..operator.loopback import socket_path
@@ -631,7 +631,7 @@ async def open_work(
         )
         services = Services(
             outbox=spoken,
-            tracing=tracing,
+            tracing=None if tracing is None else Tracer(tracing.brought, tracing.drive, tracing.stepping),
             store=intake.store,
             clock=intake.clock,
             texts=texts,
