@@ -306,32 +306,9 @@ def node_of_value(value: object) -> Node:
     Raises:
         UnrecordableError: as `encode_value`.
     """
-    try:
-        return _node(value, 0)
-    except _UnfitValueError as refused:
-        raise _refusal(refused.value, "value" + "".join(reversed(refused.path)), refused.rule) from None
-
-
-# Fast paths for the types of events and answers; every other value is encoded as text and parsed.
-def _node(value: object, depth: int) -> Node:
-    of_any: Any = value
-    plain: Node = of_any
-    kind = type(value)
-    if value is None or kind is bool:
-        return plain
-    if depth > _DEPTH:
-        raise _UnfitValueError(value, f"values nest at most {_DEPTH} deep")
-    if kind is str and of_any.isascii():
-        return plain
-    if kind in _fields:
-        return _attrs_node(value, kind, depth)
-    if kind is tuple:
-        return {"tuple": _each(_node, of_any, depth)}
-    if kind is list:
-        return _each(_node, of_any, depth)
-    if kind is int and -_PLAIN_INTEGER <= of_any <= _PLAIN_INTEGER:
-        return plain
-    return cast("Node", json.loads(_text(value, depth)))
+    if value is None or type(value) is bool or (type(value) is str and value.isascii()):
+        return cast("Node", value)  # most answers are their own node
+    return cast("Node", json.loads(encode_value(value))[1])
 
 
 def _each(make: Callable[[object, int], T], values: Iterable[object], depth: int) -> list[T]:
@@ -343,21 +320,6 @@ def _each(make: Callable[[object, int], T], values: Iterable[object], depth: int
         refused.path.append(f"[{len(done)}]")
         raise
     return done
-
-
-def _attrs_node(value: object, kind: type, depth: int) -> Node:
-    done: dict[str, Node] = {}
-    field = ""
-    try:
-        for field in _fields[kind]:
-            member = getattr(value, field)
-            # Most fields are small integers, which are their own node.
-            plain = type(member) is int and -_PLAIN_INTEGER <= member <= _PLAIN_INTEGER
-            done[field] = member if plain else _node(member, depth + 1)
-    except _UnfitValueError as refused:
-        refused.path.append(f".{field}")
-        raise
-    return {"class": [_name_of(kind), done]}
 
 
 class _UnfitValueError(Exception):
