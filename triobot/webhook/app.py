@@ -40,7 +40,7 @@ from ..errors import ConfigError
 from . import answers
 from .answers import try_later
 from .endpoint import ACCESS, ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint
-from .exchange import Complete, Reading, RequestFraming, TooLong, TooSlow, Truncated
+from .exchange import Reading, RequestFraming
 from .limits import Limits
 
 _log: Final = logging.getLogger("triobot.hypercorn")
@@ -173,7 +173,7 @@ class _Passage:
                 return message if self._wanted else _nothing_of(message)
             self._left = True
             if not self._whole:
-                # For Quart the body has ended; `read` returns Truncated.
+                # For Quart the body has ended; `read` returns "truncated".
                 self._cut = True
                 self._end_body()
                 return {"type": "http.request", "body": b"", "more_body": False}
@@ -244,10 +244,10 @@ class _Passage:
                 chunks += piece
                 if len(chunks) > most:
                     self._wanted = False
-                    return TooLong()
-            return Truncated() if self._cut else Complete(bytes(chunks))
+                    return "too long"
+            return "truncated" if self._cut else bytes(chunks)
         self._wanted = False
-        return TooSlow()
+        return "too slow"
 
     def has_left(self) -> bool:
         """See `RequestExchange`."""

@@ -18,16 +18,7 @@ import trio
 
 from . import answers
 from .answers import Readiness, Response, TrafficCounters, readiness_answer
-from .exchange import (
-    Complete,
-    CutShort,
-    Malformed,
-    RequestExchange,
-    RequestFraming,
-    TooLong,
-    TooSlow,
-    Truncated,
-)
+from .exchange import CutShort, RequestExchange, RequestFraming
 from .inbox import EventStored, Inbox, NoRoom, Outcome, Unreached, Unread, Unstorable, Unwritable
 from .limits import Limits
 from .secrets import Secrets
@@ -140,12 +131,12 @@ class Endpoint:
 
     async def _take(self, exchange: RequestExchange, framing: RequestFraming) -> None:
         reading = await exchange.read(most=self._limits.body_bytes, seconds=self._limits.body_seconds)
-        if isinstance(reading, Complete):
+        if isinstance(reading, bytes):
             if self._inbox.shared and exchange.has_left():
                 outcome: Outcome = Unreached()
             else:
                 came = trio.current_time()
-                outcome = await self._inbox.accept(framing.content_type, reading.body)
+                outcome = await self._inbox.accept(framing.content_type, reading)
                 if self._inbox.shared and isinstance(outcome, Unwritable):
                     # Wait until the proxy has timed out and asked another process. The proxy would pass a
                     # refusal on to the sender, although other processes may be able to write.
@@ -157,10 +148,10 @@ class Endpoint:
     async def _cut_short(self, exchange: RequestExchange, why: CutShort, framing: RequestFraming) -> None:
         """Count a request without a whole body, and refuse it if the sender is still connected."""
         match why:
-            case TooLong():
+            case "too long":
                 self._traffic.too_long += 1
                 await self._refuse(exchange, answers.TOO_LONG, framing)
-            case TooSlow():
+            case "too slow":
                 self._traffic.too_slow += 1
                 # Thousands of senders may time out together, and retry as soon as they are answered. So
                 # senders are answered one after the other.
@@ -169,9 +160,9 @@ class Endpoint:
                         await trio.sleep(_GIVEN_UP_EVERY)
                 # The connection doesn't linger: the sender has had enough time.
                 await exchange.refuse(answers.TOO_SLOW, unread=True, linger=0)
-            case Truncated():
+            case "truncated":
                 self._traffic.truncated += 1
-            case Malformed():
+            case "malformed":
                 self._traffic.bad_framing += 1
             case _ as never:
                 assert_never(never)

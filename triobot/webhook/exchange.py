@@ -7,49 +7,18 @@ and `app` for Quart.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias, final
-
-import attrs
+from typing import Literal, Protocol, TypeAlias, final
 
 from ..base.frozen import frozen
 from .answers import Response
 
-
-@final
-@frozen
-class Complete:
-    """The whole body."""
-
-    body: bytes = attrs.field(repr=False)
-
-
-@final
-@frozen
-class TooLong:
-    """The body is longer than the limit; the rest is unread."""
-
-
-@final
-@frozen
-class TooSlow:
-    """The body was incomplete at the time limit; the rest is unread."""
-
-
-@final
-@frozen
-class Truncated:
-    """The sender disconnected in the middle of the body; no answer can reach the sender."""
-
-
-@final
-@frozen
-class Malformed:
-    """The body's chunks or trailers violate HTTP; the listener answers."""
-
-
-CutShort: TypeAlias = TooLong | TooSlow | Truncated | Malformed
-"""The reason why the body is incomplete."""
-Reading: TypeAlias = Complete | CutShort
+CutShort: TypeAlias = Literal["too long", "too slow", "truncated", "malformed"]
+"""Why a body is incomplete. ``too long`` and ``too slow``: the rest is unread. ``truncated``: the sender
+disconnected, and no answer can reach the sender. ``malformed``: the body breaks HTTP, and the
+listener answers.
+"""
+Reading: TypeAlias = bytes | CutShort
+"""The whole body, or the reason why it is incomplete."""
 
 
 class RequestExchange(Protocol):

@@ -15,7 +15,7 @@ from ..http.request import Incoming
 from ..http.server_connection import Handler, SenderLeftError, Talk
 from .answers import Response, TrafficCounters
 from .endpoint import ACCESS, ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint, endpoint_of
-from .exchange import Complete, Malformed, Reading, RequestFraming, TooLong, TooSlow, Truncated
+from .exchange import Reading, RequestFraming
 from .limits import Limits
 
 _SHOWN: Final = {ALIVE_PATH.encode(): ALIVE_PATH, READY_PATH.encode(): READY_PATH}
@@ -44,18 +44,18 @@ async def _read_body(talk: Talk, *, most: int, seconds: float) -> Reading:
     if talk.request.complete:
         body = b"".join(talk.request.pieces)
         talk.request.pieces.clear()
-        return Complete(body) if len(body) <= most else TooLong()
+        return body if len(body) <= most else "too long"
     chunks = bytearray()
     with trio.move_on_after(seconds):
         try:
             while piece := await talk.read():
                 chunks += piece
                 if len(chunks) > most:
-                    return TooLong()
+                    return "too long"
         except SenderLeftError:
-            return Truncated() if talk.broken is None else Malformed()
-        return Complete(bytes(chunks))
-    return TooSlow()
+            return "truncated" if talk.broken is None else "malformed"
+        return bytes(chunks)
+    return "too slow"
 
 
 @final
