@@ -8,14 +8,12 @@ import httpx
 import pytest
 
 from triobot.client.address import (
-    allowed_domains,
-    check_addresses,
     checked_hosts,
-    is_public,
     parse_base_url,
     registrable_domain,
 )
 from triobot.client.media import check_media_url
+from triobot.client.media_address import allowed_domains, check_addresses, is_public
 from triobot.errors import ConfigError, RemoteProtocolError
 
 BASE = "https://api.example.com"

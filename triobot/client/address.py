@@ -1,31 +1,24 @@
-"""Allowed addresses: rules for the base URL, and for addresses from outside. Pure.
+"""Rules for the base URL and for host names. Pure.
 
-This module resolves no name and opens no connection. The token is sent to the base URL's origin only. Files
-are fetched from the platform's own domain only: their addresses come from events, and anyone who knows the
-webhook's address can forge an event.
+This module resolves no name and opens no connection. The token is sent to the base URL's origin only.
+`media_address` has the rules for files.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias, final
 from urllib.parse import urlsplit
 
 from ..base.frozen import guarded
-from ..errors import ConfigError, RemoteProtocolError
+from ..errors import ConfigError
 
 IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-
 _HOST: Final = re.compile(r"[a-z0-9_.\-]{1,253}", re.ASCII)
-
-# IPv6 addresses with an IPv4 address inside; packets go to the IPv4 address.
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-
 
 # Rejects every form that httpx or a server's library would correct or interpret differently.
 _BASE: Final = re.compile(
@@ -144,50 +137,6 @@ def checked_hosts(further: Collection[str]) -> Sequence[str]:
     if any(not one or not one.isascii() or any(sign in one for sign in "/:@?#* \t\r\n") for one in domains):
         raise ConfigError("media_hosts must hold plain host names, such as files.example.com")
     return domains
-
-
-def allowed_domains(base: BaseUrl, further: Iterable[str]) -> frozenset[str]:
-    """Return the domains that files may be fetched from: the platform's own domain and `further`."""
-    own = _LOOPBACK_HOSTS if is_loopback_host(base.host) else ()
-    return frozenset({registrable_domain(base.host), *own, *further})
-
-
-def check_addresses(addresses: Iterable[str], *, trusted_network: bool) -> tuple[str, ...]:
-    """Check that all resolved addresses of a media host are public: a name can point into the bot's own
-    network.
-
-    Raises:
-        RemoteProtocolError: an address is not public.
-    """
-    checked = tuple(dict.fromkeys(addresses))
-    if not trusted_network and not all(is_public(ipaddress.ip_address(one)) for one in checked):
-        raise RemoteProtocolError("path", "must lead to a public address")
-    return checked
-
-
-def is_public(address: IPAddress) -> bool:
-    """Return whether an address is on the public internet, not on this machine or network."""
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = _inner_ipv4(address)
-        if inner is not None:
-            return is_public(inner)
-        if address.is_site_local:
-            return False
-    return address.is_global and not (
-        address.is_multicast or address.is_reserved or address.is_unspecified or address.is_loopback
-    )
-
-
-def _inner_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    if address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    if address.sixtofour is not None:
-        return address.sixtofour
-    if address.teredo is not None:
-        return address.teredo[1]
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return None
 
 
 def _literal(host: str) -> IPAddress | None:

@@ -1,7 +1,7 @@
 """Incoming files, fetched from addresses in events.
 
 Anyone who knows the webhook's address can forge an event. So this module distrusts a file's address, size and
-name. The module never has the token. `address` has the rules for domains and IP addresses.
+name. The module never has the token. `media_address` has the rules for domains and IP addresses.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from ..errors import NotDeliveredError, RefusedError, RemoteProtocolError
 from ..seams.own_http import new_transport
 from ..wire.content import Media
 from ..wire.rules import is_digits
-from .address import allowed_domains, check_addresses, is_host
+from .address import is_host
 from .exchange import FAILURES, Patience, RequestProgress, reading, send
+from .media_address import allowed_domains, check_addresses
 from .terms import USER_AGENT, DownloadProgress, Terms, cause_of
 
 OPERATION: Final = "download"
