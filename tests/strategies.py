@@ -82,9 +82,10 @@ from triobot.wire.operations import (
     VerifyInvoice,
     VerifyPayment,
 )
-from triobot.wire.results import Answer, InvoiceCreated, PaymentState, Sent
+from triobot.wire.results import InvoiceCreated, PaymentState, Sent
 from triobot.wire.rules import LARGEST_INTEGER, JsonValue
 from triobot.wire.undocumented import (
+    Answer,
     GetGameConfig,
     GetGameData,
     GetLeaderBoard,

@@ -39,9 +39,10 @@ from triobot.testing.driving import DrivenWorld
 from triobot.testing.process import Crashable, CrashableStore, DrivenProcess
 from triobot.testing.simulating import seeded
 from triobot.wire.decode import decode_event
-from triobot.wire.encode import Body, event_key
+from triobot.wire.encode import event_key
 from triobot.wire.ids import MessageId
 from triobot.wire.markup import CallbackButton
+from triobot.wire.platform_side import Body
 
 from .talks import Ping, make_bot
 

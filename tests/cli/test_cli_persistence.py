@@ -13,7 +13,7 @@ from triobot.emulator.exchange import Exchange
 from triobot.emulator.server import make_exchange
 from triobot.errors import ConfigError
 from triobot.studio.keeping import SavedPlatform
-from triobot.wire.encode import Body
+from triobot.wire.platform_side import Body
 
 
 async def nobody(body: Body) -> int | None:

@@ -16,9 +16,9 @@ from triobot.errors import StoreFullError
 from triobot.filters import command, flooding, text
 from triobot.seams.inbox import Arrival, Quota, Redelivered
 from triobot.seams.writes import Accept, Write
-from triobot.wire.encode import encode_event
 from triobot.wire.events import Message
 from triobot.wire.ids import ChatId
+from triobot.wire.platform_side import encode_event
 
 COUNT = Key("answers_count", int, default=0)
 

@@ -20,9 +20,9 @@ from triobot.filters import flooding
 from triobot.seams.inbox import Arrival, Quota
 from triobot.seams.journals import AppendRecords, BeginConversation, PutStanding
 from triobot.seams.writes import Consume, Write
-from triobot.wire.encode import encode_event
 from triobot.wire.events import Message
 from triobot.wire.ids import ChatId
+from triobot.wire.platform_side import encode_event
 
 KEPT = Key("claims_kept", int, default=0)
 

@@ -28,7 +28,6 @@ from triobot.runtime.work import early_door
 from triobot.seams.inbox import Arrival, InboxRow, Quota
 from triobot.seams.money import Captured, MovePayment
 from triobot.studio.advice import advising
-from triobot.wire.encode import encode_event
 from triobot.wire.events import (
     Event,
     InvoiceCallback,
@@ -43,6 +42,7 @@ from triobot.wire.events import (
 from triobot.wire.ids import CallbackId, ChatId, MessageId, RefId
 from triobot.wire.markup import CallbackButton, PayButton
 from triobot.wire.operations import DeleteMessage, EditMessage, Operation, SendMessage
+from triobot.wire.platform_side import encode_event
 
 ALI = Sender(71, "Ali", "ali")
 SARA = Sender(72, "Sara", "sara")

@@ -8,7 +8,7 @@ from typing import Final
 
 from triobot.emulator.blobs import UploadedFiles
 from triobot.wire.content import MEDIA, Contact, Location, MediaKind
-from triobot.wire.encode import encode_event, encode_event_data
+from triobot.wire.encode import encode_event_data
 from triobot.wire.events import (
     Event,
     InvoiceCallback,
@@ -21,6 +21,7 @@ from triobot.wire.events import (
     Submission,
 )
 from triobot.wire.ids import CallbackId, ChatId, InvoiceId, MessageId, RefId, SenderId
+from triobot.wire.platform_side import encode_event
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "any-language.md"

@@ -16,7 +16,7 @@ from triobot.emulator.exchange import Exchange
 from triobot.emulator.faults import Switches
 from triobot.emulator.person import App, connect
 from triobot.emulator.server import make_app, make_exchange
-from triobot.wire.encode import Body
+from triobot.wire.platform_side import Body
 
 BASE = "http://127.0.0.1:8081"
 TOKEN = "a" * 64

@@ -21,9 +21,9 @@ from triobot.emulator.pusher import PushSettings
 from triobot.emulator.remembering import dump_world, load_world
 from triobot.emulator.server import Emulator, make_exchange, serve_emulator
 from triobot.wire.decode import decode_event
-from triobot.wire.encode import Body
 from triobot.wire.events import Join, Message, UnknownEvent
 from triobot.wire.ids import ChatId
+from triobot.wire.platform_side import Body
 
 
 async def listed(platform: Emulated) -> list[dict[str, Any]]:

@@ -12,9 +12,9 @@ import trio.testing
 from triobot.emulator.faults import EventFault, FaultPlan
 from triobot.emulator.pusher import BotAddress, Pusher, PushQueueFullError, PushSettings
 from triobot.wire.decode import decode_event
-from triobot.wire.encode import Body, encode_event
 from triobot.wire.events import Join, Message
 from triobot.wire.ids import ChatId
+from triobot.wire.platform_side import Body, encode_event
 
 CHAT = ChatId(5)
 

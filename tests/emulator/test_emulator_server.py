@@ -57,8 +57,9 @@ from triobot.wire.operations import (
     VerifyInvoice,
     VerifyPayment,
 )
-from triobot.wire.results import Answer, PaymentState
+from triobot.wire.results import PaymentState
 from triobot.wire.undocumented import (
+    Answer,
     GetGameConfig,
     GetGameData,
     GetLeaderBoard,

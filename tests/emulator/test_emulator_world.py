@@ -24,8 +24,8 @@ from triobot.wire.operations import (
     SendMessage,
     Upload,
 )
-from triobot.wire.results import Answer, Sent
-from triobot.wire.undocumented import GetGameData, PutGameData
+from triobot.wire.results import Sent
+from triobot.wire.undocumented import Answer, GetGameData, PutGameData
 
 NOW = 1_700_000_000_000
 YES = CallbackButton("Yes", "y")

@@ -24,7 +24,7 @@ from triobot import Bot
 from triobot.base.alarm_kinds import Alarm
 from triobot.store.memory import MemoryRows
 from triobot.store.schema import MIGRATIONS, due_migrations, read_version, run_migration
-from triobot.wire.encode import Body
+from triobot.wire.platform_side import Body
 
 from . import corpus, stage
 from .corpus import Answered, Asked, At, Posted, Release, Stored, Take

@@ -42,8 +42,8 @@ from triobot.emulator.views import view_user
 from triobot.store.memory import MemoryRows
 from triobot.testing.process import InsideTransport
 from triobot.testing.virtual import VirtualWallClock, virtual_time
-from triobot.wire.encode import Body
 from triobot.wire.ids import ChatId, SenderId
+from triobot.wire.platform_side import Body
 
 from . import corpus, operations, stage
 from .corpus import Answered, Asked, At, Entry, JournalRow, Posted, Release, Rows, Stored, Take

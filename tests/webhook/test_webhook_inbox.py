@@ -24,9 +24,9 @@ from triobot.webhook.inbox import (
     Unstorable,
     Unwritable,
 )
-from triobot.wire.encode import Body, encode_event
 from triobot.wire.events import Event, Join, Message, PayCallback, Press, Sender
 from triobot.wire.ids import CallbackId, ChatId, MessageId, RefId, SenderId
+from triobot.wire.platform_side import Body, encode_event
 
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = (

@@ -14,9 +14,9 @@ from triobot.seams.inbox import InboxRow, Quota
 from triobot.store import Stamp, Store, open_sqlite
 from triobot.store.memory import open_memory
 from triobot.webhook.inbox import EventStored, Inbox, NoRoom, Unread
-from triobot.wire.encode import encode_event
 from triobot.wire.events import Event, Message, PayCallback, Press
 from triobot.wire.ids import CallbackId, ChatId, MessageId, RefId
+from triobot.wire.platform_side import encode_event
 
 Opener = Callable[[Clock], AbstractAsyncContextManager[Store]]
 STAMP = Stamp("https://api.example.com", "a-token")

@@ -27,9 +27,9 @@ from triobot.webhook.inbox import Inbox
 from triobot.webhook.limits import Limits
 from triobot.webhook.secrets import Secrets
 from triobot.webhook.serving import answering, serve
-from triobot.wire.encode import Body, encode_event
 from triobot.wire.events import Event, Message
 from triobot.wire.ids import ChatId
+from triobot.wire.platform_side import Body, encode_event
 
 SECRET = "Zq3-mXw8_Lr5Tn2KdYb7PcHv"
 OLD_SECRET = "old0old1old2old3old4abcdef"

@@ -15,9 +15,10 @@ from tests.strategies import events, exchanges, form_operations
 from triobot.emulator.requests import decode_operation
 from triobot.errors import RefusedError, RemoteProtocolError
 from triobot.wire.decode import decode_event, decode_result, shape_of
-from triobot.wire.encode import encode_event, encode_event_data, encode_operation, encode_result, event_key
+from triobot.wire.encode import encode_event_data, encode_operation, event_key
 from triobot.wire.events import Event, Join, UnknownEvent
 from triobot.wire.operations import Operation, SendMessage, VerifyPayment
+from triobot.wire.platform_side import encode_event, encode_result
 from triobot.wire.results import Sent
 
 _FORMATS = st.sampled_from(

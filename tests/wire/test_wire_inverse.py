@@ -13,16 +13,10 @@ from tests.strategies import contents, events, exchanges, form_operations, texts
 from triobot.emulator.requests import decode_operation
 from triobot.wire.content import Content
 from triobot.wire.decode import decode_content, decode_event, decode_result
-from triobot.wire.encode import (
-    encode_content,
-    encode_event,
-    encode_form,
-    encode_operation,
-    encode_result,
-    event_key,
-)
+from triobot.wire.encode import encode_content, encode_form, encode_operation, event_key
 from triobot.wire.events import Event, InvoiceCallback, PayCallback, Submission
 from triobot.wire.operations import EditMessage, Operation
+from triobot.wire.platform_side import encode_event, encode_result
 
 
 @given(contents())

@@ -16,8 +16,9 @@ from tests.samples import examples
 from tests.strategies import chat_ids, events, sender_ids, senders, texts
 from triobot.conversations.codec import CODEC
 from triobot.wire.decode import decode_event
-from triobot.wire.encode import encode_event, event_key
+from triobot.wire.encode import event_key
 from triobot.wire.events import Event, Join, Leave, Message, Sender
+from triobot.wire.platform_side import encode_event
 
 # Fields of which not every value of their type will do.
 OF_A_NAME: Final[dict[tuple[type, str], st.SearchStrategy[Any]]] = {

@@ -19,9 +19,9 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from ..errors import ProtocolError, RemoteProtocolError
 from ..wire.content import MEDIA, MediaKind
-from ..wire.encode import encode_error, encode_result
 from ..wire.ids import as_message_id, as_recipient
 from ..wire.operations import EditMessage
+from ..wire.platform_side import encode_error, encode_result
 from .blobs import FileTooLargeError
 from .door import AsgiApp, Message, Receive, Send, send_json
 from .exchange import CALL, Exchange, Logged

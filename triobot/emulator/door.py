@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from ..wire.encode import encode_error
+from ..wire.platform_side import encode_error
 from .faults import Fault, FaultPlan, in_words
 
 # ASGI defines its messages as dictionaries of any values.

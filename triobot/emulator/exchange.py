@@ -14,10 +14,10 @@ from quart import Blueprint
 from ..base.clock import WallClock
 from ..base.frozen import guarded
 from ..wire.content import Descriptor, MediaKind
-from ..wire.encode import Body, encode_event
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
+from ..wire.platform_side import Body, encode_event
 from ..wire.rules import JsonValue
 from .acts import Acting, Events
 from .blobs import Blobs

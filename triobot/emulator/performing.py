@@ -29,8 +29,9 @@ from ..wire.operations import (
     VerifyInvoice,
     VerifyPayment,
 )
-from ..wire.results import Answer, InvoiceCreated, PaymentState, Sent
+from ..wire.results import InvoiceCreated, PaymentState, Sent
 from ..wire.undocumented import (
+    Answer,
     GetGameConfig,
     GetGameData,
     GetLeaderBoard,

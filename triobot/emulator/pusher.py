@@ -18,8 +18,8 @@ import trio
 
 from ..base.frozen import guarded
 from ..errors import TriobotError
-from ..wire.encode import Body
 from ..wire.events import Event
+from ..wire.platform_side import Body
 from .deliveries import Deliveries, PostedEvent, Posting, State
 from .faults import EventFault, in_words
 

@@ -11,14 +11,7 @@ from typing_extensions import TypeVar
 
 from ..errors import LocalProtocolError, RemoteProtocolError
 from ..wire.content import Image, decode_content
-from ..wire.markup import (
-    Currency,
-    InlineKeyboard,
-    ReplyKeyboard,
-    decode_form_fields,
-    decode_inline_keyboard,
-    decode_reply_keyboard,
-)
+from ..wire.markup import Currency, InlineKeyboard, ReplyKeyboard
 from ..wire.operations import (
     OPERATIONS,
     CreateInvoice,
@@ -28,6 +21,7 @@ from ..wire.operations import (
     SendMessage,
     Upload,
 )
+from ..wire.platform_side import decode_form_fields, decode_inline_keyboard, decode_reply_keyboard
 from ..wire.rules import is_digits, their_fault
 from ..wire.traits import names_of
 from ..wire.undocumented import UNDOCUMENTED, GetLeaderBoard, PutGameData

@@ -25,8 +25,8 @@ from werkzeug.wrappers import Response as Redirect
 
 from ..base.frozen import guarded
 from ..errors import ConfigError
-from ..wire.encode import encode_error
 from ..wire.operations import Upload
+from ..wire.platform_side import encode_error
 from .api import operations_app, platform_blueprint
 from .blobs import Blobs
 from .control import LONGEST_BODY, control_blueprint

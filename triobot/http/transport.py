@@ -9,22 +9,67 @@ from __future__ import annotations
 
 import math
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, cast, final
 
 import httpx
 import trio
 
+from ..base.frozen import guarded
 from .connections import ClientConnection, Connections, NoConnectionError, NothingSentError, Origin
 from .links import LOST
-from .outgoing import LAST_CHUNK, Framing, UnsendableError, encode_chunk, encode_head, framing_of
+from .outgoing import LAST_CHUNK, UnsendableError, encode_chunk, encode_head
 from .request import MalformedError
 
 _CLOSING_SECONDS: Final = 2
 _TOO_LONG: Final = "the body is longer than its headers say"
 _TOO_SHORT: Final = "the body is shorter than its headers say"
 _PORTS: Final = {"http": 80, "https": 443}
+
+
+@final
+@guarded
+class Framing:
+    """How a request's body is delimited.
+
+    Attributes:
+        length: the body's bytes; None if the body is sent in chunks.
+        expects: whether the body waits for a 100 from the other side.
+    """
+
+    length: int | None
+    expects: bool
+
+
+def framing_of(headers: Sequence[tuple[bytes, bytes]]) -> Framing:
+    """Return how the headers delimit the body. Without a length and an encoding, there is no body.
+
+    Raises:
+        UnsendableError: the headers contain two lengths, or an invalid length.
+    """
+    lengths: set[bytes] = set()
+    chunked = expects = False
+    for name, value in headers:
+        match name.lower():
+            case b"content-length":
+                lengths.add(value)
+            case b"transfer-encoding":
+                chunked = True
+                if value.lower() != b"chunked":
+                    raise UnsendableError("the only transfer encoding is chunked")
+            case b"expect":
+                expects = value.lower() == b"100-continue"
+            case _:
+                pass
+    if len(lengths) + chunked > 1:
+        raise UnsendableError("the length of the body is told in two ways")
+    if chunked:
+        return Framing(None, expects)
+    length = lengths.pop() if lengths else b"0"
+    if not length.isdigit() or len(length) > 18:
+        raise UnsendableError("the length of the body is no number")
+    return Framing(int(length), expects)
 
 
 @contextmanager

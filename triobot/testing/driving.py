@@ -33,8 +33,8 @@ from ..runtime.bot import Bot, apart, given_settings
 from ..runtime.settings import Settings
 from ..seams.resources import Provided
 from ..store.memory import MemoryRows
-from ..wire.encode import Body
 from ..wire.ids import ChatId, SenderId
+from ..wire.platform_side import Body
 from .process import DrivenProcess, InsideTransport
 from .stubs import StepResults
 from .virtual import MORNING, VirtualWallClock, virtual_time

@@ -30,8 +30,8 @@ from ..seams.writes import Accept, Forgotten, WorkSlots, Write
 from ..store import Store
 from ..store.memory import MemoryRows, open_memory
 from ..webhook.inbox import EventStored, Unread, Unstorable
-from ..wire.encode import Body
 from ..wire.ids import ChatId
+from ..wire.platform_side import Body
 from .virtual import VirtualWallClock
 
 # The application's shutdown has its own deadline; nothing in a test takes this long.

@@ -1,8 +1,7 @@
-"""Encode values to bytes: operations to requests, events to the platform's posts, results to its answers.
+"""Encode operations to requests, and events to the text of their keys, which detect repeated deliveries.
 
-triobot itself uses `encode_operation` and `encode_form`, and `event_key` to detect repeated deliveries. The
-other functions play the platform, for the emulator and for tests. An upload becomes a `Request` with a file;
-the HTTP client makes the multipart body.
+An upload becomes a `Request` with a file; the HTTP client makes the multipart body. What the platform encodes
+is in `platform_side`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing_extensions import TypeVar
 
 from ..base.frozen import guarded
 from ..errors import LocalProtocolError
-from .content import Blob, Content, Descriptor, LocalFile
+from .content import Blob, Content, LocalFile
 from .content import encode_content as encode_content
 from .events import (
     BESIDE,
@@ -43,7 +42,6 @@ from .markup import (
     encode_reply_keyboard,
 )
 from .operations import Operation, SendMessage, Upload
-from .results import Answer, InvoiceCreated, PaymentState, Sent
 from .rules import JsonValue, check_text, compact_json
 from .traits import names_of
 
@@ -52,7 +50,6 @@ R = TypeVar("R")
 Fields: TypeAlias = tuple[tuple[str, str], ...]
 
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
-JSON_TYPE: Final = "application/json"
 
 _TEXT: Final = json.encoder.encode_basestring
 _PAYMENT_TYPES: Final = frozenset({"paycallback", "invoicecallback"})
@@ -76,15 +73,6 @@ class Request:
     path: str
     fields: Fields = attrs.field(repr=False)
     file: FilePart | None = None
-
-
-@final
-@guarded
-class Body:
-    """A body's bytes with their content type."""
-
-    content_type: str
-    data: bytes = attrs.field(repr=False)
 
 
 # --- operations
@@ -151,13 +139,14 @@ def _by_their_names(operation: Operation[object]) -> list[tuple[str, str]]:
     if not isinstance(cast("object", operation), Operation):
         raise LocalProtocolError("operation", "must be an operation of this package")
     return [
-        (names[0], _text(value))
+        (names[0], text_of_field(value))
         for field, names in names_of(type(operation))
         if len(names) == 1 and (value := getattr(operation, field)) is not None
     ]
 
 
-def _text(value: object) -> str:
+def text_of_field(value: object) -> str:
+    """Return the text of a form field with this value."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -172,34 +161,6 @@ def _text(value: object) -> str:
 
 
 # --- events
-
-
-def encode_event(event: Event, *, as_json: bool = False, lower_case_callbacks: bool = False) -> Body:
-    """Encode an event as the body that the platform posts (gap 2).
-
-    Args:
-        event: media must have a descriptor.
-        as_json: make a JSON body, with ``data`` as JSON text and ``from`` as an object; else a form.
-        lower_case_callbacks: write ``paycallback`` and ``invoicecallback``, a spelling that bots have
-            received.
-
-    Raises:
-        LocalProtocolError: the event can't be encoded, for example a press with a decoded value.
-    """
-    kind, data = encode_event_data(event)
-    if lower_case_callbacks and isinstance(event, PayCallback | InvoiceCallback):
-        kind = kind.lower()
-    sender = encode_sender(event.sender)
-    if as_json:
-        fields: dict[str, JsonValue] = {"chat_id": event.chat_id, "type": kind, "data": data}
-        if sender is not None:
-            fields["from"] = sender
-        return Body(JSON_TYPE, compact_json(fields | beside(event)).encode())
-    pairs = [("chat_id", str(event.chat_id)), ("type", kind), ("data", data)]
-    if sender is not None:
-        pairs.append(("from", compact_json(sender)))
-    pairs += ((name, _text(value)) for name, value in beside(event).items())
-    return Body(FORM_TYPE, encode_form(pairs))
 
 
 def encode_event_data(event: Event) -> tuple[str, str]:
@@ -256,41 +217,6 @@ def encode_sender(sender: Sender | None) -> dict[str, JsonValue] | None:
     if sender is None:
         return None
     return {"id": sender.id, "name": sender.name, "user": sender.username}
-
-
-# --- answers
-
-
-def encode_result(operation: Operation[R], result: R) -> bytes:
-    """Encode a result as the JSON body of the platform's 200 answer.
-
-    Raises:
-        LocalProtocolError: `result` is of no class that operations return.
-    """
-    match result:
-        case None:
-            return b"{}"
-        case Sent():
-            return compact_json({"id": result.id}).encode()
-        case InvoiceCreated():
-            return compact_json({"id": result.id}).encode()
-        case PaymentState():
-            status = "verified" if result.verified else "error"
-            return compact_json({"amount": result.amount, "status": status}).encode()
-        case Descriptor():
-            return result.json.encode()
-        case Answer():
-            return b"" if result.value is None else compact_json(result.value).encode()
-        case _:
-            raise LocalProtocolError("result", f"is none that {operation.path} has")
-
-
-def encode_error(reason: str, trace_id: str | None = None) -> bytes:
-    """Encode the JSON body of the platform's refusal (gap 23)."""
-    fields: dict[str, JsonValue] = {"error": reason}
-    if trace_id is not None:
-        fields["trace_id"] = trace_id
-    return compact_json(fields).encode()
 
 
 # --- keys that show whether two deliveries are the same event

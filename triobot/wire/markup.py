@@ -1,24 +1,22 @@
 """Reply keyboards, inline keyboards, and the JSON text of keyboards and forms.
 
 Interface sections 2.9 and 2.10. Authors build these values with `triobot.Keyboard` and `triobot.Buttons`. On
-the wire, a keyboard or form is the JSON text of one form field; encoders and decoders are at the end of this
-module.
+the wire, a keyboard or form is the JSON text of one form field; the encoders are at the end of this module,
+and the decoders in `platform_side`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, TypeAlias, assert_never, cast, final
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias, assert_never, final
 
 import attrs
-from typing_extensions import TypeVar
 
 from ..base.frozen import guarded
-from ..errors import LocalProtocolError, RemoteProtocolError
-from .forms import Checkbox, Form, FormField, Inbuilt, Option, Radio, Select, Submit, TextArea, TextField
+from ..errors import LocalProtocolError
+from .forms import Checkbox, Form, FormField, Inbuilt, Radio, Select, Submit, TextArea, TextField
 from .ids import RefId, as_ref_id
-from .json_text import read_json
 from .rules import (
     JsonValue,
     check_text,
@@ -26,12 +24,10 @@ from .rules import (
     compact_json,
     is_a,
     is_amount,
-    is_digits,
     is_one_of,
     is_optional,
     is_optional_text,
     is_text,
-    their_fault,
 )
 
 Currency: TypeAlias = Literal["IRR", "coin"]
@@ -41,9 +37,6 @@ SHARE_CONTACT: Final = "$contact"
 SHARE_LOCATION: Final = "$location"
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:[^\s\x00-\x1f]+")
-_KINDS: Final = ("cb_data", "url", "amount")
-
-V = TypeVar("V")
 
 
 @final
@@ -204,148 +197,3 @@ def _given(fields: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 def _object(fields: Mapping[str, JsonValue]) -> str:
     return compact_json(_given(fields))
-
-
-# --- from text
-
-
-def decode_reply_keyboard(text: str) -> ReplyKeyboard:
-    """Decode ``reply_keyboard``.
-
-    Raises:
-        RemoteProtocolError: `text` is invalid; the error's `field` is ``reply_keyboard``.
-    """
-    return _read("reply_keyboard", text, _reply_keyboard)
-
-
-def decode_inline_keyboard(text: str) -> InlineKeyboard:
-    """Decode ``inline_keyboard``.
-
-    Raises:
-        RemoteProtocolError: `text` is invalid; the error's `field` is ``inline_keyboard``.
-    """
-    return _read("inline_keyboard", text, _inline_keyboard)
-
-
-def decode_form_fields(text: str) -> Form:
-    """Decode ``form``.
-
-    Raises:
-        RemoteProtocolError: `text` is invalid; the error's `field` is ``form``.
-    """
-    return _read("form", text, _form)
-
-
-def _read(field: str, text: str, build: Callable[[JsonValue], V]) -> V:
-    try:
-        value = read_json(text)
-    except ValueError:
-        raise RemoteProtocolError(field, "must be JSON text") from None
-    with their_fault(field):
-        return build(value)
-
-
-def _reply_keyboard(value: JsonValue) -> ReplyKeyboard:
-    if not isinstance(value, dict):
-        raise LocalProtocolError("reply_keyboard", "must be an object with the key 'keyboard'")
-    rows = tuple(
-        tuple(Key(*_pair("keyboard", key)) for key in _list("keyboard", row))
-        for row in _list("keyboard", value.get("keyboard"))
-    )
-    return ReplyKeyboard(rows, _flag(value, "once"), _flag(value, "selective"))
-
-
-def _inline_keyboard(value: JsonValue) -> InlineKeyboard:
-    return InlineKeyboard(
-        tuple(
-            tuple(_read_button(button) for button in _list("inline_keyboard", row))
-            for row in _list("inline_keyboard", value)
-        )
-    )
-
-
-def _read_button(value: JsonValue) -> InlineButton:
-    if not isinstance(value, dict):
-        raise LocalProtocolError("inline_keyboard", "each button must be an object")
-    kinds = [kind for kind in _KINDS if value.get(kind) is not None]
-    if len(kinds) != 1:
-        raise LocalProtocolError("inline_keyboard", "each button needs one of cb_data, url and amount")
-    text = _text(value, "text")
-    if kinds == ["cb_data"]:
-        return CallbackButton(text, _text(value, "cb_data"))
-    if kinds == ["url"]:
-        return LinkButton(text, _text(value, "url"), cast("OpenIn | None", value.get("open_in")))
-    amount = value["amount"]
-    return PayButton(
-        text,
-        # Some clients send the amount as text.
-        int(amount) if isinstance(amount, str) and is_digits(amount) else cast("int", amount),
-        _text(value, "ref_id"),
-        cast("Currency", value.get("currency")),
-        _optional_text(value, "desc"),
-    )
-
-
-def _form(value: JsonValue) -> Form:
-    return Form(tuple(_read_form_field(field) for field in _list("form", value)))
-
-
-def _read_form_field(value: JsonValue) -> FormField:
-    if not isinstance(value, dict):
-        raise LocalProtocolError("form", "each field must be an object")
-    kind = _text(value, "type")
-    label = _text(value, "label")
-    if kind == "submit":
-        return Submit(label)
-    name = _text(value, "name")
-    match kind:
-        case "text":
-            return TextField(name, label, _optional_text(value, "value"))
-        case "textarea":
-            return TextArea(name, label, _optional_text(value, "value"))
-        case "radio":
-            return Radio(name, label, _options(value))
-        case "select":
-            return Select(name, label, _options(value))
-        case "checkbox":
-            return Checkbox(name, label)
-        case "inbuilt":
-            return Inbuilt(name, label, cast('Literal["barcode", "qrcode"]', value.get("value")))
-        case _:
-            raise LocalProtocolError("type", "must be a form field's type")
-
-
-def _options(field: dict[str, JsonValue]) -> tuple[Option, ...]:
-    return tuple(_pair("options", option) for option in _list("options", field.get("options")))
-
-
-def _list(field: str, value: JsonValue) -> list[JsonValue]:
-    if not isinstance(value, list):
-        raise LocalProtocolError(field, "must be a list")
-    return value
-
-
-def _pair(field: str, value: JsonValue) -> tuple[str, str]:
-    if isinstance(value, dict) and len(value) == 1:
-        [(key, label)] = value.items()
-        if isinstance(label, str):
-            return key, label
-    raise LocalProtocolError(field, "each entry must be an object with one key and a text")
-
-
-def _text(fields: dict[str, JsonValue], key: str) -> str:
-    value = fields.get(key)
-    if not isinstance(value, str):
-        raise LocalProtocolError(key, "must be text")
-    return value
-
-
-def _optional_text(fields: dict[str, JsonValue], key: str) -> str | None:
-    return _text(fields, key) or None if fields.get(key) is not None else None
-
-
-def _flag(fields: dict[str, JsonValue], key: str) -> bool | None:
-    value = fields.get(key)
-    if value is not None and not isinstance(value, bool):
-        raise LocalProtocolError(key, "must be true or false")
-    return value

@@ -18,7 +18,6 @@ from .ids import (
     as_optional_message_id,
     as_recipient,
 )
-from .json_text import read_json
 from .rules import JsonValue, check_integer, is_a, is_digits, their_fault
 
 
@@ -77,14 +76,6 @@ class PaymentState:
     amount: int | None = attrs.field(validator=_is_captured)
 
 
-@final
-@guarded
-class Answer:
-    """The decoded JSON answer of an operation outside the interface; None for an empty body."""
-
-    value: JsonValue = attrs.field(repr=False)
-
-
 # --- result readers: (operation, decoded answer, answer's bytes)
 
 
@@ -129,16 +120,6 @@ def read_descriptor(operation: object, answer: JsonValue, body: bytes) -> Descri
     """Read the descriptor of an uploaded file."""
     with their_fault("descriptor"):
         return Descriptor.from_object(_fields(answer))
-
-
-def read_answer(operation: object, answer: JsonValue, body: bytes) -> Answer:
-    """Return the decoded JSON without interpreting it."""
-    if not body.strip():
-        return Answer(None)
-    try:
-        return Answer(read_json(body))
-    except ValueError:
-        raise RemoteProtocolError("body", "must be JSON") from None
 
 
 def _fields(answer: JsonValue) -> dict[str, JsonValue]:

@@ -11,11 +11,31 @@ from typing import ClassVar, Final, Literal, final
 import attrs
 
 from ..base.frozen import guarded
+from ..errors import RemoteProtocolError
 from .ids import ChatId, as_chat_id
+from .json_text import read_json
 from .operations import Operation
-from .results import Answer, read_answer
-from .rules import is_a, is_one_of, is_text
+from .rules import JsonValue, is_a, is_one_of, is_text
 from .traits import Traits
+
+
+@final
+@guarded
+class Answer:
+    """The decoded JSON answer of an operation outside the interface; None for an empty body."""
+
+    value: JsonValue = attrs.field(repr=False)
+
+
+def read_answer(operation: object, answer: JsonValue, body: bytes) -> Answer:
+    """Return the decoded JSON without interpreting it."""
+    if not body.strip():
+        return Answer(None)
+    try:
+        return Answer(read_json(body))
+    except ValueError:
+        raise RemoteProtocolError("body", "must be JSON") from None
+
 
 _TRAITS: Final = Traits(read_answer, "chat")
 

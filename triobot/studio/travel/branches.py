@@ -60,8 +60,8 @@ from ...store import Store
 from ...store.memory import MemoryRows, open_memory
 from ...testing.process import DrivenProcess, InsideTransport
 from ...testing.virtual import VirtualWallClock, virtual_time
-from ...wire.encode import Body
 from ...wire.ids import ChatId, SenderId
+from ...wire.platform_side import Body
 from ...wire.rules import JsonValue
 from .fence import Fence, FencedStore, WelcomingTransport, WouldLeave
 from .money import ledger_of

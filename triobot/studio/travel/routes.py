@@ -60,8 +60,8 @@ from ...emulator.control import Asked, BadAskError, as_number, read_body
 from ...emulator.exchange import Exchange
 from ...emulator.views import json_for_pages
 from ...errors import TriobotError
-from ...wire.encode import encode_error
 from ...wire.ids import ChatId
+from ...wire.platform_side import encode_error
 from ...wire.rules import JsonValue
 from ..commands.dev_reload import HeldReload
 from ..errors import TravelError
