@@ -272,7 +272,7 @@ async def test_a_revived_conversation_keeps_no_journal(autojump_clock: MockClock
         assert actor is not None
         there = actor.running.live[None]
         assert there.stored is not None
-        assert (there.stored.records, there.operations.run.records) == ((), ())
+        assert (there.stored.records, there.operations.run.journal.turns) == ((), ())
 
 
 async def test_children_wait_for_one_another(autojump_clock: MockClock) -> None:

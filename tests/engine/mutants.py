@@ -21,7 +21,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "rearmed": (
         "machine",
         "is_cut(block.around)",
-        "is_cut(block.around[: -1 if self.records else None])",
+        "is_cut(block.around[: -1 if self.journal.turns else None])",
         "directed",
     ),
     "shuffled": (
@@ -48,16 +48,16 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "if False:",
         "directed",
     ),
-    "catchup": ("machine", "if due <= self.revived and now", "if False and now", "directed"),
-    "mid": ("machine", "if self.mid == turn and", "if False and", "directed"),
-    "rows": ("machine", "self.rows.pop(op.id, None)", "None", "directed"),
+    "catchup": ("machine", "if due <= run.journal.revived and now", "if False and now", "directed"),
+    "mid": ("machine", "if ahead[0] == INTERRUPTED and", "if False and", "directed"),
+    "rows": ("machine", "self.journal.effects.get(op.id)", "None", "directed"),
     "notes": (
         "run",
-        "record = self.notes.get((READ, turn, key))",
+        "record = self.journal.beside.get((READ, turn, key))",
         "record = None",
         "race",
     ),
-    "writes": ("run", " or (WROTE, turn, key, n) in self.notes", "", "race"),
+    "writes": ("run", " or (WROTE, turn, key, n) in self.journal.beside", "", "race"),
 }
 """By name. "behind", which doesn't wait for commits, needs no change of the text."""
 

@@ -375,7 +375,8 @@ async def test_what_goes_on_needs_its_journal_no_more(autojump_clock: object) ->
 
     await host.live(counts, 1, 2, 3)
     async with host.living(counts) as run:
-        assert (len(run.records), run.stale) == (3, True)
+        assert (len(run.journal.turns), run.journal.stale) == (3, True)
         await host.give(4)
-        assert (len(run.records), run.notes, run.stale, run.live) == (0, {}, False, True)
+        journal = run.journal
+        assert (len(journal.turns), journal.beside, journal.stale, journal.live) == (0, {}, False, True)
     assert host.tags == "NDNDNDND" + "N"

@@ -391,7 +391,7 @@ async def continue_as(
     """Go on as another route's function, in this conversation's place; see `Chat.continue_as`."""
     conversation.operations.enter(OperationKind.CONTINUE)
     line, run, actor = calling_line(), conversation.operations.run, conversation.actor
-    if run.nurseries or trio.lowlevel.current_task() is not run.task:
+    if run.nurseries or trio.lowlevel.current_task() is not run.main.task:
         raise ConfigError(
             f"{line}: continue_as() inside an open chat nursery, whose children would be lost; leave the "
             "nursery's block first"
@@ -403,7 +403,9 @@ async def continue_as(
     place = actor.running.place_of(conversation)
     call = Call(actor.chat_id, route.name, args, given, event.sender, conversation.key, place)
     opening = StartedWith(event, at, given, args, conversation.interrupted)
-    first, value, unrecordable = open_run(route, opening, run.since(), conversation.services.clock.jumped())
+    first, value, unrecordable = open_run(
+        route, opening, run.journal.since(), conversation.services.clock.jumped()
+    )
     if unrecordable is not None:
         raise unrecordable
     start = Start(route, value, call, conversation.interrupted)

@@ -123,7 +123,7 @@ class Room(Generic[E_co]):
             ...         log.info("%s began in %s", chat.route, chat.key)
         """
         run = self._operations.run
-        return run.stale or run.dying
+        return run.journal.stale or run.dying
 
     @property
     def data(self) -> ChatData:

@@ -115,7 +115,7 @@ class Operations:
     def replaying(self) -> bool:
         """Whether the code that runs now has run before, so that side effects must not be repeated."""
         run = self.made_run
-        return run is not None and (run.dry or run.cursor < run.many)
+        return run is not None and (run.dry or not run.journal.live)
 
     def give_up(self, what: str) -> None:
         """Stop the run here as stuck, with `what` as the reason."""
@@ -197,7 +197,7 @@ class Operations:
         texts, run = self.services.texts, self.made_run
         if isinstance(texts, Texts):
             return texts
-        return self.kept.texts if run is None or run.task is None else words_for(texts, run.read)
+        return self.kept.texts if run is None or run.main.task is None else words_for(texts, run.read)
 
     def report_copies(self) -> None:
         """Report values from the chat's data that the code has changed, but not assigned again."""
@@ -210,7 +210,9 @@ class Operations:
 
     def touch(self, message_id: MessageId) -> None:
         """Cancel pending cleanup of a message, because the next operation replaces the message."""
-        self.shared.cleanup.touch(self.chat_id, message_id, lambda: self.run.is_recorded(self.check_task()))
+        self.shared.cleanup.touch(
+            self.chat_id, message_id, lambda: self.run.journal.is_recorded(self.check_task())
+        )
 
     async def perform(
         self,

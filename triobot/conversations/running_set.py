@@ -163,7 +163,7 @@ class RunningSet:
         """Number a new wait or block, and set its opening time."""
         self._opened += 1
         taker.opened = conversation.seq, self._opened
-        taker.since = conversation.operations.run.since()
+        taker.since = conversation.operations.run.journal.since()
 
     def who_has(self, taker: Wait | Watch) -> Conversation | None:
         """Return the conversation that has this wait or block open; None if the wait or block has closed."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from enum import Enum
 from typing import Any, Final, NoReturn, TypeAlias, cast, final
 
@@ -39,18 +39,15 @@ from ..errors import (
 )
 from .host import Host
 from .records import (
-    CONTINUED,
     CUT,
     DONE,
-    ENDED,
+    EFFECTS,
     FAILED,
     FORMAT,
     INTENDED,
-    INTERRUPTED,
     KNOWN,
     NOTED,
     OUTCOMES,
-    PATCHED,
     PLAIN,
     READ,
     START,
@@ -157,20 +154,24 @@ class Branch:
         path: empty for the main branch; for a child, the nursery's id and the child's number in the nursery.
         key: the path as numbers.
         around: the engine's scopes around the branch, the outermost first; the first scope is the run's.
-        count: number of ids that the branch has used.
         turn: the operation whose outcome began the branch's current turn.
+        prefix: text before the numbers of the branch's operations: the path, or the name of a part.
+        task: None before the branch runs. The main branch has no task after the run's end either.
+        count: number of ids that the branch has used.
         uncancellable: number of operations that the branch began in a row inside a block that had ended.
         outside: Trio's innermost scope around the body of the effect that the branch runs.
         entry: the author's coroutine that the branch runs.
         root: for a child, the site at which it was started.
         site: site of the newest operation; 0 if not known.
         drawn: sites of the operations, since the branch's last record, that have no record of their own.
+        refusals: number of operations that were refused because the run dies.
     """
 
     path: str
     key: tuple[int, ...]
     around: tuple[trio.CancelScope, ...]
-    turn: Id
+    turn: Id = 0
+    prefix: str = ""
     task: Task | None = None
     place: Where = Where.QUEUED
     count: int = 0
@@ -180,10 +181,7 @@ class Branch:
     root: int = 0
     site: int = 0
     drawn: Sequence[int] = ()
-
-    def leave(self, scope: trio.CancelScope) -> None:
-        """Remove a scope from `around`, as the branch leaves it."""
-        self.around = tuple([one for one in self.around if one is not scope])
+    refusals: int = 0
 
 
 @final
@@ -342,140 +340,147 @@ def begun(fn: str, *args: object, time: int, seed: str, codec: Codec, jumped: in
     return [START, [time, jumped, 0] if jumped else time, fn, nodes, seed, FORMAT]
 
 
-class Core:
-    """The state of one incarnation of a run. `Machine` derives from this class, and `Run` from `Machine`.
+@final
+@attrs.define(eq=False, weakref_slot=False)
+class Journal:
+    """The recorded turns, as far as the code was given them, and the time of the current turn.
 
     Attributes:
-        records: the turns of the journal; `many` is the number of these turns. The code was given the first
-            `cursor` turns. Empty once the run goes on beyond its journal.
-        rows: effects that began before a crash, and have no outcome among the turns.
-        notes: the journal's records of reads, writes and notes, by turn and key; dropped together with
-            `records`.
-        patches: the patches that changed code has asked for.
-        seed: secret seed of the run's random numbers.
-        time: time of the current turn, in wall milliseconds.
-        prefix: text before the numbers of the main branch's operations. `rank` has the numbers before the
-            operations' keys.
-        jumped: total milliseconds by which the clock had been set when the current turn began.
-        unseen: the part of `jumped` that no host has seen.
-        task, root: task and scope of the main branch, `main`. There is no task before the run begins, and
-            after its end.
-        by_task: the other running branches, by task.
-        mailbox: the events that no record has taken, as row, stamp and value, in the order of delivery.
+        turns: the recorded turns; the code was given the first `given` of them. Empty once the run goes on
+            beyond its journal.
         stale: whether this is a revived run that has done nothing new yet.
         compares: whether other code may have written the journal, so that each record is compared with the
             operation that takes it.
+        live: whether the code was given every recorded turn.
+        time: time of the current turn, in wall milliseconds.
+        jumped: total milliseconds by which the clock had been set when the current turn began.
+        unseen: the part of `jumped` that no host has seen.
         revived: when this incarnation began.
-        catching_up: whether the host is still delivering waiting events. During that time no effect begins,
-            and deadlines later than the newest delivered event don't count.
-        dry: whether the run ends at its journal's end, and changes nothing; `beyond` has the records that a
-            live run would have appended.
-        dying: whether every operation is refused from now on.
-        over: whether the last record was taken.
-        interrupted: whether an interrupt has ended the run. `why` is the reason, and `mid` the turn that the
-            interrupt cut, if the journal names such a turn.
-        felt: whether the interrupt was raised in some of the code.
-        diverged: why the code can't go on over its journal; None if the code can go on.
+        effects: the records of effects that began before a crash, and have no outcome among the turns.
+        beside: the records of reads, writes and notes, by tag, turn and key; dropped together with `turns`.
     """
 
-    __slots__ = (
-        "_refusals",
-        "beyond",
-        "by_task",
-        "catching_up",
-        "codec",
-        "compares",
-        "cursor",
-        "diverged",
-        "dry",
-        "dying",
-        "felt",
-        "host",
-        "interrupted",
-        "jumped",
-        "mailbox",
-        "main",
-        "many",
-        "mid",
-        "notes",
-        "over",
-        "patches",
-        "prefix",
-        "rank",
-        "records",
-        "revived",
-        "root",
-        "rows",
-        "seed",
-        "stale",
-        "task",
-        "time",
-        "unseen",
-        "why",
-    )
+    host: Host
+    turns: Sequence[Record]
+    stale: bool
+    compares: bool = False
+    live: bool = True
+    given: int = 0
+    time: int = 0
+    jumped: int = 0
+    unseen: int = 0
+    revived: int = 0
+    effects: Mapping[Id, Record] = {}
+    beside: Mapping[tuple[Any, ...], Record] = {}
 
-    main: Branch
-
-    def __init__(self, host: Host, records: Sequence[Record], codec: Codec, fresh: bool, dry: bool) -> None:
+    def begin(self, dry: bool) -> None:
+        """Read the records, all of which `turns` has before this call."""
+        records = self.turns
         check_journal(records)
-        start = records[0]
-        self.host = host
-        self.codec = codec
-        self.time = self.jumped = self.unseen = 0
-        self.prefix = ""
-        self.rank: tuple[int, ...] = ()
-        self.went(start[1])
-        self.seed: str = start[4]
-        self.records: Sequence[Record] = ()
-        self.rows: dict[Id, Record] = {}
-        self.notes: dict[tuple[Any, ...], Record] = {}
-        self.patches: frozenset[str] = frozenset()
-        self.cursor: int = 0
-        self.many: int = 0
-        self.task: Task | None = None
-        self.root: trio.CancelScope | None = None
-        self.by_task: dict[Task, Branch] = {}
-        self.mailbox: Sequence[tuple[int, int, Any]] = ()
-        self.stale = not fresh
-        self.compares = host.compares and not fresh
-        self.dry = dry
-        self.beyond: Sequence[Record] = ()
-        self.dying = self.over = self.interrupted = self.felt = self.catching_up = False
-        self.diverged: NondeterminismError | None = None
-        self.why = "interrupted"
-        self.mid: Id | None = None
-        self.revived = self.time if fresh else host.now()
-        self._refusals: dict[Task, int] = {}
-        if not fresh:
+        self._set_time(records[0])
+        self.revived = self.time
+        if self.stale:
+            self.compares = self.host.compares
+            self.revived = self.host.now()
             last, jumped, self.unseen = times_of(records)
             since = self.set_by() - jumped
             if not dry and self.revived < last + since - TOLERANCE:  # the clock was set back unnoticed
                 self.unseen += self.revived - last - since
+        self.turns = ()
         if len(records) > 1:
-            self._load(records)
+            self.turns = [record for record in records if record[0] in TURNS]
+            self.live = not self.turns
+            if len(self.turns) + 1 < len(records):
+                self._read_beside(records)
 
-    def _load(self, records: Sequence[Record]) -> None:
-        self.records = turns = [record for record in records if record[0] in TURNS]
-        self.many = len(turns)
-        for record in turns:
-            if record[0] == INTERRUPTED:
-                self.mid, self.why = record[3], record[4]
-        if len(turns) + 1 < len(records):
-            self._load_beside(records)
-
-    def _load_beside(self, records: Sequence[Record]) -> None:
-        notes, rows = self.notes, self.rows
+    def _read_beside(self, records: Sequence[Record]) -> None:
+        beside: dict[tuple[Any, ...], Record] = {}
+        effects: dict[Id, Record] = {}
         done = {record[2] for record in records if record[0] in OUTCOMES}
         for record in records:
             tag, about = record[0], record[2]
             if tag in (READ, NOTED):
-                notes[tag, about, record[3]] = record
+                beside[tag, about, record[3]] = record
             elif tag == WROTE:
-                notes[tag, about, record[3], record[4]] = record
-            elif tag == PATCHED:
-                self.patches |= {about}
-            elif tag in (KNOWN, INTENDED) and about not in done and (tag == KNOWN or about not in rows):
-                rows[about] = record
+                beside[tag, about, record[3], record[4]] = record
+            elif tag in EFFECTS and about not in done and (tag == KNOWN or about not in effects):
+                effects[about] = record
+        self.beside, self.effects = beside, effects
+
+    # --- replay
+
+    def next(self) -> Record:
+        """Return the next recorded turn, whose time it is now."""
+        record = self.turns[self.given]
+        self.given += 1
+        self.live = self.given == len(self.turns)
+        self._set_time(record)
+        return record
+
+    def is_recorded(self, id: Id) -> bool:
+        """Return whether an operation has an outcome in the journal that this incarnation began with."""
+        return any(record[2] == id for record in self.turns if record[0] in OUTCOMES)
+
+    # --- time
+
+    def _set_time(self, record: Record) -> None:
+        if isinstance(record[1], int):
+            self.time = record[1]
+        else:
+            self.time, self.jumped, _ = record[1]
+
+    def set_by(self) -> int:
+        """Return the total milliseconds by which the clock has been set."""
+        return self.host.jumped() + self.unseen
+
+    def since(self) -> int:
+        """Return the start of the current turn, according to the clock as it is set now."""
+        return self.time + self.host.jumped() + self.unseen - self.jumped
+
+    def due_after(self, seconds: float) -> int:
+        """Return the time that is `seconds` after the start of the current turn."""
+        return self.since() + math.ceil(seconds * 1000)
+
+    def advance(self) -> int | list[int]:
+        """Return the time of a turn that begins now. The time never goes back, unless the clock was set."""
+        now = self.host.now()
+        if self.stale:
+            # The journal may be long, and isn't needed any more.
+            self.stale, self.turns, self.beside = False, (), {}
+        if (jumped := self.host.jumped() + self.unseen) != self.jumped:
+            self.time, self.jumped = now, jumped
+            return [now, jumped, self.unseen]
+        if now > self.time or self.time - now > TOLERANCE:
+            self.time = now
+        return self.time
+
+
+@attrs.define(eq=False, weakref_slot=False)
+class Core:
+    """The branches of one incarnation, and their operations. `Machine` derives from it, and `Run` from that.
+
+    Attributes:
+        main: the main branch. Its first scope is the run's own.
+        dry: whether the run ends at its journal's end, and changes nothing.
+        by_task: the other running branches, by task.
+        dying: whether every operation is refused from now on.
+        over: whether the last record was taken.
+        interrupted: whether an interrupt has ended the run.
+        felt: whether the interrupt was raised in some of the code.
+        diverged: why the code can't go on over its journal; None if the code can go on.
+    """
+
+    host: Host
+    codec: Codec
+    journal: Journal
+    main: Branch
+    dry: bool
+    by_task: dict[Task, Branch] = attrs.field(factory=dict[Task, Branch])
+    dying: bool = False
+    over: bool = False
+    interrupted: bool = False
+    felt: bool = False
+    diverged: NondeterminismError | None = None
 
     # --- defined by `Machine`
 
@@ -496,67 +501,30 @@ class Core:
     def next_id(self, branch: Branch) -> Id:
         """Count and return the next id of a branch."""
         branch.count += 1
-        if (here := self.host.here) is not None and (self.cursor >= self.many or self.compares):
+        if (here := self.host.here) is not None and (self.journal.live or self.journal.compares):
             branch.drawn = [*branch.drawn, here(branch.root, 3, branch.entry)]
-        return id_in(branch.path or self.prefix, branch.count)
+        return id_in(branch.prefix, branch.count)
 
-    def current(self, *, inside: bool = False) -> Branch:
+    def current(self) -> Branch:
         """Return the current task's branch.
 
         Raises:
             ConversationEndedError: the run is over.
-            ForeignTaskError: the task has no branch; or the branch is in an effect, and `inside` is false.
+            ForeignTaskError: the task has no branch, or the branch is in an effect.
         """
         task = current_task()
-        branch = self.main if task is self.task else self.by_task.get(task)
+        branch = self.main if task is self.main.task else self.by_task.get(task)
         if branch is None:
             if self.over:
                 raise ConversationEndedError("this run is over")
             raise ForeignTaskError(
                 "an operation from a task that the run doesn't know; start it with open_nursery()"
             )
-        if branch.place is WORKS and not inside and not self.dying:
+        if branch.place is WORKS and not self.dying:
             raise ForeignTaskError("an operation inside an effect; let its body return a value instead")
         return branch
 
-    # --- time
-
-    def set_by(self) -> int:
-        """Return the total milliseconds by which the clock has been set."""
-        return self.host.jumped() + self.unseen
-
-    def went(self, time: int | list[int]) -> None:
-        """Set the current turn's time from its record."""
-        if isinstance(time, int):
-            self.time = time
-        else:
-            self.time, self.jumped, _ = time
-
-    def since(self) -> int:
-        """Return the start of the current turn, according to the clock as it is set now."""
-        return self.time + self.host.jumped() + self.unseen - self.jumped
-
-    @property
-    def live(self) -> bool:
-        """Whether every recorded turn has been given to the code."""
-        return self.cursor >= self.many
-
-    def due_after(self, seconds: float) -> int:
-        """Return the time that is `seconds` after the start of the current turn."""
-        return self.since() + math.ceil(seconds * 1000)
-
-    def advance(self) -> int | list[int]:
-        """Return the time of a turn that begins now. The time never goes back, unless the clock was set."""
-        now = self.host.now()
-        if self.stale:
-            # The journal may be long, and isn't needed any more.
-            self.stale, self.records, self.notes = False, (), {}
-        if (jumped := self.host.jumped() + self.unseen) != self.jumped:
-            self.time, self.jumped = now, jumped
-            return [now, jumped, self.unseen]
-        if now > self.time or self.time - now > TOLERANCE:
-            self.time = now
-        return self.time
+    # --- comparison with the journal
 
     def stands(self, operations: Sequence[Operation]) -> bool:
         """Return whether a revived run rests in the operations that were open at its journal's end.
@@ -564,7 +532,6 @@ class Core:
         If not, the run gets stuck.
         """
         if (why := self.host.reached(operations)) is None:
-            self.compares = self.compares and self.dry
             return True
         first = operations[0] if operations else None
         self.diverge(0 if first is None else first.id, why, None if first is None else first.task)
@@ -584,50 +551,10 @@ class Core:
 
         Returns: whether the two differ.
         """
-        why = self.host.parting(record, op) if self.compares else None
+        why = self.host.parting(record, op) if self.journal.compares else None
         if why is not None:
             self.diverge(record[2], why, op.task)
         return why is not None
-
-    # --- records
-
-    def _append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
-        """Append a record that begins no turn. A dying run appends nothing; a dry run appends to `beyond`."""
-        if self.dry:
-            self.beyond = [*self.beyond, record]
-        elif not self.dying:
-            self.host.append(record, rows, write)
-
-    def _end(self, failure: Exception | None, continued: Continue | None) -> None:
-        if continued is not None:
-            record: Record = [CONTINUED, self.time, continued.fn, continued.nodes]
-        else:
-            record = [ENDED, self.time, None if failure is None else self.codec.node_of_error(failure)]
-        if self.live:
-            if self.stale and not (self.interrupted or self.stands(())):
-                return
-            self._append(record)
-        elif self.records[self.cursor][0] == record[0]:
-            self.cursor += 1
-        else:
-            went_on = self.records[self.cursor]
-            self.diverge(
-                0, f"the code ended here, and went on to {went_on[2]} when it was recorded: {ADVICE}"
-            )
-            return
-        self.over = True
-
-    def is_recorded(self, id: Id) -> bool:
-        """Return whether an operation has an outcome in the journal that this incarnation began with."""
-        return any(record[2] == id for record in self.records if record[0] in OUTCOMES)
-
-    def withdraw(self, row: int) -> bool:
-        """Remove an event from the mailbox. Return False if the event isn't there."""
-        for place, one in enumerate(self.mailbox):
-            if one[0] == row:
-                self.mailbox = [*self.mailbox[:place], *self.mailbox[place + 1 :]]
-                return True
-        return False
 
     # --- operations
 
@@ -643,7 +570,7 @@ class Core:
         body, args, raises, inside = work
         if op.in_doubt is not None:
             sites = (None, 0, op.sites) if op.sites else ()
-            self.host.append([INTENDED, self.time, op.id, op.kind, op.print, *sites])
+            self.host.append([INTENDED, self.journal.time, op.id, op.kind, op.print, *sites])
         began = False
         try:
             if not inside:
@@ -660,7 +587,7 @@ class Core:
         except BaseException as error:
             if self.dying:
                 await refuse(self)
-            return *self._cut_short(error, op.id, raises), None
+            return *self._cut_short(error, op, raises), None
 
     def left_by(
         self, error: BaseException, scope: trio.CancelScope
@@ -680,12 +607,12 @@ class Core:
             self.evict()  # an OS signal ends the process, and the run isn't over
             raise
 
-    def _cut_short(self, error: BaseException, id: Id, raises: Raises) -> tuple[str, Node]:
+    def _cut_short(self, error: BaseException, op: Operation, raises: Raises) -> tuple[str, Node]:
         cancelled, rest = split(error)
         if rest is not None:
             return FAILED, self.codec.node_of_error(self._contained(rest), raises)
-        if not is_cut(self.current(inside=True).around):
-            return FAILED, self.codec.node_of_error(NonDurableCancelError(str(id)))
+        if not is_cut(op.branch.around):
+            return FAILED, self.codec.node_of_error(NonDurableCancelError(str(op.id)))
         return CUT, cancelled
 
     async def woken(self, op: Operation) -> Any:
@@ -735,32 +662,21 @@ class Core:
             op.asleep = False
             reschedule(op.task)
 
-    def leave(self, task: Task) -> bool:
-        """Count a refusal of a task. Return whether the task was refused often enough to be abandoned."""
-        count = self._refusals[task] = self._refusals.get(task, 0) + 1
-        if count == PATIENCE:
-            self.host.swallowed(self.by_task.get(task, self.main).turn)
-        return count >= PATIENCE
-
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class Part:
-    """A block in which the main branch numbers its operations separately; see `Run.part`."""
+    """A block in which the main branch numbers its operations separately; see `Run.part`.
 
-    __slots__ = ("_count", "_prefix", "_rank", "_run")
+    Attributes:
+        prefix, key, numbered: outside of the block, the main branch's prefix, key and count inside the block.
+            So `numbered` is the number of operations in the block, once the block is left.
+    """
 
-    def __init__(self, run: Core, name: str) -> None:
-        self._run = run
-        self._prefix = f"{name}." if name else ""
-        # The operations of an inner part come before the operations of the outer part. Both come before the
-        # operations of the code inside both parts. The number of parts doesn't matter.
-        self._rank = (*run.rank, -1) if name else ()
-        self._count = 0
-
-    @property
-    def numbered(self) -> int:
-        """Number of operations in the block; known once the block is left."""
-        return self._count
+    main: Branch
+    prefix: str
+    key: tuple[int, ...]
+    numbered: int = 0
 
     def __enter__(self) -> None:
         self._switch()
@@ -769,11 +685,10 @@ class Part:
         self._switch()
 
     def _switch(self) -> None:
-        run = self._run
-        run.prefix, self._prefix = self._prefix, run.prefix
-        run.rank, self._rank = self._rank, run.rank
-        run.main.count, self._count = self._count, run.main.count
-        run.main.key = run.rank
+        main = self.main
+        main.prefix, self.prefix = self.prefix, main.prefix
+        main.key, self.key = self.key, main.key
+        main.count, self.numbered = self.numbered, main.count
 
 
 def unfelt() -> NoReturn:
@@ -792,8 +707,11 @@ async def refuse(run: Core) -> NoReturn:
     don't stop the error.
     """
     task = current_task()
-    enough = run.leave(task)
-    if enough:
+    branch = run.by_task.get(task, run.main)
+    branch.refusals += 1
+    if branch.refusals == PATIENCE:
+        run.host.swallowed(branch.turn)
+    if enough := branch.refusals >= PATIENCE:
         # At this checkpoint, code that steps the coroutine by hand can still abandon the coroutine. After the
         # detachment, that isn't possible.
         await cancel_shielded_checkpoint()

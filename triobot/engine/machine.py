@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from operator import attrgetter
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeAlias, final
 
+import attrs
 import trio
 from trio.lowlevel import Task, cancel_shielded_checkpoint, checkpoint_if_cancelled, current_task, reschedule
 
@@ -43,8 +45,7 @@ from .core import (
     throw,
     unfelt,
 )
-from .host import Host
-from .records import CUT, DONE, FAILED, FIRED, INTERRUPTED, KNOWN, OUTCOMES, Codec, Id, Node, Record, path_of
+from .records import CUT, DONE, FAILED, FIRED, INTERRUPTED, KNOWN, OUTCOMES, Id, Node, Record, path_of
 from .scopes import lower
 
 AGAIN: Final = 60_000
@@ -59,6 +60,7 @@ _Candidate: TypeAlias = "tuple[int, int, Operation | Scope | None, object, int |
 """What may come next: stamp and class; operation or block that goes on or ends; an event's value and row."""
 
 
+@attrs.define(eq=False, weakref_slot=False)
 class Machine(Core):
     """Decides which branch has the turn and, if several branches could go on, which branch goes on first.
 
@@ -72,53 +74,41 @@ class Machine(Core):
         resting: the operations in which branches rest, the oldest first.
         blocks: the open blocks, the oldest first.
         nurseries: the open nurseries, the oldest first.
-        interrupts: pending interrupts, each with its time and the event that causes it.
+        mailbox: the events that no record has taken, as row, stamp and value, in the order of delivery.
+        interrupts: pending interrupts, each with its time and the event that causes it. `why` is the reason.
+        catching_up: whether the host is still delivering waiting events. During that time no effect begins,
+            and deadlines later than the newest delivered event don't count.
     """
 
-    __slots__ = (
-        "_joins",
-        "_pumping",
-        "_queue",
-        "_quiet",
-        "_reached",
-        "_struck",
-        "_to_rest",
-        "_wake",
-        "blocks",
-        "holder",
-        "interrupts",
-        "nurseries",
-        "resting",
-    )
-
-    def __init__(self, host: Host, records: Sequence[Record], codec: Codec, fresh: bool, dry: bool) -> None:
-        super().__init__(host, records, codec, fresh, dry)
-        self.holder: Branch | None = None
-        self.resting: list[Operation] = []
-        self.blocks: Sequence[Scope] = ()
-        self.nurseries: Sequence[Nursery] = ()
-        self.interrupts: Sequence[tuple[int, int | None]] = ()
-        self._joins: Sequence[Operation] = ()
-        self._queue: Sequence[Callable[[], None]] = ()
-        self._struck: list[Operation] | None = None
-        self._to_rest: Operation | None = None
-        # Whether the journal is exhausted, and the effects under way at the journal's end were compared with
-        # the code.
-        self._reached = self._pumping = False
-        # The last call of the host's `rests`: the time to wake the run, and whether no effect was under way.
-        self._wake: int | None = None
-        self._quiet = False
+    holder: Branch | None = None
+    resting: list[Operation] = attrs.field(factory=list[Operation])
+    blocks: Sequence[Scope] = ()
+    nurseries: Sequence[Nursery] = ()
+    mailbox: Sequence[tuple[int, int, Any]] = ()
+    interrupts: Sequence[tuple[int, int | None]] = ()
+    why: str = "interrupted"
+    catching_up: bool = False
+    _joins: Sequence[Operation] = ()
+    _queue: Sequence[Callable[[], None]] = ()
+    _struck: list[Operation] | None = None
+    _to_rest: Operation | None = None
+    # Whether the journal is exhausted, and the effects under way at the journal's end were compared with the
+    # code.
+    _reached: bool = False
+    _pumping: bool = False
+    # The last call of the host's `rests`: the time to wake the run, and whether no effect was under way.
+    _wake: int | None = None
+    _quiet: bool = False
 
     def begin(self, task: Task, scope: trio.CancelScope) -> None:
         """Give the main branch its first turn."""
-        self.task, self.root = task, scope
-        self.main = Branch("", self.rank, (scope,), 0, task)
+        self.main.task, self.main.around = task, (scope,)
         self._hold(self.main, 0)
 
     @property
     def branches(self) -> Sequence[Branch]:
         """The branches that run or are to be started, in the order of their ids."""
-        if self.task is None:
+        if self.main.task is None:
             return ()
         children = [child for nursery in self.nurseries for child in nursery.children]
         return (self.main, *sorted(children, key=lambda branch: branch.key))
@@ -151,9 +141,9 @@ class Machine(Core):
         branch.count = number = branch.count + 1
         held_up = not number % YIELD_EVERY or self.dying or self.interrupted or len(branch.around) > 1
         assert branch.task is not None
-        id = number if not (prefix := branch.path or self.prefix) else f"{prefix}{number}"
+        id = f"{branch.prefix}{number}" if branch.prefix else number
         op = Operation(id, kind, nature, print, branch.task, branch, number, held_up)
-        if (here := self.host.here) is not None and (self.cursor >= self.many or self.compares):
+        if (here := self.host.here) is not None and (self.journal.live or self.journal.compares):
             op.sites = branch.site = (again and branch.site) or here(branch.root, 3 + beneath, branch.entry)
             if branch.drawn or nature is WITHIN:
                 # An operation that another branch completes has no record: its site is stored with the next
@@ -239,7 +229,7 @@ class Machine(Core):
         Args:
             to_rest: the current task's operation. It is about to sleep, unless it gets an outcome now.
         """
-        if self._pumping or self.task is None:
+        if self._pumping or self.main.task is None:
             return
         self._pumping, self._to_rest = True, to_rest
         try:
@@ -247,11 +237,10 @@ class Machine(Core):
                 if self._queue:
                     work, self._queue = self._queue[0], self._queue[1:]
                     work()
-                elif self.cursor < self.many:
+                elif not self.journal.live:
                     if self.host.look is not None:
                         self.host.look()
-                    self.cursor += 1
-                    self._apply(self.records[self.cursor - 1])
+                    self._apply(self.journal.next())
                 elif not self._take_next():
                     return
         finally:
@@ -265,10 +254,10 @@ class Machine(Core):
         assert self.holder is None, "a branch would be overtaken"
         self.holder = branch
         branch.place, branch.turn = HOLDS, turn
-        if self.mid == turn and self.cursor < self.many and self.records[self.cursor][0] == INTERRUPTED:
-            self.cursor += 1
-            self.interrupted = True
-            self.cut(self.root)
+        if not (journal := self.journal).live:
+            ahead = journal.turns[journal.given]
+            if ahead[0] == INTERRUPTED and ahead[3] == turn:
+                self._interrupt(journal.next()[4])
 
     def _give(self, op: Operation, given: Any) -> None:
         """Begin the turn in which an operation goes on."""
@@ -285,7 +274,6 @@ class Machine(Core):
     def _apply(self, record: Record) -> None:
         """Carry out a record. A live run and a replay do this in the same way."""
         tag, about = record[0], record[2]
-        self.went(record[1])
         if tag in OUTCOMES:
             self._apply_outcome(record)
         elif tag == FIRED:
@@ -296,8 +284,7 @@ class Machine(Core):
                 block.fired(record[3], record[4])
                 self.cut(block.scope)
         elif tag == INTERRUPTED:
-            self.interrupted = True
-            self.cut(self.root)
+            self._interrupt(record[4])
         else:
             resting = ", ".join(f"{op.kind} {op.id}" for op in self.resting)
             self.diverge(0, f"the run ended here; now it rests in {resting or 'nothing'}: {ADVICE}")
@@ -389,7 +376,7 @@ class Machine(Core):
             if tag != CUT:
                 record.append(node)
             given = FELT if tag == CUT else value or record
-        record[1] = self.advance()
+        record[1] = self.journal.advance()
         self._quiet = False
         if type(what) is Operation and what.sites:
             if row is None:
@@ -409,7 +396,7 @@ class Machine(Core):
     def _reach(self) -> bool:
         """Compare the effects under way at the journal's end with the code. Return whether they fit."""
         self._reached = True
-        for began in self.rows.values():
+        for began in self.journal.effects.values():
             op = self._rests_in(began[2])
             if op is None or op.kind != began[3]:
                 now_is = "has not begun now" if op is None else f"is a {op.kind} now"
@@ -417,7 +404,7 @@ class Machine(Core):
                 return False
             if self.parts(began, op):
                 return False
-        return not self.stale or self.stands(self.resting)
+        return not self.journal.stale or self.stands(self.resting)
 
     def _add_due(self, now: int, found: list[_Candidate]) -> None:
         if self.catching_up:
@@ -461,8 +448,8 @@ class Machine(Core):
         for block in self.blocks:
             if block.due is not None and not block.scope.cancel_called:
                 times.append(block.due if block.due > now else block.due + holds)
-                if block.due <= self.revived:
-                    times.append(self.revived + AGAIN)
+                if block.due <= self.journal.revived:
+                    times.append(self.journal.revived + AGAIN)
         return min((time for time in times if time > now), default=None)
 
     # --- effects
@@ -471,7 +458,7 @@ class Machine(Core):
         """From now on, events, results and the clock may complete an operation; an effect may begin."""
         op.armed = True
         if op.nature is EFFECT:
-            row = self.rows.pop(op.id, None)
+            row = self.journal.effects.get(op.id) if self.journal.effects else None
             if row is not None and row[0] == KNOWN:
                 op.ended(row[5], row[6], row[1])
             elif op.felt is not None:
@@ -481,7 +468,7 @@ class Machine(Core):
             elif self.catching_up:
                 op.armed = False  # waiting events come first: an event may end the run
             else:
-                if self.stale:
+                if self.journal.stale:
                     self.host.repeated(op.id, op.kind)
                 if op.lane and len(self.resting) > 1:
                     self._let_next_go(op.lane)
@@ -516,17 +503,28 @@ class Machine(Core):
         """Check the clock, and the interrupts that came while a branch had the turn."""
         if self.holder is None:
             self.pump()
-        elif self.interrupts and not self.interrupted and self.live and not self.dying:
+        elif self.interrupts and not self.interrupted and self.journal.live and not self.dying:
             (_, row), *_ = self.interrupts
-            self.interrupts, self.interrupted = (), True
-            record = [INTERRUPTED, self.time, row, self.holder.turn, self.why]
-            self.stale = False
+            self.interrupts, self.journal.stale = (), False
+            record = [INTERRUPTED, self.journal.time, row, self.holder.turn, self.why]
             self.host.append(record, () if row is None else (row,))
-            self.cut(self.root)
+            self._interrupt(self.why)
 
-    def cut(self, scope: trio.CancelScope | None) -> None:
+    def _interrupt(self, why: str) -> None:
+        self.interrupted, self.why = True, why
+        self.cut(self.main.around[0])
+
+    def withdraw(self, row: int) -> bool:
+        """Remove an event from the mailbox. Return False if the event isn't there."""
+        for place, one in enumerate(self.mailbox):
+            if one[0] == row:
+                self.mailbox = [*self.mailbox[:place], *self.mailbox[place + 1 :]]
+                return True
+        return False
+
+    def cut(self, scope: trio.CancelScope) -> None:
         """Cancel a scope. The operations in the scope are cancelled one by one, in the order of their ids."""
-        if scope is None or scope.cancel_called:
+        if scope.cancel_called:
             return
         outer, self._struck = self._struck, []
         scope.cancel()
@@ -618,15 +616,14 @@ class Machine(Core):
         if self.dying or self.over:
             return
         self.dying = True
-        if self.root is not None:
-            self.root.cancel()
+        if self.main.around:
+            self.main.around[0].cancel()
         self._queue = ()
         for nursery in self.nurseries:
             nursery.children -= {child for child in nursery.children if child.place is Where.QUEUED}
         for branch in self.branches:
-            for scope in branch.around:
-                if scope is not self.root:
-                    scope.shield = False
+            for scope in branch.around[1:]:
+                scope.shield = False
             if branch.place is WORKS:
                 lower(branch.outside)
         for op in self.resting:
@@ -641,13 +638,14 @@ def _precedence(candidate: _Candidate) -> tuple[int, int, Any]:
     stamp, class_, what, _, row = candidate
     if what is None or row is not None:
         return stamp, class_, ()
-    return stamp, class_, (what.depth, what.key) if type(what) is Scope else what.key
+    return stamp, class_, (len(what.around), what.key) if type(what) is Scope else what.key
 
 
 # --- blocks and children
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class Scope:
     """A block that is ended by a deadline, an event or `cancel`. Can be entered only once.
 
@@ -657,51 +655,31 @@ class Scope:
     Attributes:
         id: known once the block is entered.
         due: the deadline in wall milliseconds, or None.
-        steady: whether the deadline was set as a duration. If so, the deadline moves when the clock is set.
         row, event: row of the event that ended the block, and the value that the block's filter made of the
             event.
         expired: whether the deadline ended the block.
         cancelled_caught: whether the block was ended before its time; known once the block is left.
-        around: the engine's scopes around the block, and the block's own scope. `depth` is the number of the
-            scopes around the block.
+        around: the engine's scopes around the block, and the block's own scope, `scope`.
     """
 
-    __slots__ = (
-        "_run",
-        "_seconds",
-        "around",
-        "branch",
-        "cancelled_caught",
-        "depth",
-        "due",
-        "event",
-        "expired",
-        "id",
-        "key",
-        "row",
-        "scope",
-        "steady",
-        "takes",
-    )
+    _run: Machine
+    _seconds: float | None
+    due: int | None
+    takes: Filter | None
+    scope: trio.CancelScope
+    branch: Branch = attrs.field(init=False)
+    id: Id = ""
+    key: tuple[int, ...] = ()
+    around: tuple[trio.CancelScope, ...] = ()
+    row: int | None = None
+    event: Any = None
+    expired: bool = False
+    cancelled_caught: bool = False
 
-    branch: Branch
-
-    def __init__(
-        self, run: Machine, *, seconds: float | None, at: int | None, takes: Filter | None, shield: bool
-    ) -> None:
-        self._run = run
-        self._seconds = None if seconds == math.inf else seconds
-        self.id: Id = ""
-        self.key: tuple[int, ...] = ()
-        self.depth = 0
-        self.due = at
-        self.steady = self._seconds is not None
-        self.takes = takes
-        self.scope = trio.CancelScope(shield=shield)
-        self.around: tuple[trio.CancelScope, ...] = ()
-        self.row: int | None = None
-        self.event: Any = None
-        self.expired = self.cancelled_caught = False
+    @property
+    def steady(self) -> bool:
+        """Whether the deadline was set as a duration. If so, the deadline moves when the clock is set."""
+        return self._seconds is not None
 
     @property
     def cancel_called(self) -> bool:
@@ -721,7 +699,7 @@ class Scope:
         run = self._run
         # Deadlines from before the revival wait for all effects. Otherwise, a question that is sent again
         # after a crash could be cancelled before the user sees the question.
-        if due <= run.revived and now < run.revived + AGAIN:
+        if due <= run.journal.revived and now < run.journal.revived + AGAIN:
             return True
         return any(now < due + op.holds and self.scope in op.branch.around for op in run.resting)
 
@@ -738,13 +716,13 @@ class Scope:
         branch = self.branch = run.current()
         self.id = run.next_id(branch)
         self.key = (*branch.key, branch.count)
-        self.depth = len(branch.around)
         self.scope.__enter__()
         self.around = branch.around = (*branch.around, self.scope)
         if self._seconds is not None:
-            self.due = run.due_after(self._seconds)
+            self.due = run.journal.due_after(self._seconds)
         # The deadline is compared with the turn's time, which is the same on replay.
-        if self.due is not None and (self.due <= run.time if self._seconds is None else self._seconds <= 0):
+        began = run.journal.time
+        if self.due is not None and (self.due <= began if self._seconds is None else self._seconds <= 0):
             self.expired = True
             self.scope.cancel()
         run.blocks = [*run.blocks, self]
@@ -754,13 +732,14 @@ class Scope:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         self._run.blocks = [one for one in self._run.blocks if one is not self]
-        self.branch.leave(self.scope)
+        self.branch.around = self.around[:-1]
         caught = bool(self.scope.__exit__(kind, error, trace))
         self.cancelled_caught = self.scope.cancelled_caught
         return caught
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class Nursery:
     """A nursery of children. The children are further branches of the run, and end with the block.
 
@@ -768,18 +747,15 @@ class Nursery:
     its scheduler, so the engine does both itself.
     """
 
-    __slots__ = ("_around", "_branch", "_count", "_id", "_key", "_manager", "_real", "_run", "children")
-
-    _branch: Branch
-
-    def __init__(self, run: Machine) -> None:
-        self._run = run
-        self._count = 0
-        self._id: Id = ""
-        self._key: tuple[int, ...] = ()
-        self._around: tuple[trio.CancelScope, ...] = ()
-        self._manager = trio.open_nursery()
-        self.children: set[Branch] = set()
+    _run: Machine
+    children: set[Branch] = attrs.field(factory=set[Branch])
+    _count: int = 0
+    _id: Id = ""
+    _key: tuple[int, ...] = ()
+    _around: tuple[trio.CancelScope, ...] = ()
+    _branch: Branch = attrs.field(init=False)
+    _manager: AbstractAsyncContextManager[trio.Nursery] = attrs.field(factory=trio.open_nursery)
+    _real: trio.Nursery = attrs.field(init=False)
 
     async def __aenter__(self) -> Self:
         run = self._run
@@ -801,7 +777,7 @@ class Nursery:
         self._run.current()
         self._count += 1
         path = f"{self._id}/{self._count}."
-        child = Branch(path, (*self._key, self._count), self._around, f"{path}0")
+        child = Branch(path, (*self._key, self._count), self._around, f"{path}0", path)
         if (here := self._run.host.here) is not None:
             child.root = here((starts := self._run.current()).root, 2, starts.entry)
         name = f"{getattr(fn, '__qualname__', fn)} (branch {child.path})"
@@ -846,7 +822,7 @@ class Nursery:
                 await run.come(join, await run.woken(join))
             except trio.Cancelled as gone:  # only when the run dies
                 kind, error, trace = type(gone), gone, gone.__traceback__
-        branch.leave(self._real.cancel_scope)
+        branch.around = self._around[:-1]
         try:
             return await self._manager.__aexit__(kind, error, trace)
         finally:

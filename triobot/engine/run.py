@@ -17,6 +17,7 @@ An event stays in the run's mailbox, and belongs to no operation, until a record
 
 from __future__ import annotations
 
+import math
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,10 +29,12 @@ from trio.lowlevel import Task, current_task, wait_task_rescheduled
 from ..base.frozen import guarded
 from ..errors import ForeignTaskError, UnreadableRecordError
 from .core import (
+    ADVICE,
     EFFECT,
     GO,
     LEFT,
     WAIT,
+    Branch,
     Continue,
     ContinuesAs,
     Crashed,
@@ -39,6 +42,7 @@ from .core import (
     End,
     Evicted,
     Filter,
+    Journal,
     Operation,
     Part,
     Returned,
@@ -48,7 +52,22 @@ from .core import (
 )
 from .host import Host
 from .machine import Machine, Nursery, Scope
-from .records import ABSENT, NOTED, PATCHED, READ, WROTE, Codec, Id, Node, Put, Raises, Record, drawn
+from .records import (
+    ABSENT,
+    CONTINUED,
+    ENDED,
+    NOTED,
+    PATCHED,
+    READ,
+    WROTE,
+    Codec,
+    Id,
+    Node,
+    Put,
+    Raises,
+    Record,
+    drawn,
+)
 from .scopes import innermost
 from .sync import Channel, Event
 
@@ -141,18 +160,25 @@ class Run(Machine):
 
     Attributes:
         fn, args: function name and arguments, from the start.
+        seed: secret seed of the run's random numbers.
+        beyond: the records that a live run would have appended at the end of a dry run.
         view: values that the turn `view_turn` has read and written.
     """
 
-    __slots__ = ("_unpatched", "args", "fn", "view", "view_turn")
+    __slots__ = ("_patches", "args", "beyond", "fn", "seed", "view", "view_turn")
 
     def __init__(
         self, host: Host, records: Sequence[Record], codec: Codec, fresh: bool = False, dry: bool = False
     ) -> None:
-        super().__init__(host, records, codec, fresh, dry)
+        super().__init__(host, codec, journal := Journal(host, records, not fresh), Branch("", (), ()), dry)
+        journal.begin(dry)
         self.fn: str = records[0][2]
         self.args: Sequence[Node] = records[0][3]
-        self._unpatched: frozenset[str] = frozenset()
+        self.seed: str = records[0][4]
+        self.beyond: Sequence[Record] = ()
+        self._patches: Mapping[str, bool] = {}
+        if not fresh:
+            self._patches = {record[2]: True for record in records if record[0] == PATCHED}
         self.view: dict[str, Any] = {}
         self.view_turn: Id | None = None
 
@@ -212,7 +238,7 @@ class Run(Machine):
             failure, continued = error, None
         if not self.dying:
             self._end(failure, continued)
-        self.task = None
+        self.main.task = None
         if unshielded:
             scope.shield = False
         if self.diverged is not None:
@@ -224,6 +250,24 @@ class Run(Machine):
         if self.interrupted:
             return WasInterrupted(self.why, failure)
         return Returned(value) if failure is None else Crashed(failure)
+
+    def _end(self, failure: Exception | None, continued: Continue | None) -> None:
+        journal = self.journal
+        if continued is not None:
+            record: Record = [CONTINUED, journal.time, continued.fn, continued.nodes]
+        else:
+            record = [ENDED, journal.time, None if failure is None else self.codec.node_of_error(failure)]
+        if journal.live:
+            if journal.stale and not (self.interrupted or self.stands(())):
+                return
+            self._append(record)
+        elif (ahead := journal.turns[journal.given])[0] == record[0]:
+            journal.next()
+        else:
+            what = f"the code ended here, and went on to {ahead[2]} when it was recorded: {ADVICE}"
+            self.diverge(0, what)
+            return
+        self.over = True
 
     # --- calls by the host
 
@@ -247,7 +291,7 @@ class Run(Machine):
 
         `shift` may be called within `Host.now`. Call `tick` after `shift`.
         """
-        self.revived += by
+        self.journal.revived += by
         timed: Sequence[Operation | Scope] = [*self.resting, *self.blocks]
         for one in timed:
             if one.steady and one.due is not None:
@@ -267,7 +311,7 @@ class Run(Machine):
             return
         self.why = why
         self.interrupts = [*self.interrupts, (stamp, row)]
-        if self.task is not None:
+        if self.main.task is not None:
             self.tick()
 
     # --- operations
@@ -363,7 +407,7 @@ class Run(Machine):
         op = self.operation("sleep", WAIT)
         if op.held_up:
             await self.look_around(op)
-        op.steady, op.due = seconds is not None, at if seconds is None else self.due_after(seconds)
+        op.steady, op.due = seconds is not None, at if seconds is None else self.journal.due_after(seconds)
         self.rest(op)
         await self.come(op, await self.woken(op))
 
@@ -389,7 +433,8 @@ class Run(Machine):
             shield: whether interrupts and the ends of outer blocks take effect only at the block's end; an
                 eviction takes effect at once.
         """
-        return Scope(self, seconds=seconds, at=at, takes=takes, shield=shield)
+        length = None if seconds == math.inf else seconds
+        return Scope(self, length, at, takes, trio.CancelScope(shield=shield))
 
     def open_nursery(self) -> Nursery:
         """Return a nursery of children; the children end with the nursery's block."""
@@ -410,7 +455,10 @@ class Run(Machine):
         wrapping code has no operations, it can be added, removed or moved while runs wait. Use each name only
         once in a run. A name has no slash. The wrapped code gets an empty name.
         """
-        return Part(self, name)
+        # The operations of an inner part come before the operations of the outer part. Both come before the
+        # operations of the code inside both parts. The number of parts doesn't matter.
+        main = self.main
+        return Part(main, f"{name}.", (*main.key, -1)) if name else Part(main, "", ())
 
     def continue_as(self, fn: str, *args: object) -> NoReturn:
         """End here, and go on as another function with a journal of its own.
@@ -424,6 +472,13 @@ class Run(Machine):
 
     # --- a turn's reads, writes and notes
 
+    def _append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
+        """Append a record that begins no turn. A dying run appends nothing; a dry run appends to `beyond`."""
+        if self.dry:
+            self.beyond = [*self.beyond, record]
+        elif not self.dying:
+            self.host.append(record, rows, write)
+
     def note(self, key: str, ask: Callable[[], object]) -> Any:
         """Return the result of `ask()`, recorded once for each turn and key; the same on replay.
 
@@ -433,9 +488,9 @@ class Run(Machine):
         turn, view = self._noting()
         seen = f":{key}"
         if seen not in view:
-            record = self.notes.get((NOTED, turn, key))
+            record = self.journal.beside.get((NOTED, turn, key))
             if record is None:
-                record = [NOTED, self.time, turn, key, self.codec.node_of(ask())]
+                record = [NOTED, self.journal.time, turn, key, self.codec.node_of(ask())]
                 self._append(record)
             view[seen] = record[4]
         return self._value(view[seen])
@@ -444,12 +499,12 @@ class Run(Machine):
         """Return shared data as it was at this turn's first read, including the turn's own later writes."""
         turn, view = self._noting()
         if key not in view:
-            record = self.notes.get((READ, turn, key))
+            record = self.journal.beside.get((READ, turn, key))
             if record is None:
                 node = self.host.read(key)
-                record = (
-                    [READ, self.time, turn, key] if node is ABSENT else [READ, self.time, turn, key, node]
-                )
+                record = [READ, self.journal.time, turn, key]
+                if node is not ABSENT:
+                    record.append(node)
                 self._append(record)
             view[key] = record[4] if len(record) > 4 else ABSENT
         node = view[key]
@@ -476,9 +531,9 @@ class Run(Machine):
         counted = f"#{key}"
         n = view[counted] = view.get(counted, 0) + 1
         # The journal goes on after this turn: a write that new code adds to this turn comes too late.
-        if not self.live or (WROTE, turn, key, n) in self.notes:
+        if not self.journal.live or (WROTE, turn, key, n) in self.journal.beside:
             return False
-        self._append([WROTE, self.time, turn, key, n], (), write)
+        self._append([WROTE, self.journal.time, turn, key, n], (), write)
         return not (self.dry or self.dying)
 
     def drain(self, takes: Filter | None = None, first: Callable[[], None] | None = None) -> list[Any]:
@@ -490,19 +545,19 @@ class Run(Machine):
         turn, view = self._noting()
         n = view["##"] = view.get("##", 0) + 1
         key = f"drain {n}"
-        record = self.notes.get((NOTED, turn, key))
+        record = self.journal.beside.get((NOTED, turn, key))
         nodes: list[Node] = [] if record is None else record[4]
         if record is None:
             rows: list[int] = []
-            if first is not None and self.live and not self.dry:
+            if first is not None and self.journal.live and not self.dry:
                 first()
-            for row, _, value in self.mailbox if self.live and not self.dry else ():
+            for row, _, value in self.mailbox if self.journal.live and not self.dry else ():
                 taken = value if takes is None else takes(value)
                 if taken is not LEFT:
                     rows.append(row)
                     nodes.append(self.codec.node_of(taken))
             self.mailbox = [one for one in self.mailbox if one[0] not in rows]
-            self._append([NOTED, self.time, turn, key, nodes], rows)
+            self._append([NOTED, self.journal.time, turn, key, nodes], rows)
         return [self._value(node) for node in nodes]
 
     def patched(self, patch: str) -> bool:
@@ -513,27 +568,23 @@ class Run(Machine):
         version once uses the old version everywhere.
         """
         self._noting()
-        if patch in self.patches:
-            return True
-        if not self.live:
-            self._unpatched |= {patch}
-        if patch in self._unpatched:
-            return False
-        self.patches |= {patch}
-        self._append([PATCHED, self.time, patch])
-        return True
+        if patch not in self._patches:
+            self._patches = {**self._patches, patch: self.journal.live}
+            if self.journal.live:
+                self._append([PATCHED, self.journal.time, patch])
+        return self._patches[patch]
 
     def now(self) -> int:
         """Return the turn's time in wall milliseconds."""
-        return self.time
+        return self.journal.time
 
     def random(self) -> random.Random:
         """Return a separate random generator, which gives the same numbers on replay, without a record."""
-        return random.Random(f"{self.seed}:{self._next()}")
+        return random.Random(f"{self.seed}:{self.next_id(self.current())}")
 
     def token(self, size: int = 16) -> bytes:
         """Return bytes that are hard to guess; the same on replay, without a record."""
-        return drawn(self.seed, self._next(), size)
+        return drawn(self.seed, self.next_id(self.current()), size)
 
     def uuid(self) -> uuid.UUID:
         """Return a unique id; the same on replay, without a record."""
@@ -542,11 +593,7 @@ class Run(Machine):
     def upcoming(self) -> Id:
         """Return the id that the current task's next operation will have."""
         branch = self.current()
-        prefix = branch.path or self.prefix
-        return f"{prefix}{branch.count + 1}" if prefix else branch.count + 1
-
-    def _next(self) -> Id:
-        return self.next_id(self.current())
+        return f"{branch.prefix}{branch.count + 1}" if branch.prefix else branch.count + 1
 
     def _noting(self) -> tuple[Id, dict[str, Any]]:
         """Return the current turn's id, and the values that the turn has read and written so far."""
@@ -559,7 +606,7 @@ class Run(Machine):
         try:
             return self.codec.value_of(node)
         except UnreadableRecordError as error:
-            self.diverge(self.main.turn, str(error), self.task)
+            self.diverge(self.main.turn, str(error), self.main.task)
             raise
 
     # --- inspection
@@ -578,8 +625,8 @@ class Run(Machine):
         """Return the run's state, which must be the same in two incarnations over one journal."""
         in_branch = {op.branch: OpenOperation(op.id, op.kind, op.print, op.due) for op in self.resting}
         return Snapshot(
-            self.cursor,
-            self.live,
+            self.journal.given,
+            self.journal.live,
             tuple(OpenBranch(one.path, one.place, in_branch.get(one)) for one in self.branches),
             tuple(OpenBlock(one.id, one.due, one.cancel_called) for one in self.blocks),
             self.interrupted,

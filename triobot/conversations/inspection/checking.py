@@ -147,7 +147,7 @@ class Watched:
         if (last := self._records[-1])[0] in ENDS:
             standing, set_by = ReplayState(ending=recorded_ending(last)), None
         elif not conversation.operations.dead and (run := conversation.operations.run).settled:
-            standing, set_by = standing_of(run), run.set_by()
+            standing, set_by = standing_of(run), run.journal.set_by()
         else:
             return None  # try again at the next wait
         stored = Stored(self._row(), tuple(self._records))

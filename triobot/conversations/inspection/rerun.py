@@ -251,7 +251,7 @@ class Rerun(Host):
     def parting(self, record: Record, op: OpenOperation) -> str | None:
         why = None if self._by is None else self._by.parting(record, op)
         conversation = self._conversation
-        is_judged = conversation is None or conversation.operations.run.cursor <= self._judged
+        is_judged = conversation is None or conversation.operations.run.journal.given <= self._judged
         if why is None and record[4] != op.print and not is_judged:
             what = f"a {op.kind} has other arguments than before"
             self.changed.append(Divergence(str(op.id), what, line_in(op.task)))

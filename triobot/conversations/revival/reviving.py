@@ -183,9 +183,9 @@ async def _stand(conversation: Conversation) -> None:
             return
         if not operations.replaying:
             return
-        if given == operations.run.cursor:
+        if given == operations.run.journal.given:
             break  # a whole minute without a record: even a slow machine replays one record in a minute
-        seconds, given = HANGS, operations.run.cursor
+        seconds, given = HANGS, operations.run.journal.given
     # The replay doesn't end: the branch with the turn waits for something outside of the chat.
     operations.give_up("it went on here, and now waits for something that isn't the chat's")
     with trio.move_on_after(PROMPT):

@@ -71,7 +71,7 @@ class Hooked:
         async def within() -> None:
             nonlocal called
             self.check()
-            if trio.lowlevel.current_task() is not self.run.task:
+            if trio.lowlevel.current_task() is not self.run.main.task:
                 raise ForeignTaskError(f"{hook.told}: await call() in the hook itself, not in a child")
             if called:
                 raise ConfigError(f"{hook.told}: call() twice; a hook runs what is within it once, or never")

@@ -226,7 +226,7 @@ class Notches(Onlooker):
 
     def looks(self, run: Run) -> None:
         """Record the notch of the turn that has just ended."""
-        given = run.cursor
+        given = run.journal.given
         if self._over or given < len(self.notches):
             return
         # A variable's own code may run here and draw random numbers, so the branches' counts are restored.

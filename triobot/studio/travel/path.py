@@ -116,9 +116,9 @@ class _LineTracer(Onlooker):
 
     def looks(self, run: Run) -> None:
         """Assign the lines traced so far to the turn that has just ended."""
-        if run.cursor <= self._turn:
+        if run.journal.given <= self._turn:
             return
-        self._rests(run.cursor)
+        self._rests(run.journal.given)
         # In the next turn, the running code continues in its current lines. So these lines belong to both
         # turns.
         for frame, line in reversed([*traceback.walk_stack(None)]):
