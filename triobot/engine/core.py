@@ -77,13 +77,7 @@ ADVICE: Final = (
 # --- operations and branches
 
 
-class Takes(Enum):
-    """The type of `LEFT`."""
-
-    LEFT = "left"
-
-
-LEFT: Final = Takes.LEFT
+LEFT: Final = object()
 """Returned by a filter for an event that it doesn't take."""
 
 Filter: TypeAlias = Callable[[Any], object]
@@ -526,17 +520,6 @@ class Core:
 
     # --- comparison with the journal
 
-    def stands(self, operations: Sequence[Operation]) -> bool:
-        """Return whether a revived run rests in the operations that were open at its journal's end.
-
-        If not, the run gets stuck.
-        """
-        if (why := self.host.reached(operations)) is None:
-            return True
-        first = operations[0] if operations else None
-        self.diverge(0 if first is None else first.id, why, None if first is None else first.task)
-        return False
-
     def diverge(self, id: Id, what: str, task: Task | None = None) -> None:
         """Stop the run as stuck, before the code does anything that isn't in the journal."""
         if self.diverged is None and not self.dying:
@@ -589,16 +572,13 @@ class Core:
                 await refuse(self)
             return *self._cut_short(error, op, raises), None
 
-    def left_by(
-        self, error: BaseException, scope: trio.CancelScope
-    ) -> tuple[Exception | None, Continue | None]:
+    def left_by(self, error: BaseException, scope: trio.CancelScope) -> Exception | ContinuesAs | None:
         """Return the failure, or the continuation, for an error that has left the code."""
         # If this scope isn't cancelled, a cancellation comes from a foreign scope, and is a failure.
         rest = split(error)[1] if scope.cancel_called else error
         if rest is None:
-            return None, None
-        continued = continue_in(rest)
-        return (self._contained(rest), None) if continued is None else (None, continued)
+            return None
+        return continue_in(rest) or self._contained(rest)
 
     def _contained(self, error: BaseException) -> Exception:
         try:
@@ -747,13 +727,12 @@ async def _abandon(run: Core, task: Task) -> None:
 class Continue(BaseException):
     """Raised by `continue_as`; not caught by any `except Exception` of the author."""
 
-    def __init__(self, fn: str, args: list[Node]) -> None:
+    def __init__(self, end: ContinuesAs) -> None:
         super().__init__()
-        self.fn = fn
-        self.nodes = args
+        self.end = end
 
 
-def continue_in(error: BaseException) -> Continue | None:
-    """Return the `Continue` in an error or None; a Trio nursery may have put the `Continue` into a group."""
+def continue_in(error: BaseException) -> ContinuesAs | None:
+    """Return the end of a `Continue` in an error; a Trio nursery may have put the `Continue` into a group."""
     only = only_of(error)
-    return only if type(only) is Continue else None
+    return only.end if type(only) is Continue else None

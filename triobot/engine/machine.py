@@ -316,7 +316,7 @@ class Machine(Core):
         The thing with the smallest stamp is first. A stamp is the time when an event was accepted, when a
         deadline or a sleep was due, or when a result came.
         """
-        if not self._reached and not self._reach():
+        if not self._reached and not self.reach():
             return False
         if self.dry:
             if self.host.look is not None:
@@ -393,8 +393,11 @@ class Machine(Core):
         else:
             self._apply(record)
 
-    def _reach(self) -> bool:
-        """Compare the effects under way at the journal's end with the code. Return whether they fit."""
+    def reach(self) -> bool:
+        """Compare the operations that were open at the journal's end with the code. Return whether they fit.
+
+        If not, the run gets stuck.
+        """
         self._reached = True
         for began in self.journal.effects.values():
             op = self._rests_in(began[2])
@@ -404,7 +407,11 @@ class Machine(Core):
                 return False
             if self.parts(began, op):
                 return False
-        return not self.journal.stale or self.stands(self.resting)
+        if not self.journal.stale or (why := self.host.reached(self.resting)) is None:
+            return True
+        first = self.resting[0] if self.resting else None
+        self.diverge(0 if first is None else first.id, why, None if first is None else first.task)
+        return False
 
     def _add_due(self, now: int, found: list[_Candidate]) -> None:
         if self.catching_up:
@@ -572,11 +579,6 @@ class Machine(Core):
             start()
 
         self._later(begin)
-
-    def runs(self, child: Branch, task: Task) -> None:
-        """Register the task that runs a child."""
-        child.task = task
-        self.by_task[task] = child
 
     def forget(self, task: Task) -> None:
         """Handle the end of a child's task. In a run that isn't dying, this child had the turn."""
@@ -774,12 +776,12 @@ class Nursery:
 
         An error of the child cancels its siblings and the block.
         """
-        self._run.current()
+        starts = self._run.current()
         self._count += 1
         path = f"{self._id}/{self._count}."
         child = Branch(path, (*self._key, self._count), self._around, f"{path}0", path)
         if (here := self._run.host.here) is not None:
-            child.root = here((starts := self._run.current()).root, 2, starts.entry)
+            child.root = here(starts.root, 2, starts.entry)
         name = f"{getattr(fn, '__qualname__', fn)} (branch {child.path})"
 
         def start() -> None:
@@ -796,8 +798,8 @@ class Nursery:
     async def _child(
         self, child: Branch, fn: Callable[..., Awaitable[object]], args: tuple[Any, ...]
     ) -> None:
-        task = current_task()
-        self._run.runs(child, task)
+        child.task = task = current_task()
+        self._run.by_task[task] = child
         try:
             child.entry = coroutine = fn(*args)
             await coroutine

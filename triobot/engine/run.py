@@ -216,8 +216,7 @@ class Run(Machine):
         task = current_task()
         within = innermost(task)
         value: object = None
-        failure: Exception | None = None
-        continued: Continue | None = None
+        left: Exception | ContinuesAs | None = None
         try:
             self.begin(task, scope)
             try:
@@ -230,35 +229,36 @@ class Run(Machine):
                 if innermost(task) is not within:
                     raise RuntimeError(_LEFT_OPEN)
             except BaseException as error:
-                failure, continued = self.left_by(error, scope)
-                self.host.concluded(error if failure is None else failure)
+                left = self.left_by(error, scope)
+                self.host.concluded(error if left is None or type(left) is ContinuesAs else left)
             else:
                 self.host.concluded(None)
         except Exception as error:
-            failure, continued = error, None
+            left = error
         if not self.dying:
-            self._end(failure, continued)
+            self._end(left)
         self.main.task = None
         if unshielded:
             scope.shield = False
+        failure = None if type(left) is ContinuesAs else left
         if self.diverged is not None:
             return Diverged(self.diverged, failure)
         if self.dying:
             return Evicted(failure)
-        if continued is not None:
-            return ContinuesAs(continued.fn, continued.nodes)
+        if type(left) is ContinuesAs:
+            return left
         if self.interrupted:
             return WasInterrupted(self.why, failure)
         return Returned(value) if failure is None else Crashed(failure)
 
-    def _end(self, failure: Exception | None, continued: Continue | None) -> None:
+    def _end(self, left: Exception | ContinuesAs | None) -> None:
         journal = self.journal
-        if continued is not None:
-            record: Record = [CONTINUED, journal.time, continued.fn, continued.nodes]
+        if type(left) is ContinuesAs:
+            record: Record = [CONTINUED, journal.time, left.fn, left.args]
         else:
-            record = [ENDED, journal.time, None if failure is None else self.codec.node_of_error(failure)]
+            record = [ENDED, journal.time, None if left is None else self.codec.node_of_error(left)]
         if journal.live:
-            if journal.stale and not (self.interrupted or self.stands(())):
+            if journal.stale and not (self.interrupted or self.reach()):
                 return
             self._append(record)
         elif (ahead := journal.turns[journal.given])[0] == record[0]:
@@ -468,7 +468,7 @@ class Run(Machine):
         """
         if self.current().path or self.nurseries:
             raise ForeignTaskError("continue_as() is for the main branch, outside of its nurseries")
-        raise Continue(fn, [self.codec.node_of(arg) for arg in args])
+        raise Continue(ContinuesAs(fn, [self.codec.node_of(arg) for arg in args]))
 
     # --- a turn's reads, writes and notes
 

@@ -7,6 +7,7 @@ has. The classes here go through the machine, in an order that replay repeats.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import Any, Generic, TypeVar, cast
 
 import trio
@@ -20,42 +21,34 @@ T = TypeVar("T")
 class Event:
     """An event that happens once; made by `Run.open_event`."""
 
-    __slots__ = ("_run", "_set", "_waiting")
+    __slots__ = ("_channel",)
 
     def __init__(self, run: Machine) -> None:
-        self._run = run
-        self._set = False
-        self._waiting: list[Operation] = []
+        self._channel: Channel[None] = Channel(run, 0)  # whose close is the event
 
     def is_set(self) -> bool:
         """Return whether the event has happened."""
-        return self._set
+        return self._channel.closed
 
     def set(self) -> None:
         """Set the event: the waiting branches go on, one by one, after this turn."""
-        self._run.current()
-        self._set = True
-        waiting, self._waiting = self._waiting, []
-        for op in waiting:
-            self._run.pass_to(op, None)
+        self._channel.close()
 
     async def wait(self) -> None:
         """Wait until the event has happened."""
-        op = await self._run.within()
-        if not self._set:
-            self._waiting.append(op)
-            await _pause(self._run, op)
+        with suppress(trio.EndOfChannel):
+            await self._channel.receive()
 
 
 class Channel(Generic[T]):
     """A bounded queue between branches; made by `Run.open_channel`. If the queue is full, `send` waits."""
 
-    __slots__ = ("_capacity", "_closed", "_receivers", "_run", "_senders", "_values")
+    __slots__ = ("_capacity", "_receivers", "_run", "_senders", "_values", "closed")
 
     def __init__(self, run: Machine, capacity: float) -> None:
         self._run = run
         self._capacity = capacity
-        self._closed = False
+        self.closed = False
         self._values: deque[T] = deque()
         self._senders: deque[tuple[Operation, T]] = deque()
         self._receivers: deque[Operation] = deque()
@@ -85,7 +78,7 @@ class Channel(Generic[T]):
             raise trio.WouldBlock
 
     def _put(self, value: T) -> bool:
-        if self._closed:
+        if self.closed:
             raise trio.ClosedResourceError
         while self._receivers:
             if self._run.pass_to(self._receivers.popleft(), (value,)):
@@ -109,7 +102,7 @@ class Channel(Generic[T]):
             return value
         if (sent := self._next_sent()) is not None:
             return sent[0]
-        if self._closed:
+        if self.closed:
             raise trio.EndOfChannel
         self._receivers.append(op)
         given = cast("tuple[T] | None", await _pause(self._run, op))
@@ -128,7 +121,7 @@ class Channel(Generic[T]):
     def close(self) -> None:
         """Close the channel: senders and receivers that wait, or come later, get an error."""
         self._run.current()
-        self._closed = True
+        self.closed = True
         waiting = [*self._receivers, *(op for op, _ in self._senders)]
         self._receivers.clear()
         self._senders.clear()
