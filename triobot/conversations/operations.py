@@ -115,7 +115,7 @@ class Operations:
     def replaying(self) -> bool:
         """Whether the code that runs now has run before, so that side effects must not be repeated."""
         run = self.made_run
-        return run is not None and (run.dry or not run.journal.live)
+        return run is not None and (run.journal.dry or not run.journal.live)
 
     def give_up(self, what: str) -> None:
         """Stop the run here as stuck, with `what` as the reason."""

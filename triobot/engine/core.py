@@ -106,10 +106,10 @@ JOIN: Final = Nature.JOIN
 class Where(Enum):
     """The state of a branch."""
 
-    HOLDS = "it has the turn"
-    QUEUED = "it is to be started"
-    RESTS = "in an operation, or waiting for its children"
-    WORKS = "in an effect's body, outside of any turn"
+    HOLDS = "holds"  # the turn
+    QUEUED = "queued"  # it is to be started
+    RESTS = "rests"  # in an operation, or waiting for its children
+    WORKS = "works"  # in an effect's body, outside of any turn
 
 
 HOLDS: Final = Where.HOLDS
@@ -343,6 +343,7 @@ class Journal:
         turns: the recorded turns; the code was given the first `given` of them. Empty once the run goes on
             beyond its journal.
         stale: whether this is a revived run that has done nothing new yet.
+        dry: whether the run ends at its journal's end, and changes nothing.
         compares: whether other code may have written the journal, so that each record is compared with the
             operation that takes it.
         live: whether the code was given every recorded turn.
@@ -357,6 +358,7 @@ class Journal:
     host: Host
     turns: Sequence[Record]
     stale: bool
+    dry: bool
     compares: bool = False
     live: bool = True
     given: int = 0
@@ -367,9 +369,8 @@ class Journal:
     effects: Mapping[Id, Record] = {}
     beside: Mapping[tuple[Any, ...], Record] = {}
 
-    def begin(self, dry: bool) -> None:
-        """Read the records, all of which `turns` has before this call."""
-        records = self.turns
+    def __attrs_post_init__(self) -> None:
+        records, self.turns = self.turns, ()  # all the records are given as `turns`
         check_journal(records)
         self._set_time(records[0])
         self.revived = self.time
@@ -378,9 +379,8 @@ class Journal:
             self.revived = self.host.now()
             last, jumped, self.unseen = times_of(records)
             since = self.set_by() - jumped
-            if not dry and self.revived < last + since - TOLERANCE:  # the clock was set back unnoticed
+            if not self.dry and self.revived < last + since - TOLERANCE:  # the clock was set back unnoticed
                 self.unseen += self.revived - last - since
-        self.turns = ()
         if len(records) > 1:
             self.turns = [record for record in records if record[0] in TURNS]
             self.live = not self.turns
@@ -455,7 +455,6 @@ class Core:
 
     Attributes:
         main: the main branch. Its first scope is the run's own.
-        dry: whether the run ends at its journal's end, and changes nothing.
         by_task: the other running branches, by task.
         dying: whether every operation is refused from now on.
         over: whether the last record was taken.
@@ -468,7 +467,6 @@ class Core:
     codec: Codec
     journal: Journal
     main: Branch
-    dry: bool
     by_task: dict[Task, Branch] = attrs.field(factory=dict[Task, Branch])
     dying: bool = False
     over: bool = False
@@ -526,18 +524,6 @@ class Core:
             self.diverged = NondeterminismError(str(id), what)
             self.host.diverged(self.diverged, task)
         self.evict()
-
-    def parts(self, record: Record, op: Operation) -> bool:
-        """Compare a record of other code with the operation that takes the record.
-
-        If the two differ, the run gets stuck.
-
-        Returns: whether the two differ.
-        """
-        why = self.host.parting(record, op) if self.journal.compares else None
-        if why is not None:
-            self.diverge(record[2], why, op.task)
-        return why is not None
 
     # --- operations
 

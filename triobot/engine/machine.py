@@ -289,26 +289,30 @@ class Machine(Core):
             resting = ", ".join(f"{op.kind} {op.id}" for op in self.resting)
             self.diverge(0, f"the run ended here; now it rests in {resting or 'nothing'}: {ADVICE}")
 
-    def _rests_in(self, id: Id) -> Operation | None:
-        return next((op for op in self.resting if op.id == id), None)
-
     def _apply_outcome(self, record: Record) -> None:
-        id, kind = record[2], record[3]
-        op = self._rests_in(id)
-        asks = op or next((one for one in self.resting if one.branch.path == path_of(id)), None)
-        if asks is not None and self.parts(record, asks):
+        if (op := self._taken_by(record, "ended")) is None:
             return
-        if op is None:
-            now = ", ".join(f"{one.kind} {one.id}" for one in self.resting)
-            self.diverge(id, f"a {kind} ended here; now the code rests in {now or 'nothing'}: {ADVICE}")
-        elif op.kind != kind:
-            self.diverge(id, f"a {kind} ended here; now it is a {op.kind}: {ADVICE}", op.task)
-        elif record[0] == CUT and op.felt is None:
-            self.diverge(
-                id, f"a {kind} was cut short here, and no block around it ended now: {ADVICE}", op.task
-            )
+        if record[0] == CUT and op.felt is None:
+            what = f"a {op.kind} was cut short here, and no block around it ended now: {ADVICE}"
+            self.diverge(op.id, what, op.task)
         else:
             self._give(op, FELT if record[0] == CUT else record)
+
+    def _taken_by(self, record: Record, verb: str) -> Operation | None:
+        """Return the operation that takes a record. If the code differs, the run gets stuck: None."""
+        id, kind = record[2], record[3]
+        op = next((op for op in self.resting if op.id == id), None)
+        asks = op or next((one for one in self.resting if one.branch.path == path_of(id)), None)
+        why = self.host.parting(record, asks) if asks is not None and self.journal.compares else None
+        if why is None and op is None:
+            now, asks = ", ".join(f"{one.kind} {one.id}" for one in self.resting), None
+            why = f"a {kind} {verb} here; now the code rests in {now or 'nothing'}: {ADVICE}"
+        elif why is None and op is not None and op.kind != kind:
+            why = f"a {kind} {verb} here; now it is a {op.kind}: {ADVICE}"
+        if why is None:
+            return op
+        self.diverge(id, why, None if asks is None else asks.task)
+        return None
 
     def _take_next(self) -> bool:
         """Take the first thing that can happen now. Return False if there is none.
@@ -318,7 +322,7 @@ class Machine(Core):
         """
         if not self._reached and not self.reach():
             return False
-        if self.dry:
+        if self.journal.dry:
             if self.host.look is not None:
                 self.host.look()
             self.host.rests(None)
@@ -400,12 +404,7 @@ class Machine(Core):
         """
         self._reached = True
         for began in self.journal.effects.values():
-            op = self._rests_in(began[2])
-            if op is None or op.kind != began[3]:
-                now_is = "has not begun now" if op is None else f"is a {op.kind} now"
-                self.diverge(began[2], f"a {began[3]} began here, and {now_is}: {ADVICE}")
-                return False
-            if self.parts(began, op):
+            if self._taken_by(began, "began") is None:
                 return False
         if not self.journal.stale or (why := self.host.reached(self.resting)) is None:
             return True

@@ -148,13 +148,9 @@ _chunks: Final[Callable[[object, int], Iterable[str]]] = (
 _scan: Final[Callable[[str, int], tuple[Any, int]]] = cast("Any", json.JSONDecoder()).scan_once
 
 
-def encode(value: Node) -> str:
-    """Encode a node as JSON in ASCII."""
+def encode_record(value: Node) -> str:
+    """Encode a record, or another node, as one line of JSON in ASCII."""
     return "".join(_chunks(value, 0))
-
-
-encode_record: Final = encode
-"""Encodes a record as one line."""
 
 
 def decode_record(line: str) -> Record:
@@ -315,7 +311,7 @@ class Codec:
         if type(value) is str and value.isascii() and len(value) < _LONG:
             return value
         node = self.dump(value)
-        if len(encode(node)) > self._largest:
+        if len(encode_record(node)) > self._largest:
             rule = f"a record holds at most {self._largest} characters; keep what is long elsewhere"
             raise UnrecordableError(type(value).__name__, "value", rule)
         return node
@@ -330,7 +326,7 @@ class Codec:
         """Return the node to record for an error. If this node is too large, it has only the error's text."""
         try:
             node = self._error_node(error, tuple(raises))
-            if len(encode(node)) <= self._largest:
+            if len(encode_record(node)) <= self._largest:
                 return node
         except BaseException as failed:
             contained(failed)  # the error's class or attributes may raise anything

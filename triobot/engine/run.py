@@ -159,26 +159,23 @@ class Run(Machine):
         dry: whether the run ends at its journal's end, and changes nothing.
 
     Attributes:
-        fn, args: function name and arguments, from the start.
+        args: the arguments of the start; empty once the code runs.
         seed: secret seed of the run's random numbers.
         beyond: the records that a live run would have appended at the end of a dry run.
         view: values that the turn `view_turn` has read and written.
     """
 
-    __slots__ = ("_patches", "args", "beyond", "fn", "seed", "view", "view_turn")
+    __slots__ = ("_patches", "args", "beyond", "seed", "view", "view_turn")
 
     def __init__(
         self, host: Host, records: Sequence[Record], codec: Codec, fresh: bool = False, dry: bool = False
     ) -> None:
-        super().__init__(host, codec, journal := Journal(host, records, not fresh), Branch("", (), ()), dry)
-        journal.begin(dry)
-        self.fn: str = records[0][2]
+        super().__init__(host, codec, Journal(host, records, not fresh, dry), Branch("", (), ()))
         self.args: Sequence[Node] = records[0][3]
         self.seed: str = records[0][4]
         self.beyond: Sequence[Record] = ()
-        self._patches: Mapping[str, bool] = {}
-        if not fresh:
-            self._patches = {record[2]: True for record in records if record[0] == PATCHED}
+        patched = {} if fresh else {record[2]: True for record in records if record[0] == PATCHED}
+        self._patches: Mapping[str, bool] = patched
         self.view: dict[str, Any] = {}
         self.view_turn: Id | None = None
 
@@ -307,7 +304,7 @@ class Run(Machine):
         Args:
             row: the event that causes the interrupt; the interrupt's record takes this event.
         """
-        if self.over or self.dying or self.interrupted or self.dry:
+        if self.over or self.dying or self.interrupted or self.journal.dry:
             return
         self.why = why
         self.interrupts = [*self.interrupts, (stamp, row)]
@@ -474,7 +471,7 @@ class Run(Machine):
 
     def _append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
         """Append a record that begins no turn. A dying run appends nothing; a dry run appends to `beyond`."""
-        if self.dry:
+        if self.journal.dry:
             self.beyond = [*self.beyond, record]
         elif not self.dying:
             self.host.append(record, rows, write)
@@ -534,7 +531,7 @@ class Run(Machine):
         if not self.journal.live or (WROTE, turn, key, n) in self.journal.beside:
             return False
         self._append([WROTE, self.journal.time, turn, key, n], (), write)
-        return not (self.dry or self.dying)
+        return not (self.journal.dry or self.dying)
 
     def drain(self, takes: Filter | None = None, first: Callable[[], None] | None = None) -> list[Any]:
         """Take all events in the mailbox, or the events that `takes` accepts.
@@ -549,9 +546,9 @@ class Run(Machine):
         nodes: list[Node] = [] if record is None else record[4]
         if record is None:
             rows: list[int] = []
-            if first is not None and self.journal.live and not self.dry:
+            if first is not None and self.journal.live and not self.journal.dry:
                 first()
-            for row, _, value in self.mailbox if self.journal.live and not self.dry else ():
+            for row, _, value in self.mailbox if self.journal.live and not self.journal.dry else ():
                 taken = value if takes is None else takes(value)
                 if taken is not LEFT:
                     rows.append(row)

@@ -28,8 +28,6 @@ _RUN: Final = Workload.run_alone.__code__
 Portrait: TypeAlias = Mapping[str, object]
 State: TypeAlias = Literal["starts", "replays", "works", "waits", "ends", "stuck"]
 
-_PLACES: Final = {Where.HOLDS: "holds", Where.QUEUED: "queued", Where.RESTS: "rests", Where.WORKS: "works"}
-
 
 def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
     """Return the conversation that `task` belongs to, and the id of the task's open operation.
@@ -135,7 +133,7 @@ def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> Portrait:
     at = () if task is None or branch.place is Where.QUEUED else positions(frames_of(task))
     return {
         "path": branch.path,
-        "place": _PLACES[branch.place],
+        "place": branch.place.value,
         "operation": None if operation is None else str(operation.id),
         "kind": None if operation is None else operation.kind,
         "due": None if operation is None else operation.due,
