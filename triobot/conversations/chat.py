@@ -261,7 +261,7 @@ class Room(Generic[E_co]):
             ...     await chat.broadcast(f"news {chat.uuid()}").start(news, SUBSCRIBED)
         """
         door, keeping = RecordedAnnouncing(self._conversation), self._conversation.shared.keeping
-        return Broadcast(lambda _: door, keeping, key)
+        return Broadcast(door, keeping, key)
 
     async def continue_as(self, fn: Callable[[Room[E_co]], Awaitable[None]]) -> NoReturn:
         """End here, and go on as another room's function, in the same place with the same event.

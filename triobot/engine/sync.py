@@ -7,7 +7,6 @@ has. The classes here go through the machine, in an order that replay repeats.
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
 from typing import Any, Generic, TypeVar, cast
 
 import trio
@@ -21,34 +20,42 @@ T = TypeVar("T")
 class Event:
     """An event that happens once; made by `Run.open_event`."""
 
-    __slots__ = ("_channel",)
+    __slots__ = ("_run", "_set", "_waiting")
 
     def __init__(self, run: Machine) -> None:
-        self._channel: Channel[None] = Channel(run, 0)  # whose close is the event
+        self._run = run
+        self._set = False
+        self._waiting: list[Operation] = []
 
     def is_set(self) -> bool:
         """Return whether the event has happened."""
-        return self._channel.closed
+        return self._set
 
     def set(self) -> None:
         """Set the event: the waiting branches go on, one by one, after this turn."""
-        self._channel.close()
+        self._run.current()
+        self._set = True
+        waiting, self._waiting = self._waiting, []
+        for op in waiting:
+            self._run.pass_to(op, None)
 
     async def wait(self) -> None:
         """Wait until the event has happened."""
-        with suppress(trio.EndOfChannel):
-            await self._channel.receive()
+        op = await self._run.within()
+        if not self._set:
+            self._waiting.append(op)
+            await _pause(self._run, op)
 
 
 class Channel(Generic[T]):
     """A bounded queue between branches; made by `Run.open_channel`. If the queue is full, `send` waits."""
 
-    __slots__ = ("_capacity", "_receivers", "_run", "_senders", "_values", "closed")
+    __slots__ = ("_capacity", "_closed", "_receivers", "_run", "_senders", "_values")
 
     def __init__(self, run: Machine, capacity: float) -> None:
         self._run = run
         self._capacity = capacity
-        self.closed = False
+        self._closed = False
         self._values: deque[T] = deque()
         self._senders: deque[tuple[Operation, T]] = deque()
         self._receivers: deque[Operation] = deque()
@@ -78,7 +85,7 @@ class Channel(Generic[T]):
             raise trio.WouldBlock
 
     def _put(self, value: T) -> bool:
-        if self.closed:
+        if self._closed:
             raise trio.ClosedResourceError
         while self._receivers:
             if self._run.pass_to(self._receivers.popleft(), (value,)):
@@ -102,7 +109,7 @@ class Channel(Generic[T]):
             return value
         if (sent := self._next_sent()) is not None:
             return sent[0]
-        if self.closed:
+        if self._closed:
             raise trio.EndOfChannel
         self._receivers.append(op)
         given = cast("tuple[T] | None", await _pause(self._run, op))
@@ -121,7 +128,7 @@ class Channel(Generic[T]):
     def close(self) -> None:
         """Close the channel: senders and receivers that wait, or come later, get an error."""
         self._run.current()
-        self.closed = True
+        self._closed = True
         waiting = [*self._receivers, *(op for op, _ in self._senders)]
         self._receivers.clear()
         self._senders.clear()

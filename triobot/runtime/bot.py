@@ -47,7 +47,7 @@ from ..conversations.routes.declarations import check_arguments, check_async
 from ..conversations.routes.router import Router, table_of
 from ..conversations.running.branches import refuse_conversations
 from ..conversations.running.lines import calling_line
-from ..conversations.services import Announcing, OnFailure, tell_nobody
+from ..conversations.services import OnFailure, tell_nobody
 from ..conversations.texts import Texts
 from ..errors import ConfigError
 from ..seams.outbox import OnUnknown, Urgency
@@ -603,12 +603,7 @@ class Bot(Router):
         """
         refuse_conversations("bot.broadcast()", "chat.broadcast(key)")
         work = self._running()
-
-        def door(method: str) -> Announcing:
-            refuse_conversations(f"Broadcast.{method}()", "chat.broadcast(key)")
-            return work.broadcasts
-
-        return Broadcast(door, work.dispatcher.keeping, key)
+        return Broadcast(work.broadcasts, work.dispatcher.keeping, key, outside=True)
 
     async def upload(
         self, media: M, *, buttons: Buttons[Any] | None = None, keyboard: Keyboard | None = None

@@ -6,7 +6,7 @@ operation of that conversation.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias, cast, final
@@ -26,7 +26,7 @@ from ..conversation import Conversation
 from ..data import JOINED, Keeping, Key
 from ..questions.asking import check_content
 from ..questions.buttons import Buttons, inline_of
-from ..running.branches import OperationKind, step_tasks
+from ..running.branches import OperationKind, refuse_conversations, step_tasks
 from ..running.lines import calling_line
 from ..services import Also, Announcing
 
@@ -69,9 +69,10 @@ class Broadcast:
         ...     await chat.broadcast("version-2").start("Version 2 is here.", SUBSCRIBED)
     """
 
-    _door: Callable[[str], Announcing] = attrs.field(repr=False)  # given the method's name
+    _door: Announcing = attrs.field(repr=False)
     _keeping: Keeping = attrs.field(repr=False)
     key: str = attrs.field(validator=_is_key)
+    _outside: bool = attrs.field(default=False, repr=False, alias="outside")
 
     async def start(
         self,
@@ -120,11 +121,11 @@ class Broadcast:
         announcement = Announcement(content, inline_of(buttons), on_unknown)
         announcement.to(_SOMEBODY)  # refuses an invalid message once, instead of once for each receiver
         async with aclosing(self._chats(to)) as chats:
-            return await self._door("start").start(self.key, announcement, chats)
+            return await self._door_of("start").start(self.key, announcement, chats)
 
     async def status(self) -> BroadcastStatus:
         """Return the broadcast's progress; the state is ``none`` before the start."""
-        return await self._door("status").status(self.key)
+        return await self._door_of("status").status(self.key)
 
     async def stop(self) -> bool:
         """Stop sending permanently. The stop is durable on return; requests in flight get two more seconds.
@@ -135,7 +136,7 @@ class Broadcast:
 
         Cancellation: *ambiguous*; the call may be repeated.
         """
-        return await self._door("stop").stop(self.key)
+        return await self._door_of("stop").stop(self.key)
 
     def gone(self) -> AsyncIterator[ChatId]:
         """Iterate over the receivers known so far that have left or blocked the bot.
@@ -143,7 +144,12 @@ class Broadcast:
         Raises:
             ForeignTaskError: called from a conversation, outside of a step.
         """
-        return self._door("gone").gone(self.key)
+        return self._door_of("gone").gone(self.key)
+
+    def _door_of(self, method: str) -> Announcing:
+        if self._outside:
+            refuse_conversations(f"Broadcast.{method}()", "chat.broadcast(key)")
+        return self._door
 
     async def _chats(self, to: Audience) -> AsyncGenerator[ChatId]:
         if isinstance(to, Key | Everybody):
