@@ -403,9 +403,7 @@ async def continue_as(
     place = actor.running.place_of(conversation)
     call = Call(actor.chat_id, route.name, args, given, event.sender, conversation.key, place)
     opening = StartedWith(event, at, given, args, conversation.interrupted)
-    first, value, unrecordable = open_run(
-        route, opening, run.journal.since(), conversation.services.clock.jumped()
-    )
+    first, value, unrecordable = open_run(route, opening, run.journal.since(), run.host.jumped())
     if unrecordable is not None:
         raise unrecordable
     start = Start(route, value, call, conversation.interrupted)
