@@ -336,7 +336,7 @@ def begun(fn: str, *args: object, time: int, seed: str, codec: Codec, jumped: in
 
 @final
 @attrs.define(eq=False, weakref_slot=False)
-class Journal:
+class RunJournal:
     """The recorded turns, as far as the code was given them, and the time of the current turn.
 
     Attributes:
@@ -465,7 +465,7 @@ class Core:
 
     host: Host
     codec: Codec
-    journal: Journal
+    journal: RunJournal
     main: Branch
     by_task: dict[Task, Branch] = attrs.field(factory=dict[Task, Branch])
     dying: bool = False

@@ -42,10 +42,10 @@ from .core import (
     End,
     Evicted,
     Filter,
-    Journal,
     Operation,
     Part,
     Returned,
+    RunJournal,
     WasInterrupted,
     Where,
     refuse,
@@ -170,7 +170,7 @@ class Run(Machine):
     def __init__(
         self, host: Host, records: Sequence[Record], codec: Codec, fresh: bool = False, dry: bool = False
     ) -> None:
-        super().__init__(host, codec, Journal(host, records, not fresh, dry), Branch("", (), ()))
+        super().__init__(host, codec, RunJournal(host, records, not fresh, dry), Branch("", (), ()))
         self.args: Sequence[Node] = records[0][3]
         self.seed: str = records[0][4]
         self.beyond: Sequence[Record] = ()
