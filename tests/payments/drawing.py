@@ -90,11 +90,10 @@ _TOGETHER: Final = (
 )
 
 _APART_HEAD = """
-This transaction itself reads the row and decides the move. So a callback at the same time can't make the move
-wrong. All other moves use compare-and-set: if the row has changed since the ledger read the row, the ledger
-reads the row again. A move that is no longer possible changes nothing. For example, the end of a charge
-doesn't give up a payment that the aside already has. Each step of an aside first checks the ledger. If an
-operator has closed the payment, the step raises `PaymentHandedOverError`.
+Every transaction itself reads the row and decides the move. So a callback at the same time can't make the
+move wrong. A move that is no longer possible changes nothing. For example, the end of a charge doesn't give
+up a payment that the aside already has. Each step of an aside first checks the ledger. If an operator has
+closed the payment, the step raises `PaymentHandedOverError`.
 
 The store refuses such a transaction in two cases. In the first case, another payment already has the new
 payment's random number. Then the charging conversation stops. After the next start, this conversation

@@ -61,20 +61,10 @@ _ENDS: Final[dict[PaymentEnd, tuple[Taker, tuple[Plain, ...]]]] = {
     "never_left": ("conversation", (Plain("send_never_left"),)),
     "replaced": ("conversation", (Plain("taker_gone"), Plain("removed"))),
 }
-_TAKEN: Final[tuple[State, ...]] = (
-    "prepared",
-    "sending",
-    "unsure",
-    "open",
-    "check",
-    "verifying",
-    "verified",
-    "delivered",
-)
-_LEFT: Final[tuple[State, ...]] = (*_TAKEN, "closing")
-_WATCHED_STATES: Final[tuple[State, ...]] = ("unsure", "open", "check", "verifying", "closing")
 _PAID: Final[tuple[State, ...]] = ("verified", "delivered")
-_URGENT: Final[tuple[State, ...]] = ("sending", "verifying", "verified", "delivered")
+_LEFT: Final[tuple[State, ...]] = (*UNPAID, *_PAID)
+_WATCHED_STATES: Final[tuple[State, ...]] = ("unsure", "open", "check", "verifying", "closing")
+_URGENT: Final[tuple[State, ...]] = ("sending", "verifying", *_PAID)
 _PATIENT: Final[tuple[State, ...]] = ("prepared", "unsure", "open", "check", "closing")
 
 
@@ -147,7 +137,7 @@ class Cashier:
         self._sleeps_until = math.inf
         self._cold_from = -math.inf
         self._beaten = 0
-        self._alive: Alive = _nobody
+        self._alive: Alive
         self._seen: int | None = None
         self._rest: Sequence[State] = ()
         self._started = 0
@@ -214,7 +204,7 @@ class Cashier:
         Args:
             key: key of the owner's payment, if the owner is the aside for an item.
         """
-        async for page in self.entries.pages(_TAKEN, chat_id=chat_id):
+        async for page in self.entries.pages(_LEFT, chat_id=chat_id):
             for entry in page:
                 mine = entry.owner == owner or entry.owner.startswith(f"{owner}/")
                 if mine and entry.taker == "conversation":
@@ -512,8 +502,3 @@ class Cashier:
     async def _look_up(self, chat_id: ChatId, invoice_id: InvoiceId) -> PaymentAnswer:
         async with self._asking:
             return await asking.look_up(self._outbox, chat_id, invoice_id)
-
-
-async def _nobody(chat_id: ChatId, owner: str) -> bool:
-    await trio.lowlevel.checkpoint()
-    return False

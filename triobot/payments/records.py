@@ -29,26 +29,18 @@ SHARED: Final[Mapping[AlarmKind, str]] = {
 }
 """Keys of alarms that many payments may raise for the same cause; these payments share one alarm."""
 
+_OWED: Final[tuple[AlarmKind, ...]] = (
+    "captured_without_taker",
+    "captured_but_parked",
+    "handler_keeps_failing",
+    "captured_not_fulfilled",
+    "granted_before_maybe",
+)
 # Alarms acknowledged automatically when a payment reaches this state or gets this fact.
 _OVER: Final[Mapping[State | FactName, tuple[AlarmKind, ...]]] = {
     "verified": ("paid_maybe_unverified", "verify_refused", "paid_will_lapse", "lapsed_after_hint"),
-    "settled": (
-        "captured_without_taker",
-        "captured_but_parked",
-        "handler_keeps_failing",
-        "captured_not_fulfilled",
-        "granted_before_maybe",
-    ),
-    "resolved": (
-        "captured_without_taker",
-        "captured_but_parked",
-        "handler_keeps_failing",
-        "captured_not_fulfilled",
-        "granted_before_maybe",
-        "amount_mismatch",
-        "button_still_live",
-        "id_unknown",
-    ),
+    "settled": _OWED,
+    "resolved": (*_OWED, "amount_mismatch", "button_still_live", "id_unknown"),
     "removed": ("button_still_live",),
     "invoice_adopted": ("id_unknown",),
 }
