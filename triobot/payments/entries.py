@@ -128,9 +128,11 @@ class Entries:
         Raises:
             StaleRowError: another entry has the invoice id that the facts bring.
         """
-        move = _Move(self, id_, facts, self._now(), may_fail=may_fail, taker=taker)
-        await self._commit(*also, move.write)
-        return move.planned
+        stored: list[Planned] = []
+        now = self._now()
+        write = moving(self, id_, *facts, now=now, taker=taker, may_fail=may_fail, stored=stored)
+        await self._commit(*also, write)
+        return next(iter(stored), None)
 
     def pages(
         self, states: Sequence[State], *, chat_id: ChatId | None = None, before: int | None = None
@@ -170,62 +172,6 @@ class Pages:
         return [entry_of(row) for row in page]
 
 
-@final
-class _Move:
-    """The moves of one entry, decided inside the transaction that stores them.
-
-    Attributes:
-        planned: the stored moves; None if nothing was stored.
-        write: the write of the moves.
-    """
-
-    def __init__(
-        self,
-        entries: Entries,
-        id_: RefId,
-        facts: Sequence[Fact],
-        now: int,
-        *,
-        may_fail: bool,
-        taker: Taker | None,
-        revision: int | None = None,
-    ) -> None:
-        self.planned: Planned | None = None
-        self.write = MovePayment(id_, self._decide, self._committed)
-        self._entries = entries
-        self._facts = facts
-        self._now = now
-        self._may_fail = may_fail
-        self._taker = taker
-        self._revision = revision
-
-    def _decide(self, row: PaymentRow | None) -> Sequence[Decided]:
-        before, self.planned = self.planned, None
-        if row is None or self._revision not in (None, row.revision):
-            return ()
-        try:
-            entry = entry_of(row)
-        except UnreadableRecordError:
-            # Another version of the bot wrote the row. Raise an alarm for the operator, and don't block the
-            # rest of the commit.
-            text = f"payment {row.id} can't be read by this version: {', '.join(map(_word, self._facts))}"
-            return (RaiseAlarm("payment_unverified", row.id, text, self._now),)
-        if before is not None and entry == before.entry:
-            self.planned = before
-            return ()  # an earlier commit, with an unknown outcome, has already stored these moves
-        if self._taker not in (None, entry.taker):
-            return ()
-        planned = plan(entry, self._facts, self._now)
-        if self._may_fail and not planned.moved:
-            return ()
-        self.planned = planned
-        return planned.writes
-
-    def _committed(self) -> None:
-        if self.planned is not None:
-            self._entries.announce(self.planned)
-
-
 def moving(
     entries: Entries,
     id_: RefId,
@@ -234,6 +180,7 @@ def moving(
     taker: Taker | None = None,
     may_fail: bool = False,
     revision: int | None = None,
+    stored: list[Planned] | None = None,
 ) -> MovePayment:
     """Return a write that applies facts to an entry.
 
@@ -246,8 +193,37 @@ def moving(
         may_fail: if the table refuses the facts, the write does nothing and raises no alarm, because the
             entry may have changed since the caller read it.
         revision: the write does nothing if the entry has another revision.
+        stored: gets the moves, if they are stored.
     """
-    return _Move(entries, id_, facts, now, may_fail=may_fail, taker=taker, revision=revision).write
+    planned: list[Planned] = [] if stored is None else stored
+
+    def move(row: PaymentRow | None) -> Sequence[Decided]:
+        before, planned[:] = planned[:], []
+        if row is None or revision not in (None, row.revision):
+            return ()
+        try:
+            entry = entry_of(row)
+        except UnreadableRecordError:
+            # Another version of the bot wrote the row. Raise an alarm for the operator, and don't block the
+            # rest of the commit.
+            text = f"payment {id_} can't be read by this version: {', '.join(map(_word, facts))}"
+            return (RaiseAlarm("payment_unverified", id_, text, now),)
+        if before and entry == before[0].entry:
+            planned[:] = before
+            return ()  # an earlier commit, with an unknown outcome, has already stored these moves
+        if taker not in (None, entry.taker):
+            return ()
+        decided = plan(entry, facts, now)
+        if may_fail and not decided.moved:
+            return ()
+        planned[:] = [decided]
+        return decided.writes
+
+    def committed() -> None:
+        for one in planned:
+            entries.announce(one)
+
+    return MovePayment(id_, move, committed)
 
 
 def opening(
