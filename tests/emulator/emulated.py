@@ -57,7 +57,6 @@ async def emulated(
         token=TOKEN,
         control_token=CONTROL,
         authorities=("127.0.0.1:8081", "localhost:8081"),
-        largest_upload=largest_upload,
     )
     transport = httpx.ASGITransport(app=cast("httpx.ASGITransport", door))  # type: ignore[arg-type]
     headers = {CONTROL_HEADER: CONTROL}

@@ -76,11 +76,15 @@ def type_of(head: bytes, types: Mapping[bytes, str]) -> str | None:
 
 @final
 class Blobs:
-    """Files by id, including files of an earlier run. All files are kept until the folder is deleted."""
+    """Files by id, including files of an earlier run. All files are kept until the folder is deleted.
+
+    Args:
+        limit: size of the largest file.
+    """
 
     def __init__(self, folder: Path, *, limit: int) -> None:
         self._folder = folder
-        self._limit = limit
+        self.limit = limit
         self._stored = {path.name: self._look(path) for path in folder.iterdir()}
 
     def get(self, file_id: str) -> StoredFile | None:
@@ -103,7 +107,7 @@ class Blobs:
         with path.open("xb") as target:
             shutil.copyfileobj(source, target, _CHUNK)
         stored = self._look(path)
-        if stored.size > self._limit:
+        if stored.size > self.limit:
             path.unlink()
             raise FileTooLargeError("the file is too large")
         self._stored[file_id] = stored

@@ -6,14 +6,14 @@ Where the interface is silent, `Switches` decide.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, final
 
 import attrs
 
 from ..base.frozen import guarded
-from ..wire.content import Blob, Descriptor, Media, MediaKind, encode_content
-from ..wire.ids import ChatId, MessageId, Recipient
+from ..wire.content import Blob, Descriptor, Media, encode_content
+from ..wire.ids import MessageId, Recipient
 from ..wire.markup import PayButton
 from ..wire.operations import (
     AnswerCallback,
@@ -66,6 +66,11 @@ class Refusal:
     reason: str
 
 
+@final
+class _RefusedError(Exception):
+    """The operation is refused with a `Refusal`."""
+
+
 Result: TypeAlias = Sent | Descriptor | InvoiceCreated | PaymentState | Answer | None
 
 
@@ -74,53 +79,14 @@ def invalid(parameter: str) -> Refusal:
     return Refusal(400, f"{parameter} is not valid")
 
 
-def perform(
-    world: World, operation: Operation[object], now: int
-) -> tuple[Result | Refusal, Sequence[Change]]:
-    """Perform an operation of the bot; return the answer and the changes."""
-    before = world.seq
-    world.catch_up(now)
-    answer = _answer(world, operation, now)
-    return answer, world.changes(before)
-
-
-def _answer(world: World, operation: Operation[object], now: int) -> Result | Refusal:
-    match operation:
-        case SendMessage():
-            return _send(world, operation, now)
-        case EditMessage():
-            return _edit(world, operation, now)
-        case DeleteMessage():
-            return _delete(world, operation, now)
-        case SendAction():
-            return _type(world, operation, now)
-        case AnswerCallback():
-            return _answer_callback(world, operation, now)
-        case Upload(kind=kind, source=source):
-            return _upload(world, kind, source)
-        case CreateInvoice():
-            return _invoice(world, operation, now)
-        case VerifyInvoice(chat_id=chat_id, invoice_id=invoice_id):
-            return _verify(world, world.bills.invoice(invoice_id), chat_id, now)
-        case VerifyPayment(chat_id=chat_id, ref_id=ref_id):
-            return _verify(world, world.bills.payment(ref_id), chat_id, now)
-        case InquireInvoice(chat_id=chat_id, invoice_id=invoice_id):
-            return _inquire(world, world.bills.invoice(invoice_id), chat_id)
-        case InquirePayment(chat_id=chat_id, ref_id=ref_id):
-            return _inquire(world, world.bills.payment(ref_id), chat_id)
-        case _:
-            return _outside(world, operation, now)
-
-
-def _reached(world: World, recipient: Recipient) -> PlatformChat | Refusal:
+def _reached(world: World, recipient: Recipient) -> PlatformChat:
     if (chat := world.find(recipient)) is None:
-        return Refusal(world.switches.unknown_chat_status, "chat_id is not valid")
+        raise _RefusedError(Refusal(world.switches.unknown_chat_status, "chat_id is not valid"))
     return chat
 
 
 def _send(world: World, operation: SendMessage, now: int) -> Sent | Refusal:
-    if isinstance(chat := _reached(world, operation.chat_id), Refusal):
-        return chat
+    chat = _reached(world, operation.chat_id)
     content = operation.content
     if isinstance(content, Media) and not world.uploads.knows(content.source):
         return invalid("data")
@@ -153,8 +119,7 @@ def _offer(world: World, chat: PlatformChat, entry: ChatMessage) -> None:
 
 
 def _edit(world: World, operation: EditMessage, now: int) -> Refusal | None:
-    if isinstance(chat := _reached(world, operation.chat_id), Refusal):
-        return chat
+    chat = _reached(world, operation.chat_id)
     entry = chat.entries.get(operation.message_id)
     content = operation.content
     if entry is None or entry.deleted or entry.author is not None:
@@ -178,8 +143,7 @@ def _edit(world: World, operation: EditMessage, now: int) -> Refusal | None:
 
 
 def _delete(world: World, operation: DeleteMessage, now: int) -> Refusal | None:
-    if isinstance(chat := _reached(world, operation.chat_id), Refusal):
-        return chat
+    chat = _reached(world, operation.chat_id)
     entry = chat.entries.get(operation.message_id)
     # A missing message counts as deleted: the real platform answered 200.
     if entry is None or entry.deleted:
@@ -192,16 +156,14 @@ def _delete(world: World, operation: DeleteMessage, now: int) -> Refusal | None:
 
 
 def _type(world: World, operation: SendAction, now: int) -> Refusal | None:
-    if isinstance(chat := _reached(world, operation.chat_id), Refusal):
-        return chat
+    chat = _reached(world, operation.chat_id)
     chat.typing_until = now + world.switches.typing_life
     world.record(now, TypingSeen(chat.id, chat.typing_until))
     return None
 
 
 def _answer_callback(world: World, operation: AnswerCallback, now: int) -> Refusal | None:
-    if isinstance(chat := _reached(world, operation.chat_id), Refusal):
-        return chat
+    chat = _reached(world, operation.chat_id)
     if (pressed := chat.pressed.get(operation.callback_id)) is None:
         return invalid("data")
     pressed.reply = PressReply(pressed.callback_id, operation.text, operation.show_alert, now)
@@ -209,16 +171,15 @@ def _answer_callback(world: World, operation: AnswerCallback, now: int) -> Refus
     return None
 
 
-def _upload(world: World, kind: MediaKind, source: object) -> Descriptor | Refusal:
+def _upload(world: World, operation: Upload, now: int) -> Descriptor | Refusal:
     # Only bytes are accepted here: reading a file would block.
-    if not isinstance(source, Blob):
+    if not isinstance(source := operation.source, Blob):
         return Refusal(500, "the file could not be read")
-    return world.uploads.add(world.letters(), kind, source.filename, len(source.data))
+    return world.uploads.add(world.letters(), operation.kind, source.filename, len(source.data))
 
 
 def _invoice(world: World, operation: CreateInvoice, now: int) -> InvoiceCreated | Refusal:
-    if isinstance(chat := _reached(world, operation.chat_id), Refusal):
-        return chat
+    chat = _reached(world, operation.chat_id)
     invoice_id = world.next_invoice_id()
     life = world.switches.invoice_life if operation.expire_time is None else operation.expire_time * 1_000
     currency = operation.currency or "IRR"
@@ -229,29 +190,36 @@ def _invoice(world: World, operation: CreateInvoice, now: int) -> InvoiceCreated
     return InvoiceCreated(invoice_id)
 
 
-def _verify(world: World, bill: Bill | None, chat_id: ChatId, now: int) -> PaymentState | Refusal:
-    if isinstance(refusal := _unknown(world, bill, chat_id), Refusal | PaymentState):
-        return refusal
-    state, captured = refusal.verify(now, world.switches)
+def _verify(world: World, operation: VerifyInvoice | VerifyPayment, now: int) -> PaymentState:
+    if (bill := _bill(world, operation)) is None:
+        return PaymentState(False, None)
+    state, captured = bill.verify(now, world.switches)
     if captured is not None:
-        moved = MoneyMoved(
-            refusal.chat_id, captured.payer, "captured", captured.currency, captured.amount, refusal.id
-        )
-        world.record(now, moved)
+        payer, currency, amount = captured.payer, captured.currency, captured.amount
+        world.record(now, MoneyMoved(bill.chat_id, payer, "captured", currency, amount, bill.id))
     return state
 
 
-def _inquire(world: World, bill: Bill | None, chat_id: ChatId) -> PaymentState | Refusal:
-    known = _unknown(world, bill, chat_id)
-    return known.inquire(world.switches) if isinstance(known, Bill) else known
+def _inquire(world: World, operation: InquireInvoice | InquirePayment, now: int) -> PaymentState:
+    bill = _bill(world, operation)
+    return PaymentState(False, None) if bill is None else bill.inquire(world.switches)
 
 
-def _unknown(world: World, bill: Bill | None, chat_id: ChatId) -> Bill | PaymentState | Refusal:
-    if not world.has_chat(chat_id):
-        return invalid("chat_id")
-    if bill is not None and bill.chat_id == chat_id:
+def _bill(
+    world: World, operation: VerifyInvoice | VerifyPayment | InquireInvoice | InquirePayment
+) -> Bill | None:
+    """Return the bill; None for an unknown bill if the platform answers ``error`` then."""
+    if not world.has_chat(operation.chat_id):
+        raise _RefusedError(invalid("chat_id"))
+    if isinstance(operation, VerifyInvoice | InquireInvoice):
+        bill = world.bills.invoice(operation.invoice_id)
+    else:
+        bill = world.bills.payment(operation.ref_id)
+    if bill is not None and bill.chat_id == operation.chat_id:
         return bill
-    return invalid("ref_id") if world.switches.unknown_ref_status == 400 else PaymentState(False, None)
+    if world.switches.unknown_ref_status == 400:
+        raise _RefusedError(invalid("ref_id"))
+    return None
 
 
 def _outside(world: World, operation: Operation[object], now: int) -> Answer | Refusal:
@@ -276,6 +244,34 @@ def _outside(world: World, operation: Operation[object], now: int) -> Answer | R
             return Answer({"topLeaders": [], "currentPlayer": {}})
         case _:
             return Refusal(404, "not found")
+
+
+_PERFORMED: Final[Mapping[type, Callable[[World, Any, int], Result | Refusal]]] = {
+    SendMessage: _send,
+    EditMessage: _edit,
+    DeleteMessage: _delete,
+    SendAction: _type,
+    AnswerCallback: _answer_callback,
+    Upload: _upload,
+    CreateInvoice: _invoice,
+    VerifyInvoice: _verify,
+    VerifyPayment: _verify,
+    InquireInvoice: _inquire,
+    InquirePayment: _inquire,
+}
+
+
+def perform(
+    world: World, operation: Operation[object], now: int
+) -> tuple[Result | Refusal, Sequence[Change]]:
+    """Perform an operation of the bot; return the answer and the changes."""
+    before = world.seq
+    world.catch_up(now)
+    try:
+        answer = _PERFORMED.get(type(operation), _outside)(world, operation, now)
+    except _RefusedError as refused:
+        [answer] = refused.args
+    return answer, world.changes(before)
 
 
 def kind_of(world: World, recipient: Recipient, message_id: MessageId) -> str:

@@ -7,8 +7,8 @@ import ipaddress
 import random
 import secrets
 import tempfile
-from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from pathlib import Path
 from typing import Final, cast, final
@@ -149,7 +149,6 @@ def make_app(
     token: str,
     control_token: str | None,
     authorities: Collection[str],
-    largest_upload: int = LARGEST_UPLOAD,
     tickets: Tickets | None = None,
 ) -> RequestGuard:
     """Return the HTTP interfaces as an ASGI application, behind its guard.
@@ -166,7 +165,7 @@ def make_app(
     def routed(beside: Beside | None) -> AsgiApp:
         # This application is created on first use. Its creation takes longer than a whole test, and a test's
         # bot only sends operations.
-        return cast("AsgiApp", make_routed_app(exchange, token, control_token, largest_upload, tickets))
+        return cast("AsgiApp", make_routed_app(exchange, token, control_token, tickets))
 
     async def front(scope: Message, receive: Receive, send: Send) -> None:
         asks = scope["type"] == "http" and scope["method"] == "POST" and not scope.get(MAY_CONTROL)
@@ -186,12 +185,11 @@ def make_routed_app(
     exchange: Exchange,
     token: str,
     control_token: str | None,
-    largest_upload: int = LARGEST_UPLOAD,
     tickets: Tickets | None = None,
 ) -> QuartTrio:
     """Return the application for files and, with a control token, for the control API and the page."""
     app = QuartTrio(__name__)
-    app.config["MAX_CONTENT_LENGTH"] = largest_upload + LONGEST_BODY
+    app.config["MAX_CONTENT_LENGTH"] = exchange.blobs.limit + LONGEST_BODY
     if control_token is not None:
         beside = () if exchange.beside is None else exchange.beside.blueprints()
         for blueprint in (*beside, control_blueprint(exchange), stream_blueprint(exchange)):
@@ -262,7 +260,7 @@ async def serve_emulator(
             clock = clock or ShiftedClock()
             address = BotAddress(client, bot_url, wait_bot, clock.now)
             exchange = make_exchange(
-                place,
+                Path(place),
                 address,
                 base_url="",
                 switches=switches,
@@ -304,14 +302,11 @@ async def serve_emulator(
                 )
 
 
-@contextmanager
-def _uploads(folder: Path | None) -> Generator[Path]:
-    if folder is not None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        yield folder
-        return
-    with tempfile.TemporaryDirectory(prefix="triobot-emulator-") as made:
-        yield Path(made)
+def _uploads(folder: Path | None) -> AbstractContextManager[str | Path]:
+    if folder is None:
+        return tempfile.TemporaryDirectory(prefix="triobot-emulator-")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return nullcontext(folder)
 
 
 def hypercorn_config(bind: str) -> Config:

@@ -204,9 +204,9 @@ class BotSupervisor:
 
     async def wait_taking(self) -> None:
         """Wait until the process takes events, and no events are held back for the next process."""
-        await self.wait_up()
         while self._keeps or self._phase != "running":
             await self._changed.wait()
+        await trio.lowlevel.checkpoint()
 
     # --- running the process
 
@@ -323,19 +323,17 @@ class BotSupervisor:
     def _say_line(self, line: bytes) -> None:
         text = harmless(line.decode("utf-8", "replace").rstrip("\r").expandtabs(8))[:LONGEST_LINE]
         self._problem.append(text)
-        self._write(text)
         self._keep(text)
 
     def say(self, what: str) -> None:
         """Add a line from the supervisor to the process's output."""
-        line = harmless(f"triobot: {what}")
-        self._write(line)
-        self._keep(line)
+        self._keep(harmless(f"triobot: {what}"))
 
     def _say(self, what: str) -> None:
         self.say(f"the bot's process {what}")
 
     def _keep(self, line: str) -> None:
+        self._write(line)
         self._written += 1
         self._lines.append((self._written, line))
         self._tell()

@@ -14,33 +14,36 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, cast
+from typing import Final, cast, final
 
 import trio
+from quart import Blueprint
 
 from ...base.extras import install_line
+from ...base.frozen import guarded
 from ...base.signals import ending_signals
 from ...cli.arguments import port
 from ...cli.consulting import ask_bot
 from ...cli.loading import check_there, parse_target
 from ...cli.terminal import harmless, set_up_logging
-from ...emulator.exchange import ShiftedClock
+from ...emulator.exchange import Exchange, ShiftedClock
 from ...emulator.faults import Switches
 from ...emulator.pusher import PushSettings
 from ...emulator.server import Emulator, serve_emulator
 from ...errors import ConfigError
 from ...operator.loopback import file_of
 from ...runtime.settings import read_environment
-from ..beside import Development
+from ...wire.rules import JsonValue
 from ..keeping import SavedPlatform
 from ..stored_journals import StoredJournals
 from ..supervisor import BotSupervisor, keep_asking
 from ..travel.crowds import CrowdProcess
+from ..travel.routes import bot_blueprint, past_blueprint
 from ..travel.twins import Twins
 from .dev_reload import HeldReload
 from .listening import add_listening, announced, check_listening, ignored_variables
@@ -95,6 +98,41 @@ def run(arguments: argparse.Namespace) -> None:
         raise ConfigError("--store takes sqlite:PATH, such as sqlite:dev.db")
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
     trio.run(_dev, arguments)
+
+
+@final
+@guarded(eq=False)
+class Development:
+    """The bot's process and the views of its conversations; see `triobot.emulator.exchange.Beside`."""
+
+    exchange: Exchange
+    bot: BotSupervisor
+    travels: Twins
+    crowds: CrowdProcess
+    reload: HeldReload
+
+    def process(self) -> dict[str, JsonValue]:
+        return self.bot.view()
+
+    def view(self) -> dict[str, JsonValue]:
+        return {
+            **self.bot.reported,
+            "crowd": self.crowds.crowd(),
+            "travel": list(self.travels.view()),
+            "held": list(self.reload.view()),
+        }
+
+    def lines(self, after: int) -> Sequence[tuple[int, str]]:
+        return self.bot.lines(after)
+
+    async def pass_time(self, milliseconds: int) -> None:
+        await self.bot.pass_time(milliseconds)
+
+    def blueprints(self) -> Sequence[Blueprint]:
+        return (
+            past_blueprint(self.exchange, self.travels, self.reload),
+            bot_blueprint(self.bot, self.crowds, self.travels),
+        )
 
 
 async def _dev(arguments: argparse.Namespace) -> None:

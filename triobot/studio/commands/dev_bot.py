@@ -24,11 +24,9 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
-from pathlib import Path
 from typing import Final, final
 
 import attrs
@@ -61,7 +59,9 @@ _MOMENT: Final = 0.01
 _MOMENTS: Final = 200
 # Days for which the newest conversations that ended without an error are kept for inspection.
 _KEEP_ENDED: Final = 7
-_HOUSE: Final = str(Path(__file__).parents[1])
+
+
+_HEAD: Final = "Traceback (most recent call last):\n"
 
 
 def main() -> None:
@@ -86,7 +86,8 @@ def main() -> None:
         clock = HurriedClock(int(ahead))
         trio.run(_run, bot, settings, said, clock, clock=clock)
     except ConfigError as error:
-        _show_source(error)
+        if (cause := error.__cause__) is not None:
+            print(authors_words(cause).removeprefix(_HEAD), file=sys.stderr)
         sys.exit(report(error, debug=False))
     except BaseException as error:
         sys.exit(report(error, debug=not _is_ours(error)))
@@ -128,20 +129,6 @@ def _is_ours(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return error.split(TriobotError)[1] is None  # pyright: ignore[reportUnknownMemberType]
     return isinstance(error, TriobotError | KeyboardInterrupt)
-
-
-def _show_source(error: ConfigError) -> None:
-    """Print where in the author's files an import failed, as Python's traceback would."""
-    cause = error.__cause__
-    if cause is None:
-        return
-    frames = [
-        frame
-        for frame in traceback.extract_tb(cause.__traceback__)
-        if not frame.filename.startswith((_HOUSE, "<frozen importlib"))
-    ]
-    print("".join(traceback.format_list(frames)), end="", file=sys.stderr)
-    print("".join(traceback.format_exception_only(cause)), end="", file=sys.stderr)
 
 
 def _tell_failure(said: int, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
