@@ -194,15 +194,13 @@ class UploadedFiles:
         filename: str,
         filesize: int,
         *,
-        size: tuple[int, int] | None = None,
-        previews: Mapping[int, str] | None = None,
+        measured: Measured | None = None,
         duration: float = 0,
     ) -> Descriptor:
         """Add an uploaded file, and return its descriptor.
 
         Args:
-            size: width and height in pixels, if known.
-            previews: ids of the resized images by size; for a missing size the descriptor names the original.
+            measured: size and resized images, if known; for a missing size the descriptor names the original.
             duration: seconds, for sounds and videos.
         """
         path = self.url(file_id, filename)
@@ -213,11 +211,11 @@ class UploadedFiles:
             "filename": filename,
         }
         if kind in ("image", "video"):
-            made = previews or {}
+            made = measured.previews if measured is not None else {}
             fields["screenshots"] = {
                 str(edge): self.url(made[edge], filename) if edge in made else path for edge in SIZES
             }
-            fields["width"], fields["height"] = size or (0, 0)
+            fields["width"], fields["height"] = measured.size if measured is not None else (0, 0)
         if kind in ("video", "audio", "voice"):
             fields["duration"] = duration
         if kind == "audio":

@@ -118,18 +118,7 @@ class Deliveries(Numbered[PostedEvent]):
 def view_delivery(delivery: PostedEvent) -> dict[str, JsonValue]:
     """Return a delivery as JSON."""
     sender, (kind, data) = delivery.event.sender, encode_event_data(delivery.event)
-    return {
-        "number": delivery.number,
-        "type": kind,
-        "chat_id": delivery.event.chat_id,
-        "user": None if sender is None else sender.id,
-        "data": data,
-        "at": delivery.at,
-        "state": delivery.state,
-        "attempts": delivery.attempts,
-        "status": delivery.status,
-        "answers": [attrs.asdict(attempt) for attempt in delivery.answers],
-        "again": delivery.again,
-        "changed": delivery.changed,
-        "note": delivery.note,
-    }
+    told = attrs.asdict(delivery, filter=lambda field, _: field.name not in ("event", "version"))
+    user: JsonValue = None if sender is None else sender.id
+    about = {"type": kind, "chat_id": delivery.event.chat_id, "user": user, "data": data}
+    return {**told, **about, "status": delivery.status}

@@ -99,7 +99,7 @@ class RequestGuard:
             await self._record(scope, receive, send, serve, in_words(fault))
 
     def _stopped(self, path: str, method: str, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-        if (reason := self._elsewhere(headers) or self._foreign(headers)) is not None:
+        if (reason := self._foreign(headers)) is not None:
             return reason
         if not path.startswith(_CONTROL):
             return None
@@ -118,7 +118,7 @@ class RequestGuard:
         CORS rules don't apply to WebSockets: only the checks of origin and token refuse other pages.
         """
         headers = cast("list[tuple[bytes, bytes]]", list(scope["headers"]))
-        if (reason := self._elsewhere(headers) or self._foreign(headers)) is not None:
+        if (reason := self._foreign(headers)) is not None:
             return reason
         match scope.get("subprotocols"):
             case [first, second] if first == PROTOCOL and _same(second, self._control_token):
@@ -126,13 +126,10 @@ class RequestGuard:
             case _:
                 return f"the subprotocols aren't {PROTOCOL} and this run's control token"
 
-    def _elsewhere(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    def _foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         hosts = _values(headers, b"host")
         if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self.authorities:
             return "this host name is not served here"
-        return None
-
-    def _foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         origins = {f"http://{authority}".encode() for authority in self.authorities}
         if any(origin not in origins for origin in _values(headers, b"origin")):
             return "pages of another origin are not served here"

@@ -235,13 +235,7 @@ class Exchange:
         file_id = self.world.letters()
         stored, measured = await self.blobs.keep(file_id, source, shrink=kind == "image")
         return self.world.uploads.add(
-            file_id,
-            kind,
-            filename,
-            stored.size,
-            size=measured.size if measured is not None else None,
-            previews=measured.previews if measured is not None else None,
-            duration=duration,
+            file_id, kind, filename, stored.size, measured=measured, duration=duration
         )
 
     async def wait_change(self, after: int) -> None:
