@@ -67,7 +67,7 @@ class Refusal:
 
 
 @final
-class _RefusedError(Exception):
+class _UnperformedError(Exception):
     """The operation is refused with a `Refusal`."""
 
 
@@ -81,7 +81,7 @@ def invalid(parameter: str) -> Refusal:
 
 def _reached(world: World, recipient: Recipient) -> PlatformChat:
     if (chat := world.find(recipient)) is None:
-        raise _RefusedError(Refusal(world.switches.unknown_chat_status, "chat_id is not valid"))
+        raise _UnperformedError(Refusal(world.switches.unknown_chat_status, "chat_id is not valid"))
     return chat
 
 
@@ -210,7 +210,7 @@ def _bill(
 ) -> Bill | None:
     """Return the bill; None for an unknown bill if the platform answers ``error`` then."""
     if not world.has_chat(operation.chat_id):
-        raise _RefusedError(invalid("chat_id"))
+        raise _UnperformedError(invalid("chat_id"))
     if isinstance(operation, VerifyInvoice | InquireInvoice):
         bill = world.bills.invoice(operation.invoice_id)
     else:
@@ -218,7 +218,7 @@ def _bill(
     if bill is not None and bill.chat_id == operation.chat_id:
         return bill
     if world.switches.unknown_ref_status == 400:
-        raise _RefusedError(invalid("ref_id"))
+        raise _UnperformedError(invalid("ref_id"))
     return None
 
 
@@ -269,7 +269,7 @@ def perform(
     world.catch_up(now)
     try:
         answer = _PERFORMED.get(type(operation), _outside)(world, operation, now)
-    except _RefusedError as refused:
+    except _UnperformedError as refused:
         [answer] = refused.args
     return answer, world.changes(before)
 

@@ -247,10 +247,9 @@ class BotSupervisor:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._read_output, process.stderr)
                 nursery.start_soon(self._hear, process.stdout)
-                nursery.start_soon(self._end_when_stopping, process)
                 if begun != self._ahead:  # clocks were put forward while the process started
                     await self._tell_time()
-                await process.wait()
+                await self._wait_end(process)
                 # Read the output to its end, for half a second at most: grandchildren may keep the pipe open.
                 nursery.cancel_scope.deadline = trio.current_time() + 0.5
         finally:
@@ -285,6 +284,12 @@ class BotSupervisor:
             return "stopped"
         self._say(f"ended with code {code}" if code is None or code >= 0 else f"ended by signal {-code}")
         return "failed" if code else "stopped"
+
+    async def _wait_end(self, process: trio.Process) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._end_when_stopping, process)
+            await process.wait()
+            nursery.cancel_scope.cancel()
 
     async def _end_when_stopping(self, process: trio.Process) -> None:
         while self._phase != "stopping":
