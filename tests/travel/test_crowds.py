@@ -62,10 +62,8 @@ async def test_who_wrote_before_a_room_failed_is_told(tmp_path: Path) -> None:
         if process.crowd()["state"] != "runs":
             done.set()
 
-    process = CrowdProcess(COMMAND, ENVIRON, f"{tmp_path / 'bot.py'}:bot", tell)
+    process = CrowdProcess(COMMAND, ENVIRON, f"{tmp_path / 'bot.py'}:bot", tell, lambda: nursery)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(process.run)
-        await trio.testing.wait_all_tasks_blocked()
         process.let_in({"seed": 1, "chats": 4, "groups": 0, "hours": 12, "crashes": 0, "faults": 0})
         await done.wait()
         [[_, *records], *_], _ = process.failing()
@@ -89,12 +87,10 @@ async def test_a_crowd_ends_where_a_promise_breaks(tmp_path: Path) -> None:
         if told[-1]["state"] != "runs":
             news.set()
 
-    process = CrowdProcess(COMMAND, ENVIRON, f"{tmp_path / 'bot.py'}:bot", tell)
+    process = CrowdProcess(COMMAND, ENVIRON, f"{tmp_path / 'bot.py'}:bot", tell, lambda: nursery)
     with pytest.raises(TravelError, match="nothing is kept"):
         process.failing()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(process.run)
-        await trio.testing.wait_all_tasks_blocked()
         # What a seed does is no promise: the first that breaks one will do.
         for seed in range(1, 100):
             plan: JsonObject = {"seed": seed, "chats": 3, "hours": 24, "crashes": 2, "faults": 2}

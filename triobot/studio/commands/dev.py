@@ -183,7 +183,9 @@ async def _dev(arguments: argparse.Namespace) -> None:
             settings = read_environment(environ)
             journals = StoredJournals(partial(ask_bot, settings), supervisor.marks, settings, opening)
             twins = Twins([*_module("twin"), "dev"], environ, arguments.bot, journals, platform.exchange.tell)
-            crowd = CrowdProcess(_module("dev_crowd"), environ, arguments.bot, platform.exchange.tell)
+            crowd = CrowdProcess(
+                _module("dev_crowd"), environ, arguments.bot, platform.exchange.tell, twins.pool.nursery
+            )
             reload = HeldReload(twins, supervisor, journals, platform.exchange)
             platform.exchange.beside = Development(platform.exchange, supervisor, twins, crowd, reload)
             _greet(arguments, platform, store)
@@ -192,7 +194,6 @@ async def _dev(arguments: argparse.Namespace) -> None:
                 bots.start_soon(supervisor.run, environ, platform.exchange.tell)
                 bots.start_soon(keep_asking, supervisor, store, platform.exchange)
                 bots.start_soon(twins.pool.run, supervisor.wait_up)
-                bots.start_soon(crowd.run)
                 if not arguments.no_reload:
                     bots.start_soon(_reload, arguments.bot, reload)
                 async for _ in signals:

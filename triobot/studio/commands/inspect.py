@@ -205,14 +205,13 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
         about: JsonObject = {"what": subject.what, "bot": bot, "hidden": not shows}
         news = trio.lowlevel.ParkingLot()
 
-        def tell() -> None:
-            news.unpark_all()
-
         async with trio.open_nursery() as nursery:
             values = "shown" if shows else "hidden"
             command = [sys.executable, "-m", "triobot.studio.commands.twin", values]
-            twins = Twins(command, os.environ, bot, journals, tell)
-            await nursery.start(_running, twins, arguments.to is not None)
+            twins = Twins(command, os.environ, bot, journals, news.unpark_all)
+            # The page of --to is written from one replay, so no waiting twin is needed.
+            wait_up = trio.lowlevel.checkpoint if arguments.to is None else trio.sleep_forever
+            await nursery.start(twins.pool.run, wait_up)
             if arguments.to is not None:
                 row = await _only(journals, chat, named)
                 await _save(arguments.to, twins, row, news)
@@ -258,15 +257,6 @@ async def _only(journals: StoredJournals, chat: int | None, conversation: int | 
         numbers = ", ".join(str(row["conversation"]) for row in rows[-10:]) or "none"
         raise ConfigError(f"--to writes one conversation, so name its number; there are {numbers}")
     return rows[0]
-
-
-async def _running(twins: Twins, once: bool, task_status: trio.TaskStatus[None]) -> None:
-    async def up() -> None:
-        task_status.started()
-        # The page is written from one replay, so no waiting twin is needed.
-        await (trio.sleep_forever if once else trio.lowlevel.checkpoint)()
-
-    await twins.pool.run(up)
 
 
 async def _save(path: Path, looks: Twins, row: JsonObject, news: trio.lowlevel.ParkingLot) -> None:

@@ -17,8 +17,6 @@ from .children import start_child
 
 _LONGEST: Final = 256 * 1024 * 1024
 
-Hear = Callable[[JsonObject], None]
-
 
 @final
 class CrowdProcess:
@@ -29,28 +27,25 @@ class CrowdProcess:
         environ: complete environment of the process.
         bot: ``MODULE:BOT``.
         tell: called after each change of the crowd's state.
+        nursery: returns the nursery for the task that accompanies a crowd.
     """
 
     def __init__(
-        self, command: Sequence[str], environ: Mapping[str, str], bot: str, tell: Callable[[], None]
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        bot: str,
+        tell: Callable[[], None],
+        nursery: Callable[[], trio.Nursery],
     ) -> None:
         self._command = command
         self._environ = environ
         self._bot = bot
         self._tell = tell
-        self._nursery: trio.Nursery | None = None
+        self._nursery = nursery
         self._crowd: JsonObject = {"state": "none"}
         self._failing: Sequence[Sequence[JsonObject]] = ()
         self._scope = trio.CancelScope()
-
-    async def run(self) -> None:
-        """Run the crowds that `let_in` starts, until cancelled."""
-        try:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                await trio.sleep_forever()
-        finally:
-            self._nursery = None
 
     def crowd(self) -> JsonObject:
         """Return the crowd's state."""
@@ -60,14 +55,15 @@ class CrowdProcess:
         """Start a crowd with a bot of its own, beside the real bot.
 
         Raises:
-            TravelError: a crowd is running.
+            TravelError: a crowd is running, or the nursery isn't open yet.
         """
-        if self._nursery is None or self._crowd["state"] == "runs":
+        if self._crowd["state"] == "runs":
             raise TravelError("a crowd is there: wait for its end, or send it home", refused=True)
+        nursery = self._nursery()
         self._scope = trio.CancelScope()
         self._failing = ()
         self._say({"state": "runs", "plan": dict(plan), "part": 0.0})
-        self._nursery.start_soon(self._accompany, dict(plan))
+        nursery.start_soon(self._accompany, dict(plan))
 
     def send_home(self) -> None:
         """Stop the crowd; do nothing if none runs."""
@@ -86,13 +82,9 @@ class CrowdProcess:
         return self._failing, marks
 
     async def _accompany(self, plan: JsonObject) -> None:
-        def hear(told: JsonObject) -> None:
-            if "part" in told:
-                self._say({**self._crowd, **told})
-
         with self._scope:
             try:
-                told = await self._process({"bot": self._bot, "plan": plan}, hear)
+                told = await self._process({"bot": self._bot, "plan": plan})
             except TravelError as error:
                 return self._say({"state": "failed", "plan": plan, "failed": str(error)})
             self._failing = cast("Sequence[Sequence[JsonObject]]", told.pop("journals", ()))
@@ -104,7 +96,7 @@ class CrowdProcess:
         self._crowd = crowd
         self._tell()
 
-    async def _process(self, asked: JsonObject, hear: Hear) -> JsonObject:
+    async def _process(self, asked: JsonObject) -> JsonObject:
         """Run a crowd in a process, and return the last line that the process sent.
 
         Raises:
@@ -119,7 +111,8 @@ class CrowdProcess:
                     await line.send_all(json.dumps(asked).encode() + b"\n")
                     async for told in lines:
                         last = json.loads(told)
-                        hear(last)
+                        if "part" in last:
+                            self._say({**self._crowd, **last})
         finally:
             with trio.CancelScope(shield=True):  # takes a short time, because the process is killed
                 process.kill()

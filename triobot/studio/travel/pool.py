@@ -116,7 +116,7 @@ class TwinPool:
     """
 
     def __init__(
-        self, command: Sequence[str], environ: Mapping[str, str], bot: str, tell: Callable[[], None]
+        self, command: Sequence[str], environ: Mapping[str, str], bot: str, tell: Callable[[], object]
     ) -> None:
         self._command = command
         self._environ = environ
@@ -131,7 +131,11 @@ class TwinPool:
         self._loading = trio.Lock()
         self._version = 0
 
-    async def run(self, wait_up: Callable[[], Awaitable[None]]) -> None:
+    async def run(
+        self,
+        wait_up: Callable[[], Awaitable[None]],
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
         """Keep a waiting twin ready until cancelled.
 
         Args:
@@ -140,6 +144,7 @@ class TwinPool:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
+                task_status.started()
                 await wait_up()
                 while True:
                     if self._waiting is None or self._waiting.dead:

@@ -133,7 +133,7 @@ class Twins:
         environ: Mapping[str, str],
         bot: str,
         journals: StoredJournals,
-        tell: Callable[[], None],
+        tell: Callable[[], object],
     ) -> None:
         self._bot = bot
         self._journals = journals
