@@ -25,12 +25,11 @@ _TEXT_OR_LONG: Final = re.compile(rf'"(?:[^"\\]|\\.)*"|{_LONG.pattern}')
 
 
 def json_for_pages(value: JsonValue) -> str:
-    """Return a value as JSON text, with numbers of 16 digits or more, such as a room's, as strings."""
-    return exact_for_pages(compact_json(value))
+    """Return a value as JSON text, with numbers of 16 digits or more, such as a room's, as strings.
 
-
-def exact_for_pages(text: str) -> str:
-    """Return JSON with long numbers as strings: JavaScript would round them."""
+    JavaScript would round these numbers.
+    """
+    text = compact_json(value)
     if _LONG.search(text) is None:
         return text
     return _TEXT_OR_LONG.sub(lambda found: found[0] if found[0][0] == '"' else f'"{found[0]}"', text)

@@ -17,6 +17,7 @@ from typing import Any, Final, Self, cast, final
 import trio
 
 from ..base.file_locks import try_lock
+from ..base.open_files import CAREFUL, OWNER_ONLY
 from ..emulator.exchange import Exchange
 from ..emulator.remembering import UnreadableWorldError, dump_world, load_world
 from ..errors import ConfigError
@@ -27,8 +28,6 @@ from ..operator.loopback import file_of
 # duration.
 _EVERY: Final = 2.0
 _SHARE: Final = 20
-# Windows has neither flag: its processes inherit no descriptors by default, and few users may create links.
-_CAREFULLY: Final[int] = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _BEFORE: Final = "before_its_store"
 
 
@@ -179,7 +178,7 @@ def _locked(path: Path) -> int:
     """Lock the saved platform. The lock file is never deleted: a deletion would race with the next run."""
     lock = path.with_name(f"{path.name}.lock")
     try:
-        fd = os.open(lock, os.O_RDWR | os.O_CREAT | _CAREFULLY, 0o600)
+        fd = os.open(lock, os.O_RDWR | os.O_CREAT | CAREFUL, OWNER_ONLY)
     except OSError as error:
         raise ConfigError(f"{lock} can't be opened: {error.strerror}") from None
     if not try_lock(fd):

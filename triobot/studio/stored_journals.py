@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, cast, final
 
 import trio
@@ -88,32 +88,24 @@ class StoredJournals:
         """Whether the conversation has requested a payment in this chat."""
         asked: dict[str, object] = {"ask": "payments.list", "chat": chat_id, "limit": _MOST}
         # Payments are sorted by their random ids, so the newest payment may be in any of the answers.
-        while rows := await self._payments(asked):
-            if any(row["conversation"] == conversation for row in rows):
+        while rows := (await self._lines(asked))[0]["payments"]:
+            payments = cast("Sequence[JsonObject]", rows)
+            if any(row["conversation"] == conversation for row in payments):
                 return True
-            asked["after"] = rows[-1]["ref"]
+            asked["after"] = payments[-1]["ref"]
         return False
-
-    async def _payments(self, asked: Mapping[str, object]) -> Sequence[JsonObject]:
-        [told] = await self._lines(asked)
-        return cast("Sequence[JsonObject]", told["payments"])
 
     async def put(self, instead: Replacement, chat_id: int) -> None:
         """Replace a conversation in the store of a stopped bot by `instead`, in one commit."""
+        if (settings := self._settings) is None:
+            raise TravelError("nothing is written here", refused=True)
         async with self._opening:
             try:
-                await self._put(instead, ChatId(chat_id))
+                stamp = stamp_of(settings)
+                async with open_store(settings.store, stamp=stamp, clock=SystemClock(), visit=True) as store:
+                    await store.commit(*instead.writes(store.lease, ChatId(chat_id)))
             except (TriobotError, OSError) as error:
                 raise TravelError(str(error)) from error
-
-    async def _put(self, instead: Replacement, chat_id: ChatId) -> None:
-        settings = self._settings
-        if settings is None:
-            raise TravelError("nothing is written here", refused=True)
-        async with open_store(
-            settings.store, stamp=stamp_of(settings), clock=SystemClock(), visit=True
-        ) as store:
-            await store.commit(*instead.writes(store.lease, chat_id))
 
     async def _lines(self, question: Question) -> list[JsonObject]:
         try:

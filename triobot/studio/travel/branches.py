@@ -225,11 +225,10 @@ class LiveBranch:
         """Whether the conversation has ended."""
         return all(one["id"] != self.past.stored.row.id for one in self.stands())
 
-    async def journal(self, conversation: int | None = None) -> Journal | None:
-        """Return the current journal of `conversation`, by default the branch's; None if it was deleted."""
+    async def journal(self) -> Journal | None:
+        """Return the conversation's current journal; None if the journal was deleted."""
         await self.settle()
-        number = self.past.stored.row.id if conversation is None else conversation
-        return await self._work.store.journal(cast("Any", number))
+        return await self._work.store.journal(self.past.stored.row.id)
 
     async def data(self) -> Mapping[str, str]:
         """Return the chat's data, serialised, by key."""

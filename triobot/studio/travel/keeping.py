@@ -7,10 +7,12 @@ saved, a process of its own runs it in an empty folder (`outside.run_test`).
 
 from __future__ import annotations
 
+import ast
 import keyword
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Any, Final, cast, final
 
@@ -316,12 +318,14 @@ class _Written:
     def _expression(self, value: object) -> str:
         if isinstance(value, Exception):
             return self._error(value)
-        if _is_plain(value):
-            return repr(value)
         try:
-            return f"recorded({encode_value(value)!r})"
+            recorded = encode_value(value)
         except UnrecordableError:
             return "None"
+        with suppress(Exception):  # the text is no literal, or the author's `__repr__` failed
+            if encode_value(ast.literal_eval(text := repr(value))) == recorded:
+                return text
+        return f"recorded({recorded!r})"
 
     def _error(self, error: Exception) -> str:
         kind = type(error)
@@ -465,21 +469,6 @@ def _length(milliseconds: int) -> str:
     unit, size = next((one for one in _UNITS if milliseconds % one[1] == 0), _UNITS[-1])
     many = milliseconds / size
     return f"{unit}={int(many) if many == int(many) else many}"
-
-
-def _is_plain(value: object) -> bool:
-    match value:
-        case None | bool() | int() | float() | str() | bytes():
-            return type(value) in (type(None), bool, int, float, str, bytes)
-        case list() | tuple():
-            return type(cast("object", value)) in (list, tuple) and all(
-                map(_is_plain, cast("list[object]", value))
-            )
-        case dict():
-            pairs = cast("dict[object, object]", value).items()
-            return all(_is_plain(key) and _is_plain(one) for key, one in pairs)
-        case _:
-            return False
 
 
 def _outcome_of(record: Record) -> object:

@@ -197,11 +197,6 @@ class Notches(Onlooker):
         self._standing = Standing()
         self._over = False
 
-    @property
-    def many(self) -> int:
-        """Number of notches, including the notch of the conversation's start."""
-        return len(self._places)
-
     # --- during the replay
 
     def begins(self, id: Id, kind: OperationKind) -> None:
@@ -282,7 +277,7 @@ class Notches(Onlooker):
 
     def fill(self) -> None:
         """Add notches without lines and variables, from records, for turns that the replay did not reach."""
-        while len(self.notches) < self.many:
+        while len(self.notches) < len(self._places):
             self._add(self._turn(len(self.notches)))
 
     def _add(self, notch: JsonObject) -> None:

@@ -132,36 +132,30 @@ def told_record(record: Record) -> JsonObject | None:
         return {"what": "timeout", "text": ""}
     if kind in ("send", "answer"):
         return None
-    told: JsonObject = {"what": "result", "text": _value(record[5])}
-    if kind == "verify" and (moved := _moved(_value_of(record[5]))) is not None:
+    value, why = _value_of(record[5])
+    told: JsonObject = {"what": "result", "text": why or shown(value)}
+    if kind == "verify" and (moved := _moved(value)) is not None:
         told["money"] = moved
     return told
 
 
 def _taken(node: Node) -> JsonObject:
     """Return an event that a wait or a block received."""
-    try:
-        taken = cast("tuple[object, ...]", CODEC.value_of(node))
-    except Exception as error:  # the event's class is the author's, and may have changed
-        return {"what": "event", "from": None, "name": "", "text": f"<{type(error).__name__}>"}
+    taken, why = _value_of(node)
+    if why:
+        return {"what": "event", "from": None, "name": "", "text": why}
     told = told_event(taken[0])
     if len(taken) > 3 and taken[3] is None:
         told["taken"] = False
     return told
 
 
-def _value_of(node: Node) -> object:
+def _value_of(node: Node) -> tuple[Any, str]:
+    """Return a recorded value, or None and the reason why it can't be read."""
     try:
-        return CODEC.value_of(node)
-    except Exception:  # as above
-        return None
-
-
-def _value(node: Node) -> str:
-    try:
-        return shown(CODEC.value_of(node))
-    except Exception as error:  # as above
-        return f"<{type(error).__name__}>"
+        return CODEC.value_of(node), ""
+    except Exception as error:  # the value's class is the author's, and may have changed
+        return None, f"<{type(error).__name__}>"
 
 
 def _error(node: Node) -> str:
@@ -169,7 +163,7 @@ def _error(node: Node) -> str:
         case ["raised", str() as name, [*args], _]:
             # Only the step's call knows the step's error classes, so the message is formatted as by
             # `Exception`.
-            words = str(Exception(*map(_value_of, args)))
+            words = str(Exception(*(_value_of(arg)[0] for arg in args)))
             return cut(": ".join([name.rpartition(".")[2], *([words] if words else [])]))
         case _:
             pass
