@@ -20,7 +20,8 @@ from http_rig import make_certificates
 from real_peers import LONG, long_body, needs, nginx, talked
 
 from tests.loopback import PATIENCE
-from triobot.base.binding import Bind, TcpBind, Tls, UnixBind, address_of, open_listeners, server_context
+from triobot.base.binding import Bind, TcpBind, Tls, UnixBind, address_of, open_listeners
+from triobot.base.certificates import server_context
 from triobot.base.limits import ServingLimits
 from triobot.http.listener import serve_listeners
 

@@ -19,13 +19,12 @@ from http_rig import make_certificates
 from tests.loopback import PATIENCE
 from triobot.base.binding import (
     Bind,
-    RenewedCertificate,
     TcpBind,
     Tls,
     UnixBind,
     open_listeners,
-    server_context,
 )
+from triobot.base.certificates import RenewedCertificate, server_context
 from triobot.base.limits import Networks, ServingLimits
 from triobot.errors import ConfigError
 from triobot.http.listener import serve_listeners

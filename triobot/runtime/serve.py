@@ -18,7 +18,7 @@ import trio
 
 from ..base.alarm_kinds import OnAlarm
 from ..base.authors import contained, leaves
-from ..base.binding import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind, allow_descriptors
+from ..base.binding import Bind, FdBind, TcpBind, Tls, UnixBind, allow_descriptors
 from ..base.clock import WallClock
 from ..base.signals import hearing_signals
 from ..errors import ConfigError, TriobotError
@@ -160,8 +160,10 @@ async def serve_together(
         _check_apart(bots)
     first, stop = bots[0][1], trio.Event()
     # An unusable certificate must prevent the start, also with hypercorn.
-    tls = None
+    tls: Tls | None = None
     if first.tls_certificate is not None:
+        from ..base.certificates import RenewedCertificate
+
         tls = RenewedCertificate(first.tls_certificate, first.tls_key)
     binds = [bind_of(first)]
     closing = trio.Event()
@@ -211,7 +213,7 @@ def _serving(
     closing: trio.Event,
     limits: Limits,
     traffic: TrafficCounters,
-    tls: RenewedCertificate | None,
+    tls: Tls | None,
 ) -> Callable[..., Awaitable[object]]:
     ready = intakes[0].readiness if len(intakes) == 1 else partial(_all_ready, intakes)
 
