@@ -24,7 +24,7 @@ from ..operator.api import OperatorApi, Tell
 from ..operator.calling import ask
 from ..operator.loopback import file_of, is_on_server, socket_path
 from ..operator.orders import ask_through
-from ..operator.routes import Answer, Question, check_question
+from ..operator.routes import Answer, Question
 from ..runtime.settings import Settings, read_environment
 from ..runtime.work import api_of
 from ..store import Stamp, is_made, open_store
@@ -36,6 +36,13 @@ Ask: TypeAlias = "Callable[[Question, Tell], Awaitable[None]]"
 """Sends a question to the running bot, or to an opened store."""
 
 _T = TypeVar("_T")
+_OF_ANY_BOT: Final = (
+    *("journals.list", "journals.show", "journals.open", "journals.code", "kept", "alarms.list", "jobs.list"),
+    *("broadcast.list", "broadcast.status", "chats.send", "chats.signal", "chats.start"),
+)
+"""Questions for which a store is opened without a token: they change nothing. Calls to a chat fail without a
+running bot.
+"""
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8)
 """Pauses before new tries, in seconds: a process that has just opened a store can't answer at once."""
 
@@ -130,17 +137,10 @@ async def ask_running(store: str, question: Question, tell: Tell) -> bool:
 async def _ask_once(settings: Settings, question: Question, tell: Tell) -> bool:
     if await ask_running(settings.store, question, tell):
         return True
-    stamp = None if _only_reads(question) else stamp_of(settings)
+    stamp = None if question["ask"] in _OF_ANY_BOT else stamp_of(settings)
     async with _own_api(settings, stamp) as api:
         await api.answer(question, tell)
     return False
-
-
-def _only_reads(question: Question) -> bool:
-    """Whether the question changes nothing. For such a question, a store is opened without a token."""
-    route, _ = check_question(question)
-    # A call to a chat fails without a running bot.
-    return route.method == "GET" or route.ask in ("chats.send", "chats.signal", "chats.start")
 
 
 @asynccontextmanager
