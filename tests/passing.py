@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from tests import samples
 from tests.schema import wrong
-from triobot.conversations.conversation import Conversation
 from triobot.conversations.inspection import checking
 from triobot.conversations.inspection.checking import Checked
 from triobot.conversations.inspection.replay_state import difference
 from triobot.conversations.inspection.rerun import Divergence, dry_services
+from triobot.conversations.shared import Shared
 from triobot.studio.travel.notches import FRAMES
 from triobot.studio.travel.passes import Passed, run_pass
 
@@ -30,18 +30,18 @@ EVERY: Final = 30
 passes: Final[list[int]] = []
 """Notches of the passes so far, for a test that looks whether there are any."""
 
-_compare: Final[Callable[[Conversation, Checked], Awaitable[Divergence | None]]] = checking.compare
+_compare: Final[Callable[[Shared, Checked], Awaitable[Divergence | None]]] = checking.compare
 
 
-async def compare(there: Conversation, checked: Checked) -> Divergence | None:
+async def compare(shared: Shared, checked: Checked) -> Divergence | None:
     """As the replay-check does, and by a pass, too."""
-    found = await _compare(there, checked)
+    found = await _compare(shared, checked)
     records = checked.stored.records
     if found is not None or not (samples.takes_all() or len(records) % EVERY == 2):
         return found
-    live = there.services
+    live = shared.services
     dry = dry_services(live.texts, live.resources, checked.stored.row.updated_at, live.charge_hosts)
-    passed = await run_pass(dry, there.shared.table, checked.stored, set_by=checked.set_by)
+    passed = await run_pass(dry, shared.table, checked.stored, set_by=checked.set_by)
     passes.append(len(passed.turns))
     said = disagreement(passed, checked)
     return None if said is None else Divergence("0", f"a pass: {said}", checked.standing.line)

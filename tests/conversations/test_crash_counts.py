@@ -191,7 +191,7 @@ def two_bots_in_one(die: Callable[[], None]) -> tuple[Router, dict[int, list[str
         try:
             await chat.receive(text("never"))
         finally:
-            if not chat._conversation.work.cut:
+            if not chat._operations.shared.work.cut:
                 die()
 
     @bot.conversation(text("slow"))

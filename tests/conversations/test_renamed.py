@@ -138,7 +138,7 @@ async def test_a_call_and_a_stop_that_wait_know_former_names(autojump_clock: Moc
         assert sorted(ran) == ["shop.remember 1", "shop.remember 2"]
         actor = town.dispatcher.chats.actors.get(CHAT)
         assert actor is not None
-        assert [there.key for there in actor.running.asides] == ["two"]
+        assert [there.facts.key for there in actor.running.asides] == ["two"]
         nursery.cancel_scope.cancel()
 
 

@@ -271,8 +271,9 @@ async def test_a_revived_conversation_keeps_no_journal(autojump_clock: MockClock
         actor = town.dispatcher.chats.actors.get(CHAT)
         assert actor is not None
         there = actor.running.live[None]
-        assert there.stored is not None
-        assert (there.stored.records, there.operations.run.journal.turns) == ((), ())
+        assert there.replay is not None
+        assert there.run is not None
+        assert (there.replay.stored.records, there.run.journal.turns) == ((), ())
 
 
 async def test_children_wait_for_one_another(autojump_clock: MockClock) -> None:

@@ -119,11 +119,18 @@ def worlds(draw: st.DrawFn) -> World:
 # --- the code
 
 
+@attrs.frozen
+class Owned:
+    """The one fact of a conversation that the places of a chat look at here."""
+
+    owner: int | None
+
+
 @attrs.define(eq=False)
 class Runner:
     """What the places of a chat look at of a conversation."""
 
-    owner: int | None
+    facts: Owned
     waits: list[Wait] = attrs.Factory(lambda: list[Wait]())
     watches: list[Watch] = attrs.Factory(lambda: list[Watch]())
     awaited: dict[str, object] = attrs.Factory(lambda: dict[str, object]())
@@ -152,9 +159,9 @@ def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
         tuple(map(Ignored, filters("ignore"))), routes("interrupt"), routes("aside"), routes("conversation")
     )
     running: Any = RunningSet(table)
-    runners = {owner: Runner(owner) for owner in world.live}
+    runners = {owner: Runner(Owned(owner)) for owner in world.live}
     running.live.update(runners)
-    beside = Runner(None)
+    beside = Runner(Owned(None))
     running.asides = [beside]
     marks: dict[int, Taker] = {}
     policies = {"hint": "No.", "drop": Otherwise.DROP, "keep": Otherwise.KEEP}

@@ -1,18 +1,65 @@
-"""The ways in which a conversation begins. Each way has a class, with the data that only this way needs."""
+"""The ways in which a conversation begins, and the facts that are known from then on.
+
+Each way has a class, with the data that only this way needs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, final
 
 import attrs
+import trio
 
 from ..base.frozen import frozen
 from ..engine import Host, Record
+from ..seams.rooms import told
+from ..wire.events import Event
+from ..wire.ids import ChatId, SenderId
+from .calls.signals import room_of
 from .revival.changed import Changed
 from .revival.stored import Stored
+from .routes.declarations import Route
 from .routes.routing import Delivery, Start
 from .running.abandon import TimeLimit
 from .running.branches import Onlooker
+
+
+@final
+@frozen(eq=False)
+class Facts:
+    """The facts of one run of a conversation, which never change.
+
+    Attributes:
+        seq: row of the event that started the conversation.
+        at: arrival time of that event, in wall milliseconds.
+        owner: the sender that the conversation belongs to; None if it belongs to the whole chat.
+        key: the key with which code started the route; for a room, the room's key; None if there is no key.
+        args: the arguments with which code started the route.
+        interrupted: name of the route that this conversation has interrupted, or None.
+        beside: whether the conversation runs as an aside, beside the live conversation.
+        run_number: 1, and one more after each `continue_as`.
+        id: chat, row of the starting event and, from the second run on, the run's number; the same after a
+            restart.
+    """
+
+    chat_id: ChatId
+    seq: int
+    route: Route
+    event: Event
+    at: int
+    owner: SenderId | None
+    key: str | None
+    args: tuple[object, ...]
+    interrupted: str | None
+    beside: bool
+    run_number: int
+    id: str
+
+    @property
+    def told_place(self) -> str:
+        """Name of the conversation's chat or room in errors and logs."""
+        return told(self.chat_id, room_of(self.event))
 
 
 @final
@@ -90,6 +137,26 @@ class Dry:
     look: Onlooker
     limit: TimeLimit
     changed: Changed | None = None
+
+
+@final
+@attrs.define(eq=False, repr=False)
+class Replay:
+    """The replay of a revived conversation's journal, and of a dry run's.
+
+    Attributes:
+        stored: the row and the journal; after the replay, only the row.
+        changed: comparison of the journal with changed code; None if the code is the same, or the replay is
+            over.
+        settled: event that is set when the journal was replayed, or the conversation has ended; None after
+            the replay.
+        when_over: called when the journal has been replayed.
+    """
+
+    stored: Stored
+    changed: Changed | None
+    settled: trio.Event | None = attrs.field(factory=trio.Event, init=False)
+    when_over: Sequence[Callable[[], None]] = attrs.field(default=(), init=False)
 
 
 Begin: TypeAlias = Fresh | InRow | Carried | Revived | Dry

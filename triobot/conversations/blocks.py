@@ -23,10 +23,10 @@ from ..errors import ConfigError, ConversationError, LocalProtocolError, StepErr
 from ..seams.rooms import is_chat
 from ..wire.events import Event, Press
 from .beginnings import Successor
-from .calls.signals import Call
+from .calls.signals import Call, Place
 from .charges.paid import named_step
-from .conversation import Conversation
 from .notices import Slept
+from .operations import Operations
 from .revival.stored import StartedWith, open_run
 from .routes.filters import Filter, check_filter
 from .routes.routing import Delivery, Start, Watch
@@ -78,7 +78,7 @@ class Scope(Generic[E_co]):
 
     def __init__(
         self,
-        conversation: Conversation,
+        operations: Operations,
         seconds: float,
         *,
         at: int | None = None,
@@ -87,12 +87,12 @@ class Scope(Generic[E_co]):
     ) -> None:
         if until is not None:
             check_filter(until, "move_on_when()")
-        self._conversation = conversation
+        self._operations = operations
         self._watch = (
             None if until is None else Watch(until.look, until.name, cut=lambda: is_cut(self._scope.around))
         )
         length = check_seconds(seconds)
-        self._scope = conversation.operations.run.scope(
+        self._scope = operations.run.scope(
             None if math.isinf(length) and length > 0 else length, at=at, takes=self._watch, shield=shield
         )
         self._event: E_co | None = None
@@ -112,12 +112,12 @@ class Scope(Generic[E_co]):
         self._scope.cancel()
 
     def __enter__(self) -> Self:
-        conversation, scope = self._conversation, self._scope
-        conversation.operations.enter(OperationKind.SCOPE)
+        operations, scope = self._operations, self._scope
+        operations.enter(OperationKind.SCOPE)
         scope.__enter__()
         if self._watch is not None:
             self._watch.scope = scope.id
-            conversation.actor.open_watch(conversation, self._watch)
+            operations.actor.open_watch(operations.conversation, self._watch)
         return self
 
     def __exit__(
@@ -130,29 +130,30 @@ class Scope(Generic[E_co]):
 
     def _close_watch(self) -> None:
         """Give the event back to the chat, if the block ended before this event could end the block."""
-        conversation, watch = self._conversation, self._watch
+        operations, watch = self._operations, self._watch
         if watch is None:
             return
+        conversation = operations.conversation
         conversation.watches = [other for other in conversation.watches if other is not watch]
-        if conversation.operations.dead:
+        if conversation.dead:
             return  # the conversation was evicted: the event is still in the inbox
         if self._scope.event is None:
             taken, watch.taken = watch.taken, None
-            if taken is not None and conversation.operations.run.withdraw(taken.delivery.seq):
-                conversation.actor.give_back(conversation, taken.delivery, jumps=True)
+            if taken is not None and operations.run.withdraw(taken.delivery.seq):
+                operations.actor.give_back(conversation, taken.delivery, jumps=True)
             return
         event, _, _, (value,) = cast("tuple[Event, int, int, tuple[object]]", self._scope.event)
         self._event = cast("E_co", value)
         if isinstance(event, Press):
-            conversation.operations.take_press(event)
+            operations.take_press(event)
 
 
 @final
 class FailScope:
     """A block that raises `trio.TooSlowError` when its time is over; made by `Chat.fail_after`."""
 
-    def __init__(self, conversation: Conversation, seconds: float) -> None:
-        self._scope: Scope[None] = Scope(conversation, seconds)
+    def __init__(self, operations: Operations, seconds: float) -> None:
+        self._scope: Scope[None] = Scope(operations, seconds)
 
     def __enter__(self) -> Scope[None]:
         return self._scope.__enter__()
@@ -167,7 +168,7 @@ class FailScope:
 
 
 async def _try(
-    conversation: Conversation,
+    operations: Operations,
     fn: Callable[..., Awaitable[T]],
     args: tuple[object, ...],
     own: tuple[type[Exception], ...],
@@ -178,8 +179,8 @@ async def _try(
             "step() takes an async function and its arguments, as in chat.step(bake, 3), and not what calling"
             " it returned, as in chat.step(bake(3))"
         )
-    conversation.operations.enter(OperationKind.STEP)
-    print, instead = fingerprint_of_call(fn, args), conversation.services.instead
+    operations.enter(OperationKind.STEP)
+    print, instead = fingerprint_of_call(fn, args), operations.services.instead
 
     async def body() -> T:
         task = trio.lowlevel.current_task()
@@ -187,9 +188,8 @@ async def _try(
             await first()
         step_tasks.add(task)
         try:
-            begun = (
-                fn(*args) if instead is None else instead(StepCall(fn, args, print, own, conversation.seq))
-            )
+            seq = operations.facts.seq
+            begun = fn(*args) if instead is None else instead(StepCall(fn, args, print, own, seq))
             if inspect.isawaitable(begun):
                 return await begun
         except own as error:
@@ -211,11 +211,11 @@ async def _try(
         )
 
     live: list[Exception] = []
-    tracing, work = conversation.services.tracing, body
+    tracing, work = operations.services.tracing, body
     if tracing is not None:
         work = tracing.stepping(getattr(fn, "__qualname__", type(fn).__name__), body)
     try:
-        done: T = await conversation.operations.run.effect("step", work, print=print, raises=own)
+        done: T = await operations.run.effect("step", work, print=print, raises=own)
     except Exception as failed:
         # `failed` was made from the step's record, as on replay. Only reports use the original error.
         if live:
@@ -271,17 +271,17 @@ def pause_behind(tries: int, retry: Retry) -> float:
 
 
 async def run_step(
-    conversation: Conversation,
+    operations: Operations,
     fn: Callable[..., Awaitable[T]],
     args: tuple[object, ...],
     raises: type[Exception] | tuple[type[Exception], ...],
     retry: Retry | None = None,
 ) -> T:
     """Run a side effect that uses no chat operations. Each try and each pause is an operation."""
-    giving = conversation.operations.giving
+    giving = operations.conversation.giving
     # `first` is awaited before the step's function. If `first` fails, the step fails with the same error.
     first = None if giving is None else giving.step(args)
-    conversation.operations.gives(*named_step(fn, args))
+    operations.gives(*named_step(fn, args))
     own = check_raises(raises)
     if retry is not None:
         if giving is not None:
@@ -290,11 +290,11 @@ async def run_step(
         again = on or (StepError, *own)
         for tries in range(1, retry.times):
             try:
-                return await _try(conversation, fn, args, (*own, *on), first)
+                return await _try(operations, fn, args, (*own, *on), first)
             except again:
                 pause = pause_behind(tries, retry)
-            await sleep(conversation, pause)
-    return await _try(conversation, fn, args, own, first)
+            await sleep(operations, pause)
+    return await _try(operations, fn, args, own, first)
 
 
 def check_raises(raises: object, who: str = "step(raises=)") -> tuple[type[Exception], ...]:
@@ -327,16 +327,16 @@ class ChatChannel(Channel[T]):
 class ChatNursery:
     """A nursery for children that may use the chat; made by `Chat.open_nursery`."""
 
-    def __init__(self, conversation: Conversation, nursery: Nursery) -> None:
-        self._conversation = conversation
+    def __init__(self, operations: Operations, nursery: Nursery) -> None:
+        self._operations = operations
         self._nursery = nursery
 
     def start_soon(self, fn: Callable[[*Args], Awaitable[object]], *args: *Args) -> None:
         """Start ``fn(*args)`` as a child. An error of a child cancels its siblings and the block."""
 
         async def child() -> None:
-            task, dry = trio.lowlevel.current_task(), self._conversation.operations.dry
-            code_tasks[task] = self._conversation.seq
+            task, dry = trio.lowlevel.current_task(), self._operations.dry
+            code_tasks[task] = self._operations.facts.seq
             try:
                 await held(None if dry is None else dry.limit, fn(*args))
             except BaseException as error:
@@ -355,57 +355,57 @@ class ChatNursery:
 
 
 @asynccontextmanager
-async def open_nursery(conversation: Conversation) -> AsyncGenerator[ChatNursery]:
+async def open_nursery(operations: Operations) -> AsyncGenerator[ChatNursery]:
     """Open a nursery for children that may use the chat; leaving the block waits for the children."""
-    conversation.operations.enter(OperationKind.NURSERY)
-    async with conversation.operations.run.open_nursery() as nursery:
-        yield ChatNursery(conversation, nursery)
+    operations.enter(OperationKind.NURSERY)
+    async with operations.run.open_nursery() as nursery:
+        yield ChatNursery(operations, nursery)
 
 
 # --- sleep and continue_as
 
 
-async def sleep(conversation: Conversation, seconds: float) -> None:
-    conversation.operations.enter(OperationKind.SLEEP)
-    _advise_sleep(conversation, seconds)
-    await conversation.operations.run.sleep(seconds)
+async def sleep(operations: Operations, seconds: float) -> None:
+    operations.enter(OperationKind.SLEEP)
+    _advise_sleep(operations, seconds)
+    await operations.run.sleep(seconds)
 
 
-async def sleep_until(conversation: Conversation, at: int) -> None:
+async def sleep_until(operations: Operations, at: int) -> None:
     """Wait until the wall time `at`, even if the clock is set or the machine sleeps in between."""
-    conversation.operations.enter(OperationKind.SLEEP)
-    _advise_sleep(conversation, (at - conversation.operations.run.now()) / 1000)
-    await conversation.operations.run.sleep_until(at)
+    operations.enter(OperationKind.SLEEP)
+    _advise_sleep(operations, (at - operations.run.now()) / 1000)
+    await operations.run.sleep_until(at)
 
 
-def _advise_sleep(conversation: Conversation, seconds: float) -> None:
-    notice, actor = conversation.services.notice, conversation.actor
-    hears = conversation.watches or conversation.waits or conversation in actor.running.asides
-    if notice is not None and is_chat(actor.chat_id) and not hears:
+def _advise_sleep(operations: Operations, seconds: float) -> None:
+    notice, conversation = operations.services.notice, operations.conversation
+    hears = conversation.watches or conversation.waits or operations.facts.beside
+    if notice is not None and is_chat(operations.chat_id) and not hears:
         notice(Slept(seconds))
 
 
 async def continue_as(
-    conversation: Conversation, fn: Callable[..., object], args: tuple[object, ...]
+    operations: Operations, fn: Callable[..., object], args: tuple[object, ...]
 ) -> NoReturn:
     """Go on as another route's function, in this conversation's place; see `Chat.continue_as`."""
-    conversation.operations.enter(OperationKind.CONTINUE)
-    line, run, actor = calling_line(), conversation.operations.run, conversation.actor
+    operations.enter(OperationKind.CONTINUE)
+    line, run, facts = calling_line(), operations.run, operations.facts
     if run.nurseries or trio.lowlevel.current_task() is not run.main.task:
         raise ConfigError(
             f"{line}: continue_as() inside an open chat nursery, whose children would be lost; leave the "
             "nursery's block first"
         )
-    room, route = not is_chat(actor.chat_id), conversation.route
-    route = conversation.shared.table.route_of(fn, args, f"{line}: continue_as()", room=room, by=route)
+    room, route = not is_chat(facts.chat_id), facts.route
+    route = operations.shared.table.route_of(fn, args, f"{line}: continue_as()", room=room, by=route)
     await trio.lowlevel.checkpoint_if_cancelled()
-    event, at, given = conversation.event, conversation.at, conversation.given
-    place = actor.running.place_of(conversation)
-    call = Call(actor.chat_id, route.name, args, given, event.sender, conversation.key, place)
-    opening = StartedWith(event, at, given, args, conversation.interrupted)
+    event, given = facts.event, operations.conversation.given
+    place = Place.BESIDE if facts.beside else Place.LIVE if facts.owner is None else Place.SENDER
+    call = Call(facts.chat_id, route.name, args, given, event.sender, facts.key, place)
+    opening = StartedWith(event, facts.at, given, args, facts.interrupted)
     first, value, unrecordable = open_run(route, opening, run.journal.since(), run.host.jumped())
     if unrecordable is not None:
         raise unrecordable
-    start = Start(route, value, call, conversation.interrupted)
-    conversation.successor = Successor(start, Delivery(conversation.seq, event, at), first)
+    start = Start(route, value, call, facts.interrupted)
+    operations.conversation.successor = Successor(start, Delivery(facts.seq, event, facts.at), first)
     run.continue_as(route.name)

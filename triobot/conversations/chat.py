@@ -49,7 +49,7 @@ from .charges import charging
 from .charges.charging import Late
 from .charges.paid import Currency
 from .chat_data import ChatData
-from .conversation import Conversation
+from .operations import Operations
 from .questions import asking, boards
 from .questions.asking import check_content, check_edit, check_sent, on_unknown_of
 from .questions.boards import Board
@@ -77,10 +77,10 @@ class Room(Generic[E_co]):
     A `Chat` is a room, too: a function that needs no screen can take a `Room`, and then also serves chats.
     """
 
-    __slots__ = ("_conversation", "_operations")
+    __slots__ = ("_operations",)
 
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation, self._operations = conversation, conversation.operations
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key} of {self.route}>"
@@ -88,21 +88,21 @@ class Room(Generic[E_co]):
     @property
     def event(self) -> E_co:
         """The value that started this conversation, as its route's filter returned it."""
-        return cast("E_co", self._conversation.value)
+        return cast("E_co", self._operations.value)
 
     @property
     def key(self) -> str:
         """The key that distinguishes this room from other rooms of its kind. For a chat: its id as text."""
-        room = room_of(self._conversation.event)
+        room = room_of(self._operations.facts.event)
         if room is not None:
             return room[1]
-        place = self._conversation.actor.chat_id
+        place = self._operations.chat_id
         return str(place) if is_chat(place) else ""
 
     @property
     def route(self) -> str:
         """Name of the route that runs here, as in the store and the log."""
-        return self._conversation.route.name
+        return self._operations.facts.route.name
 
     @property
     def replaying(self) -> bool:
@@ -140,17 +140,17 @@ class Room(Generic[E_co]):
         Raises:
             ConfigError: the bot doesn't declare the resource.
         """
-        return find(self._conversation.services.resources, resource)
+        return find(self._operations.services.resources, resource)
 
     # --- receive
 
     async def receive(self, taken: Filter[T], *, otherwise: OtherwisePolicy | None = None) -> T:
         """Wait for the next event that the filter takes. By default, other events are dropped."""
-        return await asking.receive(self._conversation, taken, otherwise)
+        return await asking.receive(self._operations, taken, otherwise)
 
     def drain(self) -> Sequence[object]:
         """Take all events that are queued now, without waiting; signals are returned as their values."""
-        drained: list[object] = list(asking.drain(self._conversation))
+        drained: list[object] = list(asking.drain(self._operations))
         return [one.value if isinstance(one, Signal) else one for one in drained]
 
     # --- steps and other places
@@ -179,7 +179,7 @@ class Room(Generic[E_co]):
 
         Cancellation: *ambiguous*: the side effect may have happened.
         """
-        return await run_step(self._conversation, fn, args, raises, retry)
+        return await run_step(self._operations, fn, args, raises, retry)
 
     @overload
     def to(self, place: int | str, /) -> ChatRef: ...
@@ -203,11 +203,11 @@ class Room(Generic[E_co]):
             LocalProtocolError: `place` is no chat's id, phone number or group name.
             ConfigError: the function isn't declared as a room, or `key` isn't valid.
         """
-        conversation = self._conversation
+        operations = self._operations
         if isinstance(place, int | str):
-            return ChatRef(RecordedDoor(conversation), as_recipient(place))
+            return ChatRef(RecordedDoor(operations), as_recipient(place))
         return room_ref(
-            RecordedDoor(conversation), conversation.shared.table, place, key, f"{calling_line()}: to()"
+            RecordedDoor(operations), operations.shared.table, place, key, f"{calling_line()}: to()"
         )
 
     def person(self, sender_id: SenderId) -> RoomRef:
@@ -223,7 +223,7 @@ class Room(Generic[E_co]):
             ...     warnings = await chat.person(who.id).update(WARNINGS, lambda old: old + 1)
             ...     await chat.send(f"That is warning {warnings}.")
         """
-        return person_ref(RecordedDoor(self._conversation), sender_id)
+        return person_ref(RecordedDoor(self._operations), sender_id)
 
     def place(self, name: str, key: str | int = "") -> RoomRef:
         """Return a reference to data under a name of your choice; `key` is the same as in `to`.
@@ -235,7 +235,7 @@ class Room(Generic[E_co]):
             >>> async def book(chat: Chat, day: str, hour: int) -> None:
             ...     await chat.place("clinic", day).update(TAKEN, lambda taken: {hour: chat.id, **taken})
         """
-        return place_ref(RecordedDoor(self._conversation), name, key, f"{calling_line()}: place()")
+        return place_ref(RecordedDoor(self._operations), name, key, f"{calling_line()}: place()")
 
     @property
     def shared(self) -> RoomRef:
@@ -244,7 +244,7 @@ class Room(Generic[E_co]):
         All writes of this data go through one room. Keep data that every event changes in several rooms
         instead, such as one room for each group or day.
         """
-        return RoomRef(RecordedDoor(self._conversation), SHARED)
+        return RoomRef(RecordedDoor(self._operations), SHARED)
 
     def broadcast(self, key: str) -> Broadcast:
         """Return the broadcast with this key, in order to start, watch or stop a message to many chats.
@@ -260,7 +260,7 @@ class Room(Generic[E_co]):
             ...     news = await chat.ask("What is new?")
             ...     await chat.broadcast(f"news {chat.uuid()}").start(news, SUBSCRIBED)
         """
-        door, keeping = RecordedAnnouncing(self._conversation), self._conversation.shared.keeping
+        door, keeping = RecordedAnnouncing(self._operations), self._operations.shared.keeping
         return Broadcast(door, keeping, key)
 
     async def continue_as(self, fn: Callable[[Room[E_co]], Awaitable[None]]) -> NoReturn:
@@ -273,7 +273,7 @@ class Room(Generic[E_co]):
             ConfigError: `fn` isn't declared as a room (in a chat: as a route), or a nursery is open.
             UnrecordableError: `event` can't be recorded.
         """
-        await continue_as(self._conversation, fn, ())
+        await continue_as(self._operations, fn, ())
 
     # --- time, random numbers and versions: these calls don't wait
 
@@ -310,7 +310,7 @@ class Room(Generic[E_co]):
 
     def move_on_after(self, seconds: float) -> Scope[None]:
         """Return a block that ends by itself after `seconds`; see `Scope.cancelled_caught`."""
-        return Scope(self._conversation, seconds)
+        return Scope(self._operations, seconds)
 
     def move_on_at(self, when: datetime) -> Scope[None]:
         """Return a block that ends by itself at `when`, or at once if `when` is in the past.
@@ -322,7 +322,7 @@ class Room(Generic[E_co]):
         Raises:
             LocalProtocolError: `when` has no time zone. Your program's fault.
         """
-        return Scope(self._conversation, inf, at=wall_time(when))
+        return Scope(self._operations, inf, at=wall_time(when))
 
     def move_on_when(self, taken: Filter[E]) -> Scope[E]:
         """Return a block that is ended by an event that the filter takes; see `Scope.event`.
@@ -337,26 +337,26 @@ class Room(Generic[E_co]):
         queued message is withdrawn. If a payment is being verified, the cancellation waits some seconds for
         the verification.
         """
-        return Scope(self._conversation, inf, until=taken)
+        return Scope(self._operations, inf, until=taken)
 
     def fail_after(self, seconds: float) -> FailScope:
         """Return a block that raises `trio.TooSlowError` after `seconds`."""
-        return FailScope(self._conversation, seconds)
+        return FailScope(self._operations, seconds)
 
     def cancel_scope(self) -> Scope[None]:
         """Return a block that is ended early only by its own method `cancel`."""
-        return Scope(self._conversation, inf)
+        return Scope(self._operations, inf)
 
     def shield(self) -> Scope[None]:
         """Return a block that is not cut short by interrupts or outer timeouts. Set a timeout in the block.
 
         Interrupts and outer timeouts take effect at the block's end.
         """
-        return Scope(self._conversation, inf, shield=True)
+        return Scope(self._operations, inf, shield=True)
 
     async def sleep(self, seconds: float) -> None:
         """Wait for `seconds`. Meanwhile the conversation takes no events; the events stay in the mailbox."""
-        await sleep(self._conversation, check_sleep(seconds))
+        await sleep(self._operations, check_sleep(seconds))
 
     async def sleep_until(self, when: datetime) -> None:
         """Wait as `sleep` does, until `when`; return at once if `when` is in the past.
@@ -367,11 +367,11 @@ class Room(Generic[E_co]):
         Raises:
             LocalProtocolError: `when` has no time zone. Your program's fault.
         """
-        await sleep_until(self._conversation, wall_time(when))
+        await sleep_until(self._operations, wall_time(when))
 
     def open_nursery(self) -> AbstractAsyncContextManager[ChatNursery]:
         """Open a nursery for children that may use the chat; leaving the block waits for them."""
-        return open_nursery(self._conversation)
+        return open_nursery(self._operations)
 
     def open_event(self) -> ChatEvent:
         """Return an event for children; unlike Trio's own events, the event works on replay."""
@@ -398,21 +398,21 @@ class Chat(Room[E_co]):
     @property
     def id(self) -> ChatId:
         """The chat's id."""
-        return self._conversation.actor.chat_id
+        return self._operations.chat_id
 
     @property
     def sender(self) -> Sender | None:
         """The user who started this conversation; None if the platform names no user."""
-        return self._conversation.event.sender
+        return self._operations.facts.event.sender
 
     @property
     def interrupted(self) -> str | None:
         """The name of the route that this interrupt ended, or None."""
-        return self._conversation.interrupted
+        return self._operations.facts.interrupted
 
     def drain(self) -> Sequence[Event]:
         """Take all events that are queued now, without waiting; signals stay queued."""
-        return asking.drain(self._conversation)
+        return asking.drain(self._operations)
 
     # --- send
 
@@ -521,7 +521,7 @@ class Chat(Room[E_co]):
             ...             await chat.sleep(0.5)
             ...             progress.show(f"{done} %")
         """
-        return open_live(self._conversation, text, buttons)
+        return open_live(self._operations, text, buttons)
 
     # --- ask
 
@@ -572,7 +572,7 @@ class Chat(Room[E_co]):
         Raises: as `send`, for the question itself.
         """
         # Not awaited here: an await would keep one more frame in memory for each waiting chat.
-        return asking.ask(self._conversation, question, kind, keyboard, by, otherwise)
+        return asking.ask(self._operations, question, kind, keyboard, by, otherwise)
 
     async def choose(
         self,
@@ -604,7 +604,7 @@ class Chat(Room[E_co]):
             ...         keys = {page - 1: "«", page + 1: "»"}
             ...         page = await chat.choose(f"Page {page}", keys, into=shown)
         """
-        chosen = await boards.choose(self._conversation, question, options, also, into, by, otherwise)
+        chosen = await boards.choose(self._operations, question, options, also, into, by, otherwise)
         return cast("K | R", chosen)
 
     def board(
@@ -626,7 +626,7 @@ class Chat(Room[E_co]):
             ...         while by := await board.choose(f"{number}?", {1: "more", -1: "less", 0: "Done"}):
             ...             number += by
         """
-        return Board(self._conversation, into, by, otherwise)
+        return Board(self._operations, into, by, otherwise)
 
     async def fill(
         self,
@@ -654,7 +654,7 @@ class Chat(Room[E_co]):
 
         Platform: interface section 2.11.
         """
-        return await asking.fill(self._conversation, cls, question, labels, prefill, otherwise)
+        return await asking.fill(self._operations, cls, question, labels, prefill, otherwise)
 
     async def charge(
         self,
@@ -705,7 +705,7 @@ class Chat(Room[E_co]):
         """
         buttons = options if isinstance(options, Buttons) or options is None else Buttons(options)
         what = (amount, text, item, currency, buttons, expires, late, otherwise)
-        return cast("N | None", await charging.charge(self._conversation, *what))
+        return cast("N | None", await charging.charge(self._operations, *what))
 
     async def invoice(
         self,
@@ -729,7 +729,7 @@ class Chat(Room[E_co]):
 
         Platform: interface section 4.1.
         """
-        await charging.invoice(self._conversation, amount, text, item, expires, late, otherwise)
+        await charging.invoice(self._operations, amount, text, item, expires, late, otherwise)
 
     # --- other routes
 
@@ -759,12 +759,12 @@ class Chat(Room[E_co]):
             ...     await chat.send(f"Month {months + 1} is over.")
             ...     await chat.continue_as(monthly, months + 1)
         """
-        await continue_as(self._conversation, fn, args)
+        await continue_as(self._operations, fn, args)
 
 
-def handle_of(conversation: Conversation) -> Room[object]:
+def handle_of(operations: Operations) -> Room[object]:
     """Return the handle that the author's function gets: a `Chat`, or a `Room` where there is no screen."""
-    return (Chat if is_chat(conversation.actor.chat_id) else Room)(conversation)
+    return (Chat if is_chat(operations.chat_id) else Room)(operations)
 
 
 @final

@@ -15,40 +15,25 @@ from math import inf
 from operator import is_
 from typing import Final, final
 
+import attrs
 import trio
 
 from ..base.frozen import guarded
+from ..engine import End
 from ..seams.rooms import is_chat
 from ..seams.writes import PutData, Write
 from ..wire.events import Join, Leave, Message
 from ..wire.ids import ChatId, SenderId
+from .beginnings import Carried
 from .calls.signals import Halt, Order, is_signal
-from .conversation import Conversation, Ending
+from .charges.paid import abandon
+from .conversation import Conversation, Ending, Parks
 from .data import JOINED, joined
 from .mailbox import Mailbox, ends
 from .refusals import Refusals
 from .revival.crash_counts import LOOKED_AT
-from .routes.routing import (
-    BOARD,
-    Answer,
-    Break,
-    Broken,
-    Decision,
-    Delivery,
-    Drop,
-    End,
-    Expire,
-    Give,
-    Queue,
-    Start,
-    Taken,
-    Tell,
-    Unfit,
-    Wait,
-    Watch,
-    interrupts,
-    is_beside,
-)
+from .routes import routing
+from .routes.routing import BOARD, Answer, Decision, Delivery, Queue, Start, Taken, Wait, Watch, is_beside
 from .running_set import ChatRouting, RunningSet
 from .shared import Shared
 from .workload import UnitWriter
@@ -61,21 +46,19 @@ ASIDES: Final = 64
 @final
 @guarded
 class DispatcherCalls:
-    """The dispatcher's functions that a chat calls.
+    """The dispatcher's functions that a chat calls, each with itself.
 
     Attributes:
         start: start a conversation's task.
-        let_go: stop waiting for a conversation's coroutine that doesn't end.
-        park: park a conversation, for the given reason.
+        park: store that a conversation is parked, for the given reason.
         room: read more of the inbox for a chat that was behind, and has room again.
         over: drop an idle chat from memory.
         take_back: reload a chat from the store, because events that the chat took early weren't stored. The
             second argument is the number of units before these events.
     """
 
-    start: Callable[[Conversation], None]
-    let_go: Callable[[Conversation], None]
-    park: Callable[[Conversation, str], None]
+    start: Callable[[ChatActor, Conversation], None]
+    park: Callable[[ChatActor, Conversation, str], None]
     room: Callable[[ChatActor], None]
     over: Callable[[ChatActor], None]
     take_back: Callable[[ChatActor, int], None]
@@ -98,20 +81,16 @@ class ChatActor:
     """
 
     def __init__(self, shared: Shared, calls: DispatcherCalls, chat_id: ChatId, cursor: int) -> None:
-        self.chat_id = chat_id
+        self.shared, self.calls, self.chat_id = shared, calls, chat_id
         self.mailbox: Final = Mailbox(cursor, cursor)
-        self.shared = shared
         self.work: Final = shared.work
-        self.calls = calls
-        self.loading = False
-        self.loads_at = 0
+        self.loading, self.loads_at, self.born = False, 0, 0
         self.services: Final = shared.services
         self.sender: SenderId | None = None
         self.running: Final = RunningSet(shared.table)
         self.kept: Final = shared.keeping.kept(chat_id)
         self.kept.writers = self.running.writers
         self.routing: Final = ChatRouting(shared, chat_id, self.kept, self.mailbox, self.running)
-        self.born = 0
 
     @property
     def is_empty(self) -> bool:
@@ -197,19 +176,19 @@ class ChatActor:
 
     def _act(self, decision: Decision, delivery: Delivery) -> None:
         match decision:
-            case Drop(why, say):
+            case routing.Drop(why, say):
                 self._drop(delivery, why, say)
             case Start():
                 self._start(decision, delivery)
-            case End(taker, value) | Give(taker, value):
+            case routing.End(taker, value) | routing.Give(taker, value):
                 self._give(taker, Taken(delivery, value))
-            case Break(wait, error):
-                self._give(wait, Broken(delivery, error))
-            case Tell(wait):
-                self._give(wait, Unfit(delivery))
+            case routing.Break(wait, error):
+                self._give(wait, routing.Broken(delivery, error))
+            case routing.Tell(wait):
+                self._give(wait, routing.Unfit(delivery))
             case Queue():
                 self.mailbox.put(delivery)
-            case Expire():
+            case routing.Expire():
                 self.routing.advise(delivery, "expired")
                 self.refusals.expire(delivery)
             case Halt():
@@ -220,7 +199,8 @@ class ChatActor:
     def _give(self, taker: Wait | Watch, answer: Answer) -> None:
         """Give an answer to the conversation with this wait or block, and mark the question as answered."""
         if (conversation := self.running.who_has(taker)) is not None:
-            conversation.give(taker, answer)
+            taker.give(answer)
+            conversation.bring(answer.delivery)
         event = answer.delivery.event
         asked = None if isinstance(event, Message) else self.refusals.question_of(event)
         if asked is not None and isinstance(answer, Taken):
@@ -229,33 +209,38 @@ class ChatActor:
     def _start(self, start: Start, delivery: Delivery) -> None:
         if is_beside(start):
             if len(self.running.asides) < ASIDES:
-                self._run(Conversation(self, start, delivery))
+                self.start(Conversation(self.shared, self.kept, start, delivery))
             else:
                 self.work.count("aside_waits")
                 self.running.asides_due = [*self.running.asides_due, (start, delivery)]
             return
         owner = self.running.owner_for(start, delivery.event)
-        if interrupts(start):
+        if routing.interrupts(start):
             # An interrupt makes earlier events useless, even events that the interrupt has overtaken.
             self._drop_earlier(delivery, owner)
         live = self.running.live.get(owner)
         if live is None:
-            self._run(Conversation(self, start, delivery, owner))
+            self.start(Conversation(self.shared, self.kept, start, delivery, owner))
         else:
             self.running.next[owner] = (start, delivery)
-            live.end(Ending.INTERRUPTED, delivery.at, delivery.seq)
+            self._end(live, Ending.INTERRUPTED, delivery.at, delivery.seq)
 
-    def _run(self, conversation: Conversation) -> None:
+    def start(self, conversation: Conversation) -> None:
+        """Register a new conversation of the chat, and start its task."""
         self.running.take(conversation)
-        self.calls.start(conversation)
+        self.calls.start(self, conversation)
 
     def _halt(self, halt: Halt, delivery: Delivery) -> None:
         if self.mailbox.behind:
             self.mailbox.halted(delivery.seq, halt)
         for conversation in self.running.live.values():
-            if conversation.parked and halt.ends(conversation.route.name, conversation.key):
-                self._drop_earlier(delivery, conversation.owner, "typed_while_parked")
-        for queued in [*self.mailbox.take_out(partial(ends, halt)), *self.running.halt(halt)]:
+            if conversation.parked and halt.ends(conversation.facts.route.name, conversation.facts.key):
+                self._drop_earlier(delivery, conversation.facts.owner, "typed_while_parked")
+        dropped = [*self.mailbox.take_out(partial(ends, halt)), *self.running.halt(halt)]
+        for conversation in self.running.all():
+            if halt.ends(conversation.facts.route.name, conversation.facts.key):
+                self._end(conversation, Ending.STOPPED)
+        for queued in dropped:
             self._drop(queued, "stopped")
         self.work.commits.consumed([delivery.seq])  # stored after the ends of these runs
 
@@ -269,22 +254,22 @@ class ChatActor:
         """
         conversation = self.running.live.get(self.running.owner_of(delivery.event))
         if conversation is not None and conversation.parked and isinstance(delivery.event, Message):
-            decision = self.refusals.answer(delivery, conversation.seq, self.routing.afresh(delivery))
+            decision = self.refusals.answer(delivery, conversation.facts.seq, self.routing.afresh(delivery))
             if isinstance(decision, Start):
-                self._drop_earlier(delivery, conversation.owner)
-                self.running.next[conversation.owner] = (decision, delivery)
-                conversation.end(Ending.INTERRUPTED, delivery.at)
+                self._drop_earlier(delivery, conversation.facts.owner)
+                self.running.next[conversation.facts.owner] = (decision, delivery)
+                self._end(conversation, Ending.INTERRUPTED, delivery.at)
             if not isinstance(decision, Queue):
                 return True
         if waiting := self.running.kept_for(delivery):
-            self.refusals.keep(delivery, waiting[0].seq)
+            self.refusals.keep(delivery, waiting[0].facts.seq)
         return False
 
     def parked_no_more(self, conversation: Conversation) -> None:
         """Forget that a conversation was parked: it has been revived, or has ended."""
-        self.shared.crashes.parked_no_more(conversation.seq)
+        self.shared.crashes.parked_no_more(conversation.facts.seq)
         others = any(other.parked for other in self.running.all() if other is not conversation)
-        self.refusals.over(conversation.seq, last=not others)
+        self.refusals.over(conversation.facts.seq, last=not others)
 
     def heals(self, conversation: Conversation, waiting: Sequence[Delivery]) -> None:
         """Drop messages that came too early for a conversation that goes on after it was parked.
@@ -298,12 +283,12 @@ class ChatActor:
 
     def _obey(self, order: Order, delivery: Delivery) -> None:
         """Carry out an operator's order about a parked conversation."""
-        conversation = next((one for one in self.running.all() if one.seq == order.conversation), None)
+        conversation = next((one for one in self.running.all() if one.facts.seq == order.conversation), None)
         if order.end:
             if conversation is not None:
                 if conversation not in self.running.asides:
-                    self._drop_earlier(delivery, conversation.owner, "typed_while_parked")
-                conversation.end(Ending.STOPPED)
+                    self._drop_earlier(delivery, conversation.facts.owner, "typed_while_parked")
+                self._end(conversation, Ending.STOPPED)
             # The row stays in the inbox until the text is sent.
             said = order.say if is_chat(self.chat_id) else ""
             self.shared.cleanup.say(self.chat_id, said, delivery.seq)
@@ -322,7 +307,7 @@ class ChatActor:
             sender = delivery.event.sender
             if sender is not None and sender.id in self.running.live:
                 self._drop_earlier(delivery, sender.id, "left")
-                self.running.live[sender.id].end(Ending.STOPPED)
+                self._end(self.running.live[sender.id], Ending.STOPPED)
             return False
         self.end_all(delivery.seq)
         self.work.commits.consumed((), [PutData(self.chat_id, JOINED, None)])
@@ -353,7 +338,7 @@ class ChatActor:
         """
         if not resting:
             self.running.opens(conversation, wait)
-        if conversation.operations.replaying:
+        if conversation.replaying:
             return  # the journal has the answer
         if self.mailbox.shown is not None:
             self._show(conversation)
@@ -371,9 +356,9 @@ class ChatActor:
     def open_watch(self, conversation: Conversation, watch: Watch) -> None:
         """Register a block that has just opened, and offer the queued events to it."""
         self.running.opens(conversation, watch)
-        watch.owner = conversation.owner
+        watch.owner = conversation.facts.owner
         conversation.watches = [*conversation.watches, watch]
-        if conversation.operations.replaying:
+        if conversation.replaying:
             return
         self._show(conversation)
         if (found := self.routing.end(conversation, watch)) is not None:
@@ -420,9 +405,9 @@ class ChatActor:
 
     def _show(self, conversation: Conversation) -> None:
         """Queue the waiting events that the repeated turn found in the queue before the restart."""
-        for delivery in self.mailbox.unseen(
-            conversation, conversation.seq, conversation.operations.run.now()
-        ):
+        if (run := conversation.run) is None:
+            return
+        for delivery in self.mailbox.unseen(conversation, conversation.facts.seq, run.now()):
             self.routing.group |= delivery.group
             if self.mailbox.is_full or not self.running.is_for(delivery, conversation):
                 continue
@@ -431,10 +416,10 @@ class ChatActor:
                 decision = self.routing.decide(delivery)
             finally:
                 self.shared.crashes.at_work[LOOKED_AT] = 0
-            if isinstance(decision, Queue | Give | Tell | Break | End):
+            if isinstance(decision, Queue | routing.Give | routing.Tell | routing.Break | routing.End):
                 # A wait or block that was open before this turn gets the event, even if this turn opens
                 # another wait.
-                self._act(Queue() if isinstance(decision, Tell) else decision, delivery)
+                self._act(Queue() if isinstance(decision, routing.Tell) else decision, delivery)
                 self.mailbox.found(delivery)
                 # `deliver` doesn't get an event that is consumed before the chat's rows are read again.
                 self.sender = None if delivery.event.sender is None else delivery.event.sender.id
@@ -447,7 +432,42 @@ class ChatActor:
 
     # --- ends
 
-    def write_end(
+    def came_to(self, conversation: Conversation, end: End) -> Exception | None:
+        """Store the end to which a conversation's code came, or park a conversation that can't go on.
+
+        Return the author's error, if any.
+        """
+        if (writer := conversation.writer) is not None and writer.ends:
+            writer.written = self._write_end(conversation, writer.ends, writer)
+        if isinstance(found := conversation.came_to(end), Parks):
+            self.park(conversation, found.because)
+            return None
+        return found
+
+    def park(self, conversation: Conversation, because: str) -> None:
+        """Park a conversation: it stays in its chat, without a task.
+
+        A conversation that is being ended already isn't parked. Instead it ends now, because an interrupt
+        doesn't wait for corrected code.
+        """
+        conversation.parked = True
+        if (ending := conversation.ending) is None:
+            self.calls.park(self, conversation, because)
+        else:
+            conversation.ending = None
+            self._end(conversation, ending)
+
+    def _end(
+        self, conversation: Conversation, ending: Ending, at: int | None = None, by: int | None = None
+    ) -> None:
+        """End a conversation; see `Conversation.end`. A parked conversation ends at once."""
+        if (writes := conversation.end(ending, at, by)) is not None:
+            self._write_end(conversation, writes)
+            abandon(self.shared, self.chat_id, conversation.facts.id, conversation.facts.key)
+            self.parked_no_more(conversation)
+            self.ended(conversation)
+
+    def _write_end(
         self, conversation: Conversation, writes: Sequence[Write], writer: UnitWriter | None = None
     ) -> int:
         """Add to the commit queue the writes that end a conversation. Return the unit's number.
@@ -457,7 +477,7 @@ class ChatActor:
         conversation is the aside that delivers goods, the waiting charge gets the result in the same unit, so
         that charge and ledger agree.
         """
-        giving = conversation.operations.giving
+        giving = conversation.giving
         waiting = None if giving is None else self.running.waiting_for(conversation)
         if waiting is not None and giving is not None and giving.ending is not None:
             own, its = conversation.writer, waiting.writer
@@ -466,12 +486,13 @@ class ChatActor:
             if own is not None and its is not None and not (own.ahead or its.ahead):
                 waiting.awaited[giving.paid.id](giving.ending)
                 return its.flush(within=lambda more: self.work.commits.add([*writes, *more], writer))
-        owner = conversation.owner
+        owner = conversation.facts.owner
         due = self.running.next.get(owner)
         if due is not None and conversation is self.running.live.get(owner):
-            heir = conversation.heir(*due)
-            self.running.heirs[owner] = heir
-            return heir.begin_within(lambda more: self.work.commits.add([*writes, *more], writer))
+            heir = self.running.heirs[owner] = self._heir(conversation, *due)
+            heir.make_run(self)
+            if heir.writer is not None:
+                return heir.writer.begin_within(lambda more: self.work.commits.add([*writes, *more], writer))
         return self.work.commits.add(writes, writer)
 
     def end_all(self, before: int) -> Sequence[Conversation]:
@@ -490,7 +511,7 @@ class ChatActor:
         self.services.outbox.drop(self.chat_id)
         ending = self.running.all()
         for conversation in ending:
-            conversation.end(Ending.LEFT)
+            self._end(conversation, Ending.LEFT)
         return ending
 
     def ended(self, conversation: Conversation) -> None:
@@ -500,11 +521,11 @@ class ChatActor:
         if self.mailbox.shown is not None and self.mailbox.shown[0] is conversation:
             self.mailbox.shows_no_more()
         beside, kept_for = conversation in self.running.asides, self.running.kept_for
-        if beside or conversation is self.running.live.get(conversation.owner):
+        if beside or conversation is self.running.live.get(conversation.facts.owner):
             # Computed before the removal, because the owner of an event depends on the live conversations.
             waiting = self.mailbox.waiting
             mine = self.running.queued_for(conversation, waiting) if waiting else ()
-            following = self.running.remove(conversation)
+            following = self._following(conversation)
             again = mine and (beside or following is None)
             queued = self.mailbox.take_out(mine.__contains__) if again else ()
             # Messages that were kept only for this conversation, while the conversation was parked.
@@ -516,10 +537,28 @@ class ChatActor:
                     # These events were queued before, so there is room for them.
                     self._act(self.routing.decide(one), one)
             if following is not None:
-                self._run(following)
+                self.start(following)
         self._made_room()
         if self.is_empty:
             self.calls.over(self)
+
+    def _following(self, conversation: Conversation) -> Conversation | None:
+        """Remove a conversation that has ended. Return the conversation that takes its place, if any."""
+        due, owner = self.running.remove(conversation), conversation.facts.owner
+        if due is not None and conversation.facts.beside:
+            return Conversation(self.shared, self.kept, *due)
+        if due is not None:
+            return self.running.heirs.pop(owner, None) or self._heir(conversation, *due)
+        successor, writer = conversation.successor, conversation.writer
+        if successor is None or writer is None or not conversation.goes_on:
+            return None
+        begin = Carried(successor.first, *writer.carries)
+        return Conversation(self.shared, self.kept, successor.start, successor.delivery, owner, begin)
+
+    def _heir(self, conversation: Conversation, start: Start, delivery: Delivery) -> Conversation:
+        """Return the conversation of the interrupt that has ended this one."""
+        start = attrs.evolve(start, interrupted=conversation.facts.route.name)
+        return Conversation(self.shared, self.kept, start, delivery, conversation.facts.owner)
 
 
 def _cancelled() -> bool:

@@ -72,7 +72,7 @@ class ChatData:
     def _put(self, key: Key[Any], text: str | None, value: object) -> None:
         """Set a key's text, or delete the text with None. The change becomes durable with the turn."""
         operations = self._operations
-        if operations.giving is not None or operations.behind:
+        if operations.conversation.giving is not None or operations.behind:
             self._report_change(key, text, value)
         run = self._checked_run()
         operations.copies = [copy for copy in operations.copies if copy.key != key.name]
@@ -87,7 +87,7 @@ class ChatData:
         if operations.services.notice is not None:
             with suppress(KeyError, UnreadableRecordError):
                 more = added(key.load(old), value)
-        if old != text or operations.giving is not None:
+        if old != text or operations.conversation.giving is not None:
             operations.gives(f"a change of what {key.name!r} keeps", more or ())
 
     def _checked_run(self) -> Run:

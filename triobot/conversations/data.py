@@ -380,17 +380,18 @@ class Kept:
     """The values of one place, as text by key. All readers in this process share this object.
 
     Attributes:
+        chat_id: number of the place.
         values: the values; None until they are read.
         writers: returns the journal writers of the place's conversations, which may have pending changes.
     """
 
-    __slots__ = ("__weakref__", "_chat_id", "_keeping", "_put_early", "_texts", "values", "writers")
+    __slots__ = ("__weakref__", "_keeping", "_put_early", "_texts", "chat_id", "values", "writers")
 
     def __init__(self, keeping: Keeping, chat_id: ChatId, texts: Speech) -> None:
         self.values: dict[str, str] | None = None
         self.writers: Callable[[], Sequence[UnitWriter]] = tuple
         self._keeping = keeping
-        self._chat_id = chat_id
+        self.chat_id = chat_id
         self._texts = texts
         self._put_early: dict[str, str | None] = {}
 
@@ -406,7 +407,7 @@ class Kept:
             StoreAwayError: the database is unreachable for a while.
         """
         if self.is_unread:
-            self.begin_with(await self._keeping.stored(self._chat_id))
+            self.begin_with(await self._keeping.stored(self.chat_id))
 
     def begin_with(self, stored: Mapping[str, str]) -> None:
         """Set the values from the store, and apply the earlier calls of `put` to them; only once."""

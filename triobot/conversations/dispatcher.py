@@ -177,7 +177,7 @@ class Dispatcher:
         actor = self.chats.actors.get(chat_id)
         ending = () if actor is None else actor.end_all(actor.mailbox.latest + 1)
         self.shared.cleanup.forget(chat_id)
-        while not self.tasks.running.isdisjoint(ending):
+        while not self.tasks.running.keys().isdisjoint(ending):
             await self.tasks.fewer.park()
         await self.commits.wait_written(chat_id)
         self.keeping.drop(chat_id)

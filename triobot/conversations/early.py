@@ -231,8 +231,10 @@ class EarlyDoor:
                 del self._lately[next(iter(self._lately))]
         self._actors[chat_id] = self._actors.pop(chat_id)  # the newest last
         self._shared.work.count("answered_at_once")
-        taken = writer.take(arrival)
-        conversation.give(given.wait, Taken(Delivery(_HAS_NO_NUMBER, event, arrival.at), given.value))
+        taken = writer.take(arrival, partial(actor.calls.take_back, actor))
+        delivery = Delivery(_HAS_NO_NUMBER, event, arrival.at)
+        given.wait.give(Taken(delivery, given.value))
+        conversation.bring(delivery)
         return taken
 
     def _decide(self, event: Event, at: int, actor: ChatActor | None, asked: Verdicts) -> Decision | None:
@@ -303,10 +305,11 @@ class EarlyDoor:
             actor.kept.begin_with(begins.values)
         self._shared.work.count("taken_at_once")
         delivery, owner = Delivery(row.seq, event, row.at), begins.owner
-        conversation = Conversation(actor, begins.start, delivery, owner, InRow(begins.first))
+        begin = InRow(begins.first)
+        conversation = Conversation(actor.shared, actor.kept, begins.start, delivery, owner, begin)
         actor.sender = None if event.sender is None else event.sender.id
         actor.running.live[owner] = conversation
-        actor.calls.start(conversation)
+        actor.calls.start(actor, conversation)
 
     def _has_begun(self, row: InboxRow) -> bool:
         newer = row.seq > self._inbox.from_before

@@ -1,35 +1,22 @@
-"""The host of a conversation's run: it decides when the run's records become units of the commit queue.
+"""The writer of a conversation's journal: it decides when records become units of the commit queue.
 
 All that a run appends during one step of its Trio task is one unit. The unit has the records, the consumption
 of the events that the records take, changes of the chat's data, and the conversation's state; `units` gathers
 all these. A unit is stored completely or not at all, and never before an earlier unit. If a conversation ends
-normally before anything of it is durable, the store gets only the consumption of its event.
+normally before anything of it is durable, the store gets only the consumption of its event. The writer knows
+the run and its row, but no conversation.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, cast, final
 
-import trio
+import attrs
 
-from ..engine import ABSENT, Host, Put, Record, encode_record
-from ..engine.core import Operation as OpenOperation
-from ..engine.records import (
-    CONTINUED,
-    DONE,
-    ENDED,
-    ENDS,
-    FAILED,
-    INTERRUPTED,
-    KNOWN,
-    Absent,
-    Id,
-    Node,
-    time_of,
-)
-from ..errors import NondeterminismError
+from ..engine import Put, Record, Run, encode_record
+from ..engine.records import DONE, ENDED, ENDS, FAILED, INTERRUPTED, KNOWN, Absent, Id, time_of
 from ..seams.inbox import Arrival
 from ..seams.journals import (
     BeginConversation,
@@ -40,18 +27,18 @@ from ..seams.journals import (
     TakeInHand,
 )
 from ..seams.writes import Accept, Consume, PutData, Write
-from .beginnings import Carried, InRow
+from .beginnings import Begin, Carried, Facts, InRow, Replay, Revived, Successor
 from .codec import CODEC
+from .data import Kept
 from .revival.changed import moved_rests, write_rests
 from .revival.stored import tell
-from .running.abandon import parting_line
-from .running.lines import calling_line
+from .routes.routing import kind_of
 from .services import HearRecords
 from .units import UnitBuilder
 from .workload import EarlyEvent
 
 if TYPE_CHECKING:
-    from .conversation import Conversation
+    from .shared import Shared
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -60,185 +47,112 @@ LONG: Final = 10_000
 
 
 @final
-class JournalWriter(Host):
-    """The host of one conversation's run.
+@attrs.define(eq=False, repr=False, weakref_slot=False)
+class JournalWriter:
+    """The writer of one conversation's journal.
 
     Attributes:
+        unit: the writes that are not in the commit queue yet.
+        in_row: whether the first record was stored in the row of the conversation's event.
+        run: the run, once it is made.
         over: whether the writer has stopped: it writes nothing more.
         lost: whether the store refused one of the writer's units.
-        repeated_ids: effects that this process runs, and that may also have happened before a crash.
-        in_row: whether the first record was stored in the row of the conversation's event.
-        here, compares: see `Host`.
         ahead: an event that was taken before it was stored, or None. Until the store has accepted the event,
             the event and all later work may be undone, and must not be visible outside.
-
-    Args:
-        first: the first record of a new conversation; None for a revived one.
+        written: number of the writer's last unit.
+        ends: the writes of the conversation's end, once the run has ended; the chat's actor stores them.
+        repeated_ids: effects that this process runs, and that may also have happened before a crash.
+        watched: gets each record, for a replay check; else None.
     """
 
-    __slots__ = (
-        "_began_at",
-        "_code",
-        "_commits",
-        "_conversation",
-        "_owes",
-        "_scheduled",
-        "_taken_at",
-        "_unit",
-        "_watched",
-        "_written",
-        "ahead",
-        "compares",
-        "here",
-        "in_row",
-        "lost",
-        "over",
-        "repeated_ids",
-    )
+    _facts: Facts
+    _shared: Shared
+    _kept: Kept
+    _replay: Replay | None
+    unit: UnitBuilder
+    in_row: bool
+    # Number of units that had been added when the conversation began, and when `ahead` was taken.
+    _began_at: int
+    _taken_at: int = attrs.field(default=0, init=False)
+    run: Run | None = attrs.field(default=None, init=False)
+    over: bool = attrs.field(default=False, init=False)
+    lost: bool = attrs.field(default=False, init=False)
+    ahead: EarlyEvent | None = attrs.field(default=None, init=False)
+    written: int = attrs.field(default=0, init=False)
+    ends: Sequence[Write] = attrs.field(default=(), init=False)
+    repeated_ids: frozenset[Id] = attrs.field(default=frozenset(), init=False)
+    watched: HearRecords | None = attrs.field(default=None, init=False)
+    # Whether the unit may write the chat's list of pending cleanup and messages (`cleanup`).
+    _owes: bool = attrs.field(default=False, init=False)
+    _scheduled: bool = attrs.field(default=False, init=False)
 
-    def __init__(self, conversation: Conversation, first: Record | None) -> None:
-        begin, stored, services = conversation.begin, conversation.stored, conversation.services
-        self.over = self.lost = False
-        self.repeated_ids: frozenset[Id] = frozenset()
-        self._conversation = conversation
-        self._commits = conversation.work.commits
-        self.in_row = isinstance(begin, InRow)
-        self._code = code = services.code
-        self.here = None if code is None else code.sites.here
-        self.compares = conversation.operations.changed is not None
-        if stored is not None:
-            self._unit = UnitBuilder.revived(stored)
-        else:
-            lease, id = services.store.lease, ConversationId(conversation.seq)
-            build = 0 if code is None else code.build
-            self._unit = UnitBuilder(lease, id, conversation.run_number, first, build)
-        if isinstance(begin, Carried):
-            self._unit.carry_on(begin.position)
-        self._written = 0
-        # Whether the unit may write the chat's list of pending cleanup and messages (`cleanup`).
-        self._owes = False
-        self._scheduled = False
-        self.ahead: EarlyEvent | None = None
-        # Number of units that had been added when `ahead` was taken, and when the conversation began.
-        self._taken_at = 0
-        self._began_at = 0 if stored is not None else self._commits.added
-        self._watched: HearRecords | None = None
-        if services.replays and conversation.unrecordable is None:
-            if self.in_row and first is not None:
-                tell(first, conversation.event, conversation.at)
-            known = [first] if stored is None else stored.records
-            self._watched = services.replays(conversation, self._unit.lease, cast("Sequence[Record]", known))
+    @classmethod
+    def of(
+        cls, facts: Facts, shared: Shared, kept: Kept, begin: Begin, first: Record, replay: Replay | None
+    ) -> JournalWriter:
+        """Return the writer of a conversation that begins in this way, with this first record."""
+        code, began_at, in_row = shared.services.code, shared.commits.added, False
+        lease, id = shared.services.store.lease, ConversationId(facts.seq)
+        build = 0 if code is None else code.build
+        match begin:
+            case Revived(stored):
+                unit, began_at = UnitBuilder.revived(stored), 0
+            case Carried(_, run, position):
+                # The first record is stored, in place of the former run's journal.
+                unit = UnitBuilder(lease, id, run, None, build, position, length=1)
+            case _:
+                unit, in_row = UnitBuilder(lease, id, 1, first, build), begin.__class__ is InRow
+        return cls(facts, shared, kept, replay, unit, in_row, began_at)
 
-    # --- calls by the run
+    # --- the run's records
 
-    def now(self) -> int:
-        return self._conversation.services.clock.now()
-
-    def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
-        if self.over:
-            return
-        if self._conversation.settled is not None:
-            self._conversation.lives_on()
+    def append(self, record: Record, rows: Sequence[int], write: object) -> None:
+        """Add a record, with the rows and the write that are stored with it; see `Host.append`."""
         tag = record[0]
-        self._unit.append(record)
-        if self._watched is not None:
-            self._watched(record)
+        self.unit.append(record)
+        if self.watched is not None:
+            self.watched(record)
         # An interrupt's row is consumed when the interrupt's own conversation begins.
         if rows and tag != INTERRUPTED and (taken := tuple([row for row in rows if row > 0])):
-            self._unit.add(Consume(taken))
+            self.unit.add(Consume(taken))
         if write is not None:
             self._also(write)
-        if tag in ENDS:
-            self._end(record)
-        elif not self._scheduled:
+        if not (self._scheduled or tag in ENDS):
             self._scheduled = True
-            self._commits.before_writing(self.flush)
+            self._shared.commits.before_writing(self.flush)
 
     def _also(self, write: object) -> None:
         if isinstance(write, Put):
-            kept = self._conversation.actor.kept
             text = None if isinstance(write.node, Absent) else cast("str", write.node)
-            kept.put(write.key, text, self)
-            self._unit.add(PutData(self._conversation.actor.chat_id, write.key, text))
+            self._kept.put(write.key, text, self)
+            self.unit.add(PutData(self._facts.chat_id, write.key, text))
         else:
             for one in cast("Sequence[Write]", write):
                 self._owes = self._owes or isinstance(one, PutData)
-                self._unit.add(one)
+                self.unit.add(one)
 
-    def commit(self) -> Awaitable[None]:
-        if self._conversation.settled is not None:
-            self._conversation.lives_on()
-        self.flush(begin=not self.in_row)
-        # Wait only for this writer's units. Conversations that waited for newer units of other writers would
-        # wait for each other.
-        return self._commits.wait_for(self._written)
-
-    def rests(self, wake: int | None) -> None:
-        conversation, unit = self._conversation, self._unit
-        if conversation.settled is not None:
-            conversation.lives_on()
-        # A conversation that waits for a paid aside counts as unfinished. So the next start revives the
-        # conversation: the aside may have ended in the meantime.
-        is_waiting = conversation.operations.run.is_waiting
-        unit.rests = is_waiting and not conversation.awaited
-        if wake is not None or unit.wake is not None:
-            unit.wake = wake
-            conversation.shared.timers.wake_at(conversation, wake)
-        if is_waiting:
-            conversation.stirred(busy=False)
-        if self._watched is not None:
-            self._watched(None)
+    def rests(self, rests: bool, wake: int | None) -> bool:
+        """Record whether the run rests, and its next wake-up time. Return False if there never was one."""
+        unit = self.unit
+        unit.rests = rests
+        timed = wake is not None or unit.wake is not None
+        unit.wake = wake
+        if self.watched is not None:
+            self.watched(None)
         if unit.moved and not self._scheduled:
             self._scheduled = True
-            self._commits.before_writing(self.flush)
+            self._shared.commits.before_writing(self.flush)
+        return timed
 
-    def read(self, key: str) -> Node | Absent:
-        text = (self._conversation.actor.kept.values or {}).get(key)
-        return ABSENT if text is None else text
-
-    def jumped(self) -> int:
-        return self._conversation.services.clock.jumped()
-
-    def repeated(self, id: Id, kind: str) -> None:
-        self.repeated_ids |= {id}
-        self._conversation.work.count("possible_repeat")
-
-    def parting(self, record: Record, op: OpenOperation) -> str | None:
-        changed = self._conversation.operations.changed
-        return None if changed is None else changed.parting(record, op)
-
-    def reached(self, operations: Sequence[OpenOperation]) -> str | None:
-        conversation, code = self._conversation, self._code
-        if code is None or (stored := conversation.stored) is None:
-            return None
-        why = None if (changed := conversation.operations.changed) is None else changed.standing(operations)
-        if changed is None:
-            code.place(operations, stored)
-        elif why is None:
-            conversation.operations.changed, self._unit.build = None, code.build
-        if stored.row.updated_at < conversation.services.store.opening().epoch_at:
-            for wait in conversation.waits:  # presses after the backup are lost
-                wait.shown = wait.keys and "?"
-        return why
-
-    def concluded(self, error: BaseException | None) -> None:
-        if error is not None or self._conversation.operations.giving is not None:
-            self._conversation.concluded(error)
-
-    def diverged(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
-        self._conversation.parted_at = parting_line(error.id, task)
-
-    def swallowed(self, id: Id) -> None:
-        self._conversation.work.count("swallowed_cancellation")
-        log.error(
-            "conversation %s of %s catches every cancellation (BaseException) near operation %s, "
-            "and can't be put to rest: it is given up at %s",
-            self._conversation.route.name,
-            self._conversation.told_place,
-            id,
-            calling_line(),
-        )
-        self._conversation.actor.calls.let_go(self._conversation)
+    def conclude(self, record: Record, successor: Successor | None) -> None:
+        """Stop after the run's last record. Afterwards `ends` has the writes of the end."""
+        if successor is not None:
+            self.ends = [*self._begin(), *self._appended(), self._continued(successor)]
+        else:
+            self.ends = self._ended("failed" if record[0] == ENDED and record[2] is not None else None)
+        self.over = True
+        if self._scheduled:
+            self._shared.commits.look_no_more(self.flush)
 
     # --- an event that is taken before it is stored
 
@@ -247,16 +161,20 @@ class JournalWriter(Host):
         """Whether an event can be stored in one transaction with its consequences."""
         # A deadline that has passed is handled before the event: the deadline may end the wait that would
         # take the event.
-        unit = self._unit
-        due = unit.wake is not None and unit.wake <= self.now()
+        unit = self.unit
+        due = unit.wake is not None and unit.wake <= self._now()
         return unit.first is None and not (self.over or self.lost or self.ahead or due)
 
-    def take(self, arrival: Arrival) -> EarlyEvent:
-        """Store an event in one unit with the record that takes it. The caller appends that record next."""
+    def take(self, arrival: Arrival, take_back: Callable[[int], None]) -> EarlyEvent:
+        """Store an event in one unit with the record that takes it. The caller appends that record next.
+
+        Args:
+            take_back: called if the event isn't stored, with the number of units before the event.
+        """
         if self._scheduled:
             self.flush()  # earlier work must not depend on the event
-        self._unit.add(Accept(arrival))
-        self.ahead, self._taken_at = EarlyEvent(), self._commits.added
+        self.unit.add(Accept(arrival))
+        self.ahead, self._taken_at = EarlyEvent(take_back), self._shared.commits.added
         return self.ahead
 
     def take_back(self, units: int) -> None:
@@ -266,14 +184,17 @@ class JournalWriter(Host):
 
     def accepted(self, error: Exception | None) -> None:
         taken, self.ahead = self.ahead, None
-        if error is not None:
-            self.over = True
-            self._conversation.actor.calls.take_back(self._conversation.actor, self._taken_at)
+        self.over = self.over or error is not None
         if taken is not None:
+            if error is not None:
+                taken.take_back(self._taken_at)
             taken.error = error
             taken.known.set()
 
     # --- units
+
+    def _now(self) -> int:
+        return self._shared.services.clock.now()
 
     def flush(self, *, begin: bool = False, within: Callable[[Sequence[Write]], int] | None = None) -> int:
         """Add the appended writes to the commit queue as one unit. Return the unit's number.
@@ -284,97 +205,84 @@ class JournalWriter(Host):
                 appended writes.
         """
         self._scheduled = False
-        unit = self._unit
+        unit, commits = self.unit, self._shared.commits
         if self.over or not (unit.is_due or (begin and unit.first is not None)):
             if within is not None:
-                self._written = within(())
-            return self._written
-        writes = [*self._begin(), *self._appended(self.now())]
-        if (code := self._code) is not None:
+                self.written = within(())
+            return self.written
+        writes = [*self._begin(), *self._appended(self._now())]
+        if (code := self._shared.services.code) is not None:
             if code.sites.unkept:
-                self._commits.add([code.unkept(unit.lease)])
+                commits.add([code.unkept(unit.lease)])
             writes += unit.rested(self._rested())
-        self._written = self._commits.add(writes, self) if within is None else within(writes)
-        return self._written
+        self.written = commits.add(writes, self) if within is None else within(writes)
+        return self.written
 
     def _rested(self) -> str | None:
         """Return the row's text about the code lines of the open operations, or None if no text is needed."""
-        conversation, unit = self._conversation, self._unit
-        complete = conversation.settled is None and conversation.operations.changed is None
-        if (stored := conversation.stored) is None or complete:
-            return write_rests(unit.position, conversation.operations.run.resting, unit.last)
-        return moved_rests(unit.position, stored)  # the replay isn't complete
+        replay, unit = self._replay, self.unit
+        if replay is None or (replay.settled is None and replay.changed is None):
+            return write_rests(unit.position, () if self.run is None else self.run.resting, unit.last)
+        return moved_rests(unit.position, replay.stored)  # the replay isn't complete
 
     def _appended(self, now: int | None = None) -> Sequence[Write]:
         """Return the unit's writes; with `now`, these include the run's rest and next wake-up time."""
-        unit, length = self._unit, self._unit.length
+        unit, length = self.unit, self.unit.length
         writes: Sequence[Write] = unit.take() if now is None else unit.take_standing(now)
         if length <= LONG < unit.length:
             log.warning(
                 "conversation %s of %s has more than %s records, all of which each restart replays: end it, "
                 "or go on with chat.continue_as()",
-                self._conversation.route.name,
-                self._conversation.told_place,
+                self._facts.route.name,
+                self._facts.told_place,
                 f"{LONG:,}",
             )
         if self._owes:
             # The list of pending cleanup is read as late as possible: it may be shorter by now, and other
             # writers store the list, too.
-            self._owes, writes = False, self._conversation.shared.cleanup.going(writes)
+            self._owes, writes = False, self._shared.cleanup.going(writes)
         return writes
 
     def _begin(self) -> Sequence[Write]:
         """Return the writes that store the row and the first record, unless an earlier unit has both."""
-        conversation, unit = self._conversation, self._unit
+        facts, unit = self._facts, self.unit
         if (first := unit.first) is None:
             return ()
         if self.in_row:
             # The event's row has the event and its time; the first record doesn't have them yet.
-            tell(first, conversation.event, conversation.at)
+            tell(first, facts.event, facts.at)
         return unit.begin(
             BeginConversation(
                 unit.lease,
                 unit.id,
-                conversation.actor.chat_id,
-                conversation.route.name,
-                str(conversation.route.version),
+                facts.chat_id,
+                facts.route.name,
+                str(facts.route.version),
                 time_of(first),
-                conversation.kind,
-                conversation.owner,
-                conversation.key,
+                kind_of(facts.route, beside=facts.beside),
+                facts.owner,
+                facts.key,
             )
         )
 
-    def _end(self, record: Record) -> None:
-        if record[0] == CONTINUED and self._conversation.goes_on:
-            writes = [*self._begin(), *self._appended(), self._continued()]
-        else:
-            writes = self._ended("failed" if record[0] == ENDED and record[2] is not None else None)
-        self.over = True
-        if self._scheduled:
-            self._commits.look_no_more(self.flush)
-        self._written = self._conversation.actor.write_end(self._conversation, writes, self)
-
     def _ended(self, error: str | None = None) -> list[Write]:
         """Return the writes of the end. A normal end deletes the journal, unless ended journals are kept."""
-        unit, kept = self._unit, self._conversation.services.keep_ended
+        unit, kept = self.unit, self._shared.services.keep_ended
         if error is None and not kept:
             unit.drop_journal()
             if unit.first is not None:
                 return [*self._appended(), Consume((unit.id,))]
-        end = EndConversation(unit.lease, unit.id, self.now(), error, kept)
+        end = EndConversation(unit.lease, unit.id, self._now(), error, kept)
         return [*self._begin(), *self._appended(), end]
 
     @property
     def carries(self) -> tuple[int, int, int]:
         """The successor's run number, its next record's position, and the unit of its first record."""
-        return self._unit.run_number + 1, self._unit.position + 1, self._written
+        return self.unit.run_number + 1, self.unit.position + 1, self.written
 
-    def _continued(self) -> Write:
+    def _continued(self, successor: Successor) -> Write:
         """Return the write that replaces the journal by the successor's first record."""
-        conversation, successor, unit = self._conversation, self._conversation.successor, self._unit
-        assert successor is not None
-        route = successor.start.route
+        unit, route = self.unit, successor.start.route
         return ContinueConversation(
             unit.lease,
             unit.id,
@@ -382,8 +290,8 @@ class JournalWriter(Host):
             (encode_record(successor.first),),
             route.name,
             str(route.version),
-            self.now(),
-            "aside" if conversation.beside and route.job is None else route.kind.value,
+            self._now(),
+            kind_of(route, beside=self._facts.beside),
         )
 
     # --- writes for others' transactions
@@ -391,14 +299,14 @@ class JournalWriter(Host):
     def write(self, writes: Sequence[Write]) -> int:
         """Store `writes` after the records appended so far and before later ones; see `CommitQueue.add`."""
         self.flush(begin=True)
-        self._written = self._commits.add(writes, self)
-        return self._written
+        self.written = self._shared.commits.add(writes, self)
+        return self.written
 
     def result_of(self, operation: Id, kind: str, value: object) -> Sequence[Write]:
         """Return the writes that store an effect's result, or an error, for use in another transaction."""
         tag = FAILED if isinstance(value, Exception) else DONE
         node = CODEC.node_of_error(value) if isinstance(value, Exception) else CODEC.node_of(value)
-        return (self._unit.keep([KNOWN, self.now(), operation, kind, "", tag, node]),)
+        return (self.unit.keep([KNOWN, self._now(), operation, kind, "", tag, node]),)
 
     async def done(self, operation: Id, kind: str) -> Sequence[Write]:
         """Return the writes that record an effect as done, for the transaction that does the effect's work.
@@ -409,13 +317,17 @@ class JournalWriter(Host):
         if self.over:
             return ()
         self.flush(begin=True)
-        await self._commits.wait_for(self._written)
+        await self._shared.commits.wait_for(self.written)
         return self.result_of(operation, kind, True)
 
     def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int:
-        """Store the first record in one unit with other writes; see `Conversation.begin_within`."""
-        self._written = write(self._begin())
-        return self._written
+        """Store the first record in one unit with other writes. Return the unit's number.
+
+        Args:
+            write: adds the first record's writes, together with the caller's, to the commit queue.
+        """
+        self.written = write(self._begin())
+        return self.written
 
     def end_with(self) -> Sequence[Write]:
         """Return the end's writes, to be stored by another transaction. The writer then stops."""
@@ -429,11 +341,9 @@ class JournalWriter(Host):
     def refused(self, error: Exception) -> None:
         """Stop the run after the store refused one of its units. The next start replays only the records
         before that unit."""
-        if not self.over:
+        if not self.over and self.run is not None:
             self.over = True
-            self._conversation.operations.run.diverge(
-                0, f"what it did here can't be stored: {type(error).__name__}"
-            )
+            self.run.diverge(0, f"what it did here can't be stored: {type(error).__name__}")
 
     def park(self, because: str, error: str | None) -> bool:
         """Write that the conversation is parked and, if necessary, the conversation's beginning.
@@ -441,10 +351,10 @@ class JournalWriter(Host):
         Returns:
             False if the writer has stopped.
         """
-        unit = self._unit
+        unit = self.unit
         if self.over or self.lost:
             return False
-        self.write([ParkConversation(unit.lease, unit.id, self.now(), because, error)])
+        self.write([ParkConversation(unit.lease, unit.id, self._now(), because, error)])
         return True
 
     def counted(self, kills: int) -> Sequence[Write]:
@@ -456,9 +366,9 @@ class JournalWriter(Host):
 
         The crash count stays `kills` until the conversation rests.
         """
-        unit = self._unit
-        free = ParkConversation(unit.lease, unit.id, self.now(), None)
+        unit = self.unit
+        free = ParkConversation(unit.lease, unit.id, self._now(), None)
         return [] if self.over or unit.first is not None else [free, *self._in_hand(kills)]
 
     def _in_hand(self, kills: int) -> Sequence[TakeInHand]:
-        return [TakeInHand(self._unit.lease, self._unit.id, self.now())] * kills
+        return [TakeInHand(self.unit.lease, self.unit.id, self._now())] * kills

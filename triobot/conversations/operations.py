@@ -3,13 +3,15 @@
 Each wait and each effect of an author's code is an operation of the conversation's run (`triobot.engine`).
 The run gives the operation a structural id, records its outcome, and returns the recorded outcome on replay.
 `Operations` adds the chat's part: which task may begin an operation, the order of sends in the chat, and the
-answers to button presses.
+answers to button presses. It stands above the conversation and the chat's actor, and brings the two together:
+a conversation that was evicted meets its own actor, never the chat's next one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, final
 
 import trio
@@ -23,24 +25,24 @@ from ..errors import (
     LocalProtocolError,
     UnreadableRecordError,
 )
+from ..seams.money import Captured
 from ..seams.outbox import OnUnknown
 from ..seams.writes import Write
 from ..wire.events import Press
-from ..wire.ids import ChatId, MessageId
+from ..wire.ids import MessageId
 from ..wire.operations import AnswerCallback, Operation, repeatable
 from .beginnings import Dry
-from .charges.paid import Giving, tell_of_second_gift
-from .data import Kept, words_for
+from .charges.paid import Giving, paid_of, tell_of_second_gift
 from .notices import Copy, Gift, Unassigned, is_changed
-from .revival.changed import Changed
-from .routes.declarations import Route
 from .running.branches import OperationKind, fingerprint
-from .running.failures import lost_in_flight
+from .running.failures import give_up, lost_in_flight
+from .running.hooks import Hooked, begin
 from .running.lines import calling_line
-from .texts import Texts
+from .workload import EarlyEvent
 
 if TYPE_CHECKING:
-    from .shared import Shared
+    from .chat_actor import ChatActor
+    from .conversation import Conversation
 
 T = TypeVar("T")
 Body: TypeAlias = Callable[[Id], Awaitable[T]]
@@ -51,46 +53,57 @@ class Operations:
     """The operations that the author's code of one conversation can perform.
 
     Attributes:
-        made_run: the conversation's run; None until the run is made, and after the conversation's end.
+        actor: the chat's actor that has the conversation.
+        facts: the conversation's facts.
         kept: the chat's data.
+        value: the start's value, as the author's code sees it.
         dry: parameters of a dry run; None in a normal run.
-        changed: comparison of the journal with changed code; None if the code is the same, or the replay is
-            over.
-        giving: delivery of a payment's goods, if the conversation is the aside for a payment and has begun;
-            else None.
         behind: the actions of the asides for this conversation's payments; used to detect a second delivery.
-        refused: whether the platform refused an operation in the conversation's own chat, as when the user
-            has left.
         copies: mutable values that the code has read from the chat's data.
     """
 
     __slots__ = (
         "_press",
+        "actor",
         "behind",
-        "changed",
         "chat_id",
+        "conversation",
         "copies",
         "dry",
-        "giving",
+        "facts",
         "kept",
-        "made_run",
-        "refused",
-        "route",
         "services",
         "shared",
+        "value",
     )
 
-    def __init__(self, shared: Shared, route: Route, chat_id: ChatId, kept: Kept) -> None:
-        self.shared, self.services = shared, shared.services
-        self.route, self.chat_id, self.kept = route, chat_id, kept
-        self.made_run: Run | None = None
-        self.dry: Dry | None = None
-        self.changed: Changed | None = None
-        self.giving: Giving | None = None
+    def __init__(self, actor: ChatActor, conversation: Conversation, dry: Dry | None = None) -> None:
+        self.actor, self.conversation, self.dry = actor, conversation, dry
+        self.shared, self.services, self.kept = actor.shared, actor.services, actor.kept
+        self.facts, self.chat_id = conversation.facts, actor.chat_id
+        self.value = conversation.given
         self.behind: Mapping[str, Gift] = {}
-        self.refused = False
         self.copies: Sequence[Copy] = ()
         self._press: Press[object] | None = None
+        if isinstance(self.facts.event, Press):
+            self.take_press(self.facts.event)
+
+    def begin(self, run: Run, chat: object) -> Awaitable[object]:
+        """Call the author's function inside of its hooks, and return the awaitable.
+
+        Args:
+            chat: the handle that the function gets.
+        """
+        facts, route, giving = self.facts, self.facts.route, None
+        if isinstance(self.value, Captured):
+            awaited = partial(self.actor.running.awaiting, self.value.id)
+            giving = self.conversation.giving = Giving(self.shared, facts, self.value, awaited)
+            with self.reading():
+                self.value = paid_of(self.value)
+        if route.hooks:
+            ended, notice = giving and giving.handled, self.services.notice
+            return Hooked(run, route, chat, facts.args, self.check_task, ended, notice).call()
+        return begin(route, chat, facts.args)
 
     # --- the run
 
@@ -99,28 +112,27 @@ class Operations:
         """The conversation's run, through which all operations go.
 
         Raises:
-            ConversationEndedError: the run isn't made yet, or the conversation is over.
+            ConversationEndedError: the conversation is over.
         """
-        if self.made_run is None:
+        if self.conversation.run is None:
             raise ConversationEndedError(f"this conversation is over ({calling_line()})")
-        return self.made_run
+        return self.conversation.run
 
     @property
-    def dead(self) -> bool:
-        """Whether the run can't do anything any more: it isn't made, has ended, or is being evicted."""
-        run = self.made_run
-        return run is None or run.over or run.dying
+    def ahead(self) -> EarlyEvent | None:
+        """An event that was taken before it was stored, and may still be refused by the store; or None.
 
-    @property
-    def replaying(self) -> bool:
-        """Whether the code that runs now has run before, so that side effects must not be repeated."""
-        run = self.made_run
-        return run is not None and (run.journal.dry or not run.journal.live)
+        While there is such an event, no effect may store anything in a transaction of its own.
+        """
+        writer = self.conversation.writer
+        return None if writer is None else writer.ahead
 
-    def give_up(self, what: str) -> None:
-        """Stop the run here as stuck, with `what` as the reason."""
-        run = self.run
-        run.diverge(run.main.turn, what, run.tasks.get(""))
+    async def done(self, own: Id, kind: OperationKind) -> Sequence[Write]:
+        """Return the writes that record an operation as done, for the transaction of the operation's work."""
+        conversation = self.conversation
+        if conversation.writer is None or conversation.dead:
+            return ()
+        return await conversation.writer.done(own, kind.value)
 
     @contextmanager
     def reading(self) -> Generator[None]:
@@ -128,7 +140,7 @@ class Operations:
         try:
             yield
         except UnreadableRecordError as error:
-            self.give_up(error.what)
+            give_up(self.run, error.what)
             raise
 
     # --- entering operations
@@ -143,7 +155,7 @@ class Operations:
         id = self.check_task()
         if self._press is not None and kind not in (OperationKind.ANSWER, OperationKind.SCOPE):
             press, self._press = self._press, None
-            if not self.replaying:
+            if not self.conversation.replaying:
                 self.services.outbox.press_due(press)
         if self.dry is not None:
             self.dry.look.begins(id, kind)
@@ -152,8 +164,8 @@ class Operations:
     def check_task(self) -> Id:
         """Return the id of the current task's next operation. Raises: as `enter`."""
         try:
-            if self.made_run is not None:
-                return self.made_run.upcoming()
+            if (run := self.conversation.run) is not None:
+                return run.upcoming()
         except ForeignTaskError as error:
             where = "from a task that the conversation doesn't know; start it with chat.open_nursery()"
             if "inside an effect" in str(error):
@@ -186,18 +198,10 @@ class Operations:
                 actions.
             args: the action's arguments.
         """
-        if self.giving is not None:
-            self.giving.gives(what, args)
-        elif self.behind and not self.replaying:
-            tell_of_second_gift(self.services, self.route, self.chat_id, self.behind, what, args)
-
-    @property
-    def texts(self) -> Texts:
-        """The runtime's own messages, as chosen for this chat."""
-        texts, run = self.services.texts, self.made_run
-        if isinstance(texts, Texts):
-            return texts
-        return self.kept.texts if run is None or run.main.task is None else words_for(texts, run.read)
+        if self.conversation.giving is not None:
+            self.conversation.giving.gives(what, args)
+        elif self.behind and not self.conversation.replaying:
+            tell_of_second_gift(self.services, self.facts.route, self.chat_id, self.behind, what, args)
 
     def report_copies(self) -> None:
         """Report values from the chat's data that the code has changed, but not assigned again."""
@@ -227,14 +231,14 @@ class Operations:
             unless: called just before the operation is sent; if it returns True, nothing is sent, and the
                 result is None.
         """
-        own = self.enter(OperationKind.SEND)
-        if self.giving is not None and not isinstance(getattr(operation, "content", ""), str):
+        own, conversation = self.enter(OperationKind.SEND), self.conversation
+        if conversation.giving is not None and not isinstance(getattr(operation, "content", ""), str):
             # A file may be the paid goods.
             self.gives("")
         if self.dry is not None:
             self.dry.look.sends(own, operation)
-        if self.changed is not None:
-            self.changed.sends(own, operation)
+        if conversation.replay is not None and conversation.replay.changed is not None:
+            conversation.replay.changed.sends(own, operation)
 
         async def body() -> T:
             recorded = None if repeatable(operation) else trio.Event()
@@ -257,7 +261,7 @@ class Operations:
                 beneath=2,
             )
         except ForbiddenError:  # from the platform, or from a replayed record
-            self.refused = self.refused or chat_id == self.chat_id
+            conversation.refused = conversation.refused or chat_id == self.chat_id
             raise
         return sent
 
@@ -267,12 +271,12 @@ class Operations:
         The start and end of the block are no checkpoints, because a replay has no checkpoints there.
         """
         self.enter(OperationKind.TYPING)
-        return nullcontext() if self.replaying else self.services.outbox.typing(self.chat_id)
+        return nullcontext() if self.conversation.replaying else self.services.outbox.typing(self.chat_id)
 
     def take_press(self, press: Press[object]) -> None:
         """Remember a press: until the next operation, the author's code may answer it."""
         self._press = press
-        if not self.replaying:
+        if not self.conversation.replaying:
             self.services.outbox.press_taken(press)
 
     async def answer(self, text: str, *, alert: bool) -> bool:

@@ -14,7 +14,6 @@ from ..seams.inbox import InboxRow
 from ..wire.ids import ChatId
 from .calls.signals import Halt
 from .chat_actor import ChatActor, DispatcherCalls
-from .conversation import Conversation
 from .inbox_reader import InboxReader
 from .inspection.portrait import Portrait, portray
 from .revival.reviving import CatchingUp, park
@@ -44,7 +43,7 @@ class ChatRegistry:
         self.waking = Waking(shared.services, shared.commits, shared.timers, self.recall)
         start, room = tasks.start, self.catching_up.room
         self._calls = DispatcherCalls(
-            start=start, let_go=self.let_go, park=park, room=room, over=self.drop, take_back=self.take_back
+            start=start, park=park, room=room, over=self.drop, take_back=self.take_back
         )
 
     def actor_for(self, row: InboxRow) -> ChatActor:
@@ -125,15 +124,6 @@ class ChatRegistry:
             again.routing.group, again.sender = actor.routing.group, actor.sender
         again.mailbox.latest = self._inbox.cursor
         self._load(again)
-
-    def let_go(self, conversation: Conversation) -> None:
-        """Stop waiting for a coroutine that doesn't end.
-
-        The conversation is parked, so the chat can go on.
-        """
-        self._tasks.gone(conversation)
-        if not self._work.cut and self.actors.get(conversation.actor.chat_id) is conversation.actor:
-            conversation.park("its code catches every cancellation (BaseException), and does not end")
 
     def runs(self, halt: Halt) -> bool:
         """Return whether `halt` would stop something in its chat."""

@@ -16,9 +16,9 @@ import attrs
 
 from ..seams.rooms import is_chat
 from ..wire.events import Event, Join, Leave, Message, Press, Submission
-from ..wire.ids import ChatId, SenderId
+from ..wire.ids import ChatId, RefId, SenderId
 from .calls.signals import Halt, Order, Place, asked_of, is_signal, room_of, runs_behind
-from .conversation import Conversation, Ending
+from .conversation import Conversation
 from .data import Kept
 from .journal_writer import JournalWriter
 from .mailbox import Mailbox, ends
@@ -75,24 +75,21 @@ class RunningSet:
 
     def take(self, conversation: Conversation) -> None:
         """Register a conversation: as an aside, or as its owner's live conversation."""
-        if conversation.beside:
+        if conversation.facts.beside:
             self.asides = [*self.asides, conversation]
         else:
-            self.live[conversation.owner] = conversation
+            self.live[conversation.facts.owner] = conversation
 
-    def remove(self, conversation: Conversation) -> Conversation | None:
-        """Remove a conversation that has ended. Return the conversation that takes its place, if any."""
+    def remove(self, conversation: Conversation) -> Due | None:
+        """Remove a conversation that has ended. Return the start that waited for the end, if any."""
         if conversation in self.asides:
             self.asides = [aside for aside in self.asides if aside is not conversation]
-            if not conversation.goes_on and self.asides_due:
-                due, *self.asides_due = self.asides_due
-                return Conversation(conversation.actor, *due)
-        else:
-            owner = conversation.owner
-            del self.live[owner]
-            if (interrupt := self.next.pop(owner, None)) is not None:
-                return self.heirs.pop(owner, None) or conversation.heir(*interrupt)
-        return conversation.next_run() if conversation.goes_on else None
+            if conversation.goes_on or not self.asides_due:
+                return None
+            due, *self.asides_due = self.asides_due
+            return due
+        del self.live[conversation.facts.owner]
+        return self.next.pop(conversation.facts.owner, None)
 
     def all(self) -> list[Conversation]:
         """Return all conversations: the asides, newest first, then the live conversations."""
@@ -139,11 +136,6 @@ class RunningSet:
         chats_own = None in self.live or not self._table.per_sender
         return sender if sender in self.live or not chats_own else None
 
-    def place_of(self, conversation: Conversation) -> Place:
-        if conversation in self.asides:
-            return Place.BESIDE
-        return Place.LIVE if conversation.owner is None else Place.SENDER
-
     def is_for(self, delivery: Delivery, conversation: Conversation) -> bool:
         """Return whether a queued event waits for this conversation. A signal waits for any conversation."""
         if is_signal(delivery.event):
@@ -155,15 +147,16 @@ class RunningSet:
         """Return the queued events that must be routed again when a conversation ends."""
         if conversation in self.asides:
             return [queued for queued in waiting if conversation in self.kept_for(queued)]
-        return [queued for queued in waiting if self.owner_of(queued.event) == conversation.owner]
+        return [queued for queued in waiting if self.owner_of(queued.event) == conversation.facts.owner]
 
     # --- waits and blocks
 
     def opens(self, conversation: Conversation, taker: Wait | Watch) -> None:
         """Number a new wait or block, and set its opening time."""
         self._opened += 1
-        taker.opened = conversation.seq, self._opened
-        taker.since = conversation.operations.run.journal.since()
+        taker.opened = conversation.facts.seq, self._opened
+        if conversation.run is not None:
+            taker.since = conversation.run.journal.since()
 
     def who_has(self, taker: Wait | Watch) -> Conversation | None:
         """Return the conversation that has this wait or block open; None if the wait or block has closed."""
@@ -186,7 +179,7 @@ class RunningSet:
         conversations, owner = self.concerned(event), self.owner_of(event)
         if isinstance(event, Leave) and owner is not None:
             # The leave ends the member's own conversation, so the waits there don't count.
-            conversations, owner = [other for other in conversations if other.owner != owner], None
+            conversations, owner = [other for other in conversations if other.facts.owner != owner], None
         own = self.live.get(owner)
         seen = [wait for one in conversations for wait in one.waits if _saw(wait, event, at)]
         waits = self._in_order(seen, event)
@@ -202,15 +195,17 @@ class RunningSet:
 
     def waiting_for(self, aside: Conversation) -> Conversation | None:
         """Return the conversation with a charge that waits for this aside's delivery, or None."""
-        giving = aside.operations.giving
-        if giving is None or not giving.owes:
-            return None
-        return next((one for one in self.all() if giving.paid.id in one.awaited), None)
+        giving = aside.giving
+        return None if giving is None or not giving.owes else self.awaiting(giving.paid.id)
+
+    def awaiting(self, payment: RefId) -> Conversation | None:
+        """Return the conversation with a charge that waits for the goods of a payment, or None."""
+        return next((one for one in self.all() if payment in one.awaited), None)
 
     def was_live(self, delivery: Delivery) -> bool:
         """Return whether the event's live conversation had already begun when the event came."""
         live = self.live.get(self.owner_of(delivery.event))
-        return live is not None and live.seq < delivery.seq
+        return live is not None and live.facts.seq < delivery.seq
 
     def kept_for(self, delivery: Delivery) -> list[Conversation]:
         """Return the parked conversations that may be waiting for an event.
@@ -228,7 +223,7 @@ class RunningSet:
         return [
             conversation
             for conversation in self.concerned(event)
-            if conversation.parked and routing.concerns(event, conversation.owner)
+            if conversation.parked and routing.concerns(event, conversation.facts.owner)
         ]
 
     def is_typed_for_parked(self, delivery: Delivery) -> bool:
@@ -264,17 +259,14 @@ class RunningSet:
         waiting = [*self.asides_due, *self.next.values()]
         waiting += [(it.start, it.delivery) for it in (one.successor for one in self.all()) if it is not None]
         return any(ends(halt, delivery) for _, delivery in waiting) or any(
-            halt.ends(one.route.name, one.key)
+            halt.ends(one.facts.route.name, one.facts.key)
             for one in self.all()
             # Skip a conversation whose code has returned: only its end isn't committed yet.
-            if one.ending is None and ((run := one.operations.made_run) is None or not run.over)
+            if one.ending is None and (one.run is None or not one.run.over)
         )
 
     def halt(self, halt: Halt) -> Sequence[Delivery]:
-        """End the conversations that `halt` stops.
-
-        Remove the queued starts that `halt` stops, and return their events.
-        """
+        """Remove the queued starts that `halt` stops, and return their events."""
         dropped = [delivery for _, delivery in self.asides_due if ends(halt, delivery)]
         kept = [due for due in self.asides_due if due[1] not in dropped]
         self.asides_due = kept
@@ -286,8 +278,6 @@ class RunningSet:
             if (successor := conversation.successor) is not None and ends(halt, successor.delivery):
                 dropped.append(successor.delivery)
                 conversation.successor = None
-            if halt.ends(conversation.route.name, conversation.key):
-                conversation.end(Ending.STOPPED)
         return dropped
 
     def clear(self) -> Sequence[Delivery]:
@@ -389,7 +379,7 @@ class ChatRouting:
         if why == "nobody" or (why == "unasked" and isinstance(event, Join)) or (why == "expired" and press):
             live = self._places.live.get(self._places.owner_of(event))
             start = None if live is None else routing.begins(self._case(delivery))
-            begun = None if live is None or start is None else (start.route, live.route)
+            begun = None if live is None or start is None else (start.route, live.facts.route)
             notice(Untaken(event, table.routes_of_chats, self._shared.username, begun))
 
     # --- queued events

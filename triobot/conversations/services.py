@@ -21,7 +21,6 @@ from ..base.clock import Timepiece
 from ..base.frozen import guarded
 from ..engine import Record
 from ..seams.broadcasts import Announcement, BroadcastStatus
-from ..seams.journals import Lease
 from ..seams.outbox import Outbox
 from ..seams.resources import Opened, Resource
 from ..seams.writes import Write
@@ -140,7 +139,8 @@ class Services:
         notice: called with each notice for the developer; None in production.
         given: what an aside did for a payment, until the payment's charge returns; for notices only.
         replays: begins to check whether a restart would revive a conversation. `replays` is called with the
-            records so far, and returns the function that gets each further record. None in production.
+            chat's actor, the conversation and its records so far, and returns the function that gets each
+            further record. None in production.
         tracing: makes spans; None if no spans are made.
         tracebacks: whether an author's error is logged with its traceback, texts included.
         keep_ended: whether the journals of conversations that end normally are kept for a while.
@@ -168,7 +168,7 @@ class Services:
         factory=dict[RefId, Mapping[str, Gift]], eq=False, repr=False
     )
     tracing: Tracer | None = None
-    replays: Callable[[Any, Lease, Sequence[Record]], HearRecords] | None = None
+    replays: Callable[[Any, Any, Sequence[Record]], HearRecords] | None = None
     tracebacks: bool = False
     keep_ended: bool = False
     on_failure: OnFailure = tell_nobody

@@ -14,9 +14,11 @@ from ..seams.patience import await_store
 from ..wire.operations import SendMessage
 from .beginnings import Carried
 from .chat import handle_of
+from .chat_actor import ChatActor
 from .conversation import Conversation
 from .jobs import JobClock
 from .notices import Refused
+from .operations import Operations
 from .revival.crash_counts import RUNS
 from .running.failures import CRASHED, GONE, Ending, log, report
 from .shared import Shared
@@ -28,14 +30,15 @@ class ConversationTasks:
     """Runs conversations, each in a task of its own.
 
     Attributes:
-        running: the conversations with a task, whether busy or waiting.
+        running: the conversations with a task, whether busy or waiting, and the chat of each.
         fewer: the tasks that wait here are woken whenever a conversation leaves `running`.
         jobs: checks the jobs when a job's run ends; None if there are no jobs.
     """
 
     def __init__(self, shared: Shared) -> None:
         self._shared, self._work = shared, shared.work
-        self.running: set[Conversation] = set()
+        self._let_go_of = self._let_go  # one object for all conversations
+        self.running: dict[Conversation, ChatActor] = {}
         self.fewer = trio.lowlevel.ParkingLot()
         self.jobs: JobClock | None = None
 
@@ -44,23 +47,24 @@ class ConversationTasks:
         """Whether every conversation waits, or is busy with nothing but requests to the platform."""
         return all(conversation.waits_for_platform for conversation in self.running)
 
-    def start(self, conversation: Conversation) -> None:
-        """Start a conversation's task."""
+    def start(self, actor: ChatActor, conversation: Conversation) -> None:
+        """Start the task of a chat's conversation."""
         if self._work.nursery is None or self._work.stopping:
             return
         self._work.count("started")
-        self.running.add(conversation)
-        self._work.start(partial(self._live, conversation), conversation.route.name)
+        self.running[conversation] = actor
+        self._work.start(partial(self._live, actor, conversation), conversation.facts.route.name)
         self._work.working(1)
 
-    async def _live(self, conversation: Conversation, scope: trio.CancelScope) -> None:
+    async def _live(self, actor: ChatActor, conversation: Conversation, scope: trio.CancelScope) -> None:
         """Run a conversation's coroutine to its end; an author's error is never raised.
 
         Args:
             scope: the task's own scope, which is cancelled with the conversation. The scope is shielded,
                 except while the task waits for something other than the coroutine.
         """
-        crashes, actor, words = self._shared.crashes, conversation.actor, ""
+        crashes, tracing, words = self._shared.crashes, actor.services.tracing, ""
+        facts = conversation.facts
         failure: Exception | None = None
         try:
             try:
@@ -72,55 +76,63 @@ class ConversationTasks:
                     await await_store(actor.kept.load)
                 if conversation.evicted:
                     return  # the conversation's event isn't stored
-                conversation.make_run()
+                conversation.make_run(actor)
                 if written is not None:
                     # Without this wait, a chain of `continue_as` that never waits would run ahead of the disk
                     # and block all other tasks.
                     with suppress(trio.ClosedResourceError):  # the bot stops
                         await self._work.commits.wait_for(written)
                 if crashes.early:
-                    revived, writer = conversation.stored is not None, conversation.writer
-                    await crashes.begins(conversation.seq, None if revived or not writer else writer.counted)
+                    revived, writer = conversation.replay is not None, conversation.writer
+                    await crashes.begins(facts.seq, None if revived or not writer else writer.counted)
                 if self._work.cut or conversation.evicted:
                     return  # the row of the conversation's event is in the inbox
-                inner = conversation.go_over(handle_of(conversation), scope)
-                if conversation.services.tracing is not None:
-                    inner = conversation.services.tracing.drive(conversation, inner)
+                operations = Operations(actor, conversation)
+                inner = conversation.go_over(operations.begin, handle_of(operations), scope, self._let_go_of)
+                if tracing is not None:
+                    inner = tracing.drive(conversation, inner)
                 try:
-                    end = await crashes.drive(conversation.seq, inner)
+                    end = await crashes.drive(facts.seq, inner)
                 finally:
-                    conversation.operations.report_copies()
-                failure = conversation.came_to(end)
+                    operations.report_copies()
+                failure = actor.came_to(conversation, end)
             finally:
-                if conversation.settled is not None:
-                    conversation.settled.set()
+                if (replay := conversation.replay) is not None and replay.settled is not None:
+                    replay.settled.set()
                 conversation.stirred(busy=False)
                 # The author's failure handler and filters run here, and count as this conversation's code.
-                crashes.at_work[RUNS] = conversation.seq
-                words = "" if failure is None else _report(conversation, failure)
+                crashes.at_work[RUNS] = facts.seq
+                words = "" if failure is None else _report(actor, conversation, failure)
                 # Called before the apology is sent: the chat must not wait for the apology.
                 actor.ended(conversation)
                 crashes.at_work[RUNS] = 0
             if words and conversation.ending is Ending.FAILED:
                 scope.shield = False
-                taken = conversation.ahead
+                taken = None if (writer := conversation.writer) is None else writer.ahead
                 if taken is None or await holds(taken):
-                    await _apologize(conversation, words)
+                    await _apologize(actor, facts.seq, words)
             conversation.is_done()
         except BaseException as error:
-            crashes.ends_process(error, conversation.seq, conversation.route.name, conversation.told_place)
+            crashes.ends_process(error, facts.seq, facts.route.name, facts.told_place)
             raise
         finally:
             self.gone(conversation)
 
     def gone(self, conversation: Conversation) -> None:
         """Remove a conversation from `running`: its task ends, or nothing waits for the task any more."""
-        self.running.discard(conversation)
-        if conversation.route.job is not None and self.jobs is not None:
+        self.running.pop(conversation, None)
+        if conversation.facts.route.job is not None and self.jobs is not None:
             self.jobs.look_again()
         self._shared.timers.wake_at(conversation, None)
         if self.fewer:
             self.fewer.unpark_all()
+
+    def _let_go(self, conversation: Conversation) -> None:
+        """Stop waiting for a coroutine that doesn't end, and park its conversation: the chat can go on."""
+        actor = self.running.get(conversation)
+        self.gone(conversation)
+        if actor is not None and not (self._work.cut or conversation.evicted):
+            actor.park(conversation, "its code catches every cancellation (BaseException), and does not end")
 
     async def or_cut(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run a task that every conversation needs. If it fails, evict all conversations, and re-raise."""
@@ -137,31 +149,32 @@ class ConversationTasks:
             conversation.evict()
 
 
-def _report(conversation: Conversation, failure: Exception) -> str:
+def _report(actor: ChatActor, conversation: Conversation, failure: Exception) -> str:
     """Log and count a failure. Return the message for the user; "" for none.
 
     No crash is reported if the user has left, blocked the bot or not paid.
     """
-    services, route, chat_id = conversation.services, conversation.route, conversation.actor.chat_id
+    services, facts, chat_id = actor.services, conversation.facts, actor.chat_id
+    route = facts.route
     what, words = conversation.verdict(failure)
-    conversation.work.count(what)
+    actor.work.count(what)
     if what == CRASHED:
-        gives = None if (giving := conversation.operations.giving) is None else giving.becomes
-        told = services, route.name, chat_id, f"{conversation.seq}"
-        report(failure, *told, place=conversation.told_place, gives=gives, job=route.job is not None)
-    elif what == GONE and conversation.operations.refused and services.notice is not None:
+        gives = None if (giving := conversation.giving) is None else giving.becomes
+        told = services, route.name, chat_id, f"{facts.seq}"
+        report(failure, *told, place=facts.told_place, gives=gives, job=route.job is not None)
+    elif what == GONE and conversation.refused and services.notice is not None:
         services.notice(Refused(route.name, chat_id))
     return words
 
 
-async def _apologize(conversation: Conversation, words: str) -> None:
+async def _apologize(actor: ChatActor, seq: int, words: str) -> None:
     """Send the failure message that was stored with the conversation's end."""
-    work, chat_id = conversation.work, conversation.actor.chat_id
+    work, chat_id = actor.work, actor.chat_id
     work.working(1)
     recorded = trio.Event()
     try:
         # Queued at once, so that it is sent before the chat's next message.
-        await conversation.services.outbox.perform(SendMessage(chat_id, words), recorded=recorded)
+        await actor.services.outbox.perform(SendMessage(chat_id, words), recorded=recorded)
     except TriobotError as error:
         log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
         if isinstance(error, NotDeliveredError) and work.stopping:
@@ -169,4 +182,4 @@ async def _apologize(conversation: Conversation, words: str) -> None:
     finally:
         work.working(-1)
         work.commits.when_written(recorded.set)
-    conversation.shared.cleanup.said(chat_id, conversation.seq)
+    actor.shared.cleanup.said(chat_id, seq)

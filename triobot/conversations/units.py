@@ -39,7 +39,8 @@ class UnitBuilder:
     Attributes:
         lease, id: the conversation's row in the store.
         run_number: number of the run whose journal this is.
-        first: first record of a conversation whose row is in no unit yet; None afterwards.
+        first: first record of a conversation whose row is in no unit yet; None afterwards, and if the record
+            is stored already.
         build: the build that fits the journal now.
         position: position of the next record. Positions count on across `continue_as`.
         length: number of the journal's records that are in units.
@@ -78,10 +79,6 @@ class UnitBuilder:
         builder.wake, builder._stood, builder._fits = row.wake_at, (row.unfinished, row.wake_at), row.build
         builder._effects = frozenset(beside)
         return builder
-
-    def carry_on(self, position: int) -> None:
-        """Start at this position: the run's first record is stored, in place of the former run's journal."""
-        self.first, self.position, self.length = None, position, 1
 
     @property
     def moved(self) -> bool:

@@ -111,10 +111,12 @@ class EarlyEvent:
     """An event that was taken before it was stored.
 
     Attributes:
+        take_back: called if the event isn't stored, with the number of units before the event.
         known: set when the event is stored or refused.
         error: why the event isn't stored; None if the event is stored.
     """
 
+    take_back: Callable[[int], None]
     known: trio.Event = attrs.field(factory=trio.Event)
     error: Exception | None = None
 

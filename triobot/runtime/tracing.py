@@ -174,12 +174,12 @@ class Tracing:
 
     def brought(self, conversation: Conversation, event: int) -> None:
         """Record the event of a conversation's next turn."""
-        self._brought[conversation.seq] = event
+        self._brought[conversation.facts.seq] = event
         noted = cast("list[Any] | None", contexts.get_value(_CAME))
         if noted is not None and len(noted) == 1:
             # The request isn't answered yet: the event is stored together with the conversation's first
             # records.
-            request, accepted = self._arrived(noted, event, conversation.actor.chat_id, time.time_ns())
+            request, accepted = self._arrived(noted, event, conversation.facts.chat_id, time.time_ns())
             noted += [accepted, request]
 
     def drive(self, conversation: Conversation, inner: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
@@ -189,24 +189,25 @@ class Tracing:
         return cast("Coroutine[Any, Any, T]", _drive(self, conversation, inner))
 
     def begin_turn(self, conversation: Conversation) -> Span:
-        event = self._brought.pop(conversation.seq, conversation.seq)
+        facts = conversation.facts
+        event = self._brought.pop(facts.seq, facts.seq)
         accepted = self._accepted.get(event) or self.place_of(event)
         links = [Link(accepted)]
         named = self._named(
-            conversation=conversation.seq,
-            run=conversation.run_number,
-            route=conversation.route.name,
+            conversation=facts.seq,
+            run=facts.run_number,
+            route=facts.route.name,
             event=event,
-            chat=self._speaker.digest(conversation.actor.chat_id),
+            chat=self._speaker.digest(facts.chat_id),
         )
-        name = "replay" if conversation.operations.replaying else "turn"
-        place = self._within(self.place_of(conversation.seq, conversation.run_number))
+        name = "replay" if conversation.replaying else "turn"
+        place = self._within(self.place_of(facts.seq, facts.run_number))
         return self._tracer.start_span(
-            f"{name} {conversation.route.name}", place, SpanKind.CONSUMER, attributes=named, links=links
+            f"{name} {facts.route.name}", place, SpanKind.CONSUMER, attributes=named, links=links
         )
 
     def forget(self, conversation: Conversation) -> None:
-        self._brought.pop(conversation.seq, None)
+        self._brought.pop(conversation.facts.seq, None)
 
     def stepping(self, name: str, body: Callable[[], Awaitable[T]]) -> Callable[[], Coroutine[Any, Any, T]]:
         """Return a step's body that runs in a span."""

@@ -127,7 +127,7 @@ def _waited_for(task: trio.lowlevel.Task, block: trio.lowlevel.Task) -> Sequence
     authors = [frame.f_code for frame, _ in frames if is_authors(frame.f_code.co_filename)]
     if authors:
         owner = whose(task)
-        name = authors[0].co_name if owner is None else f"route {owner[0].route.name}"
+        name = authors[0].co_name if owner is None else f"route {owner[0].facts.route.name}"
         found.append(f"{name} at {waiting_line(frames)}")
     return found
 
@@ -138,7 +138,7 @@ def _at_work(frame: FrameType | None) -> str | None:
     while frame is not None and frame.f_code.co_name != "unrolled_run":  # the frame of Trio's scheduler
         frame = frame.f_back
     owner = None if line is None or frame is None else whose(frame.f_locals["task"])
-    return line if owner is None else f"route {owner[0].route.name} at {line}"
+    return line if owner is None else f"route {owner[0].facts.route.name} at {line}"
 
 
 @asynccontextmanager

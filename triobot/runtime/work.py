@@ -749,11 +749,11 @@ def _whose(services: Services, task: trio.lowlevel.Task) -> Whose | None:
         return None
     conversation, operation = found
     return Whose(
-        conversation.seq,
-        conversation.route.name,
+        conversation.facts.seq,
+        conversation.facts.route.name,
         operation,
-        conversation.actor.chat_id,
-        conversation.told_place,
+        conversation.facts.chat_id,
+        conversation.facts.told_place,
     )
 
 

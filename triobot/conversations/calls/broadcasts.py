@@ -22,8 +22,8 @@ from ...seams.patience import await_store
 from ...seams.values import register
 from ...wire.content import Content
 from ...wire.ids import ChatId, as_chat_id
-from ..conversation import Conversation
 from ..data import JOINED, Keeping, Key
+from ..operations import Operations
 from ..questions.asking import check_content
 from ..questions.buttons import Buttons, inline_of
 from ..running.branches import OperationKind, refuse_conversations, step_tasks
@@ -177,7 +177,7 @@ class Broadcast:
 class RecordedAnnouncing:
     """Implementation of `Room.broadcast`: the store commits each action together with its record."""
 
-    _conversation: Conversation = attrs.field(repr=False)
+    _operations: Operations = attrs.field(repr=False)
 
     async def start(
         self,
@@ -189,7 +189,7 @@ class RecordedAnnouncing:
         async def body(own: Id) -> bool:
             # The author's code may provide the audience, from a cursor or through the bot.
             task = trio.lowlevel.current_task()
-            done = partial(self._conversation.done, own, OperationKind.BROADCAST)
+            done = partial(self._operations.done, own, OperationKind.BROADCAST)
             step_tasks.add(task)
             try:
                 async with aclosing(audience):  # closed here, as no replay reads the audience
@@ -197,20 +197,20 @@ class RecordedAnnouncing:
             finally:
                 step_tasks.discard(task)
 
-        self._conversation.operations.gives("")
-        return await self._conversation.operations.effect(OperationKind.BROADCAST, body)
+        self._operations.gives("")
+        return await self._operations.effect(OperationKind.BROADCAST, body)
 
     async def status(self, key: str) -> BroadcastStatus:
-        return await self._conversation.operations.effect(
+        return await self._operations.effect(
             OperationKind.BROADCAST, lambda _: await_store(partial(self._live.status, key))
         )
 
     async def stop(self, key: str, also: Also | None = None) -> bool:
         async def body(own: Id) -> bool:
-            done = partial(self._conversation.done, own, OperationKind.BROADCAST)
+            done = partial(self._operations.done, own, OperationKind.BROADCAST)
             return await await_store(partial(self._live.stop, key, done))
 
-        return await self._conversation.operations.effect(OperationKind.BROADCAST, body)
+        return await self._operations.effect(OperationKind.BROADCAST, body)
 
     def gone(self, key: str) -> AsyncIterator[ChatId]:
         """Raise an error: an iteration can't be an operation."""
@@ -221,6 +221,6 @@ class RecordedAnnouncing:
 
     @property
     def _live(self) -> Announcing:
-        announcing = self._conversation.services.announcing
+        announcing = self._operations.services.announcing
         assert announcing is not None
         return announcing

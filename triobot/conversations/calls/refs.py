@@ -28,8 +28,8 @@ from ...seams.values import encode_value
 from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
 from ...wire.rules import check_text
-from ..conversation import Conversation
 from ..data import Key, ReadKey, check_key
+from ..operations import Operations
 from ..routes.declarations import Table
 from ..running.branches import OperationKind
 from ..running.lines import calling_line
@@ -81,112 +81,112 @@ class RecordedDoor:
     an operation that is repeated after a crash stores nothing twice.
     """
 
-    _conversation: Conversation = attrs.field(repr=False)
+    _operations: Operations = attrs.field(repr=False)
 
     async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
         """Send a request, in order with the other requests to that chat."""
-        return await self._conversation.operations.perform(operation, on_unknown=on_unknown)
+        return await self._operations.perform(operation, on_unknown=on_unknown)
 
     async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
-        chat_calls = self._conversation.shared.chat_calls
+        chat_calls = self._operations.shared.chat_calls
 
-        self._conversation.operations.gives(f"a signal {type(value).__qualname__}", (value,))
+        self._operations.gives(f"a signal {type(value).__qualname__}", (value,))
 
         async def body(own: Id) -> None:
             once = key or self._once(own, value)
             await await_store(partial(chat_calls.signal, place, value, once, room))
 
-        await self._conversation.operations.effect(OperationKind.SIGNAL, body)
+        await self._operations.effect(OperationKind.SIGNAL, body)
 
     async def start(
         self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
     ) -> bool:
-        conversation, chat_calls = self._conversation, self._conversation.shared.chat_calls
-        own_chat = chat_id == conversation.actor.chat_id
-        route = conversation.shared.table.route_of(fn, args, f"{calling_line()}: start()")
-        value, sender = recordable(conversation.value), conversation.event.sender
+        operations, chat_calls = self._operations, self._operations.shared.chat_calls
+        own_chat = chat_id == operations.chat_id
+        route = operations.shared.table.route_of(fn, args, f"{calling_line()}: start()")
+        value, sender = recordable(operations.value), operations.facts.event.sender
 
-        conversation.operations.gives(f"a start of {route.name}")
+        operations.gives(f"a start of {route.name}")
 
         async def body(own: Id) -> bool:
             once = key or self._once(own, (route.first_name, args))
-            also = None if key is None else partial(conversation.done, own, OperationKind.START)
+            also = None if key is None else partial(operations.done, own, OperationKind.START)
             start = partial(chat_calls.start, chat_id, route.name, args, key=key, once=once, value=value)
             return await await_store(partial(start, sender=sender, own=own_chat, also=also))
 
-        started = await conversation.operations.effect(OperationKind.START, body)
+        started = await operations.effect(OperationKind.START, body)
         # Without an author's key, only this operation's own earlier try can have stored the call.
         return started or key is None
 
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
-        conversation, chat_calls = self._conversation, self._conversation.shared.chat_calls
-        own_chat = chat_id == conversation.actor.chat_id
-        name = conversation.shared.table.route_of(fn, None, f"{calling_line()}: stop()").name
+        operations, chat_calls = self._operations, self._operations.shared.chat_calls
+        own_chat = chat_id == operations.chat_id
+        name = operations.shared.table.route_of(fn, None, f"{calling_line()}: stop()").name
         # If a run stops itself, only its end is recorded.
-        itself = own_chat and Halt(chat_id, name, key).ends(conversation.route.name, conversation.key)
+        itself = own_chat and Halt(chat_id, name, key).ends(operations.facts.route.name, operations.facts.key)
 
         async def body(own: Id) -> bool:
-            also = None if itself else partial(conversation.done, own, OperationKind.STOP)
+            also = None if itself else partial(operations.done, own, OperationKind.STOP)
             stop = partial(chat_calls.stop, chat_id, name, key, own=own_chat, also=also)
             return await await_store(stop)
 
-        return await conversation.operations.effect(OperationKind.STOP, body)
+        return await operations.effect(OperationKind.STOP, body)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         """Read the chat's data, as an operation of the conversation."""
-        keeping = self._conversation.shared.keeping
+        keeping = self._operations.shared.keeping
 
         async def body(own: Id) -> dict[str, str]:
             return dict(await await_store(partial(keeping.data, chat_id)))
 
-        return await self._conversation.operations.effect(OperationKind.GET, body)
+        return await self._operations.effect(OperationKind.GET, body)
 
     def reading(self) -> AbstractContextManager[None]:
         """Return a context in which an undecodable value parks the conversation."""
-        return self._conversation.operations.reading()
+        return self._operations.reading()
 
     async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
         """Store a value once: the store commits the value together with the operation's record."""
-        self._conversation.operations.gives(f"a change of what {key!r} keeps")
+        self._operations.gives(f"a change of what {key!r} keeps")
 
         async def body(own: Id) -> None:
             await trio.lowlevel.checkpoint()
             self._write(own, OperationKind.SET, place, key, value, None)
 
-        await self._conversation.operations.effect(OperationKind.SET, body)
+        await self._operations.effect(OperationKind.SET, body)
 
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
         """Replace a value once: the store commits the new value together with the operation's record."""
-        conversation, keeping = self._conversation, self._conversation.shared.keeping
-        conversation.operations.gives(f"a change of what {key!r} keeps")
+        operations, keeping = self._operations, self._operations.shared.keeping
+        operations.gives(f"a change of what {key!r} keeps")
 
         def changed(old: str | None) -> str:
-            with conversation.operations.reading():
+            with operations.reading():
                 return change(old)
 
         async def body(own: Id) -> str:
             old = (await await_store(partial(keeping.read, place))).get(key)
-            if conversation.operations.dead:
+            if operations.conversation.dead:
                 return ""  # the result is unused: the revived conversation repeats the operation
             text = changed(old)
             self._write(own, OperationKind.UPDATE, place, key, text, text)
             return text
 
-        return await conversation.operations.effect(OperationKind.UPDATE, body)
+        return await operations.effect(OperationKind.UPDATE, body)
 
     def _write(
         self, own: Id, kind: OperationKind, place: ChatId, key: str, value: str | None, result: str | None
     ) -> None:
         """Queue the value and the operation's result as one unit; later writes may depend on this unit."""
-        conversation = self._conversation
-        if conversation.operations.dead or conversation.writer is None:
+        conversation = self._operations.conversation
+        if conversation.dead or (writer := conversation.writer) is None:
             return
-        put = conversation.shared.keeping.put_now(place, key, value, conversation.writer)
-        conversation.writer.write([put, *conversation.writer.result_of(own, kind.value, result)])
+        put = self._operations.shared.keeping.put_now(place, key, value, writer)
+        writer.write([put, *writer.result_of(own, kind.value, result)])
 
     def _once(self, own: Id, stored: object) -> str:
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()
-        return f"{self._conversation.id}/{own}/{digest}"
+        return f"{self._operations.facts.id}/{own}/{digest}"
 
 
 def recordable(value: object) -> object:

@@ -54,7 +54,6 @@ from ...wire.operations import CreateInvoice, EditMessage, SendMessage
 from ...wire.results import Sent
 from ...wire.rules import check_integer
 from ..blocks import Scope
-from ..conversation import Conversation
 from ..operations import Operations
 from ..questions.asking import answered, look_again, new_token, open_wait, policy, reopen_wait
 from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
@@ -83,7 +82,7 @@ _DUPLICATE: Final = 1003
 
 async def offer_top_up(operations: Operations, url: str | None) -> None:
     """Tell the user that the wallet's balance is too low; add the link `url` if it leads to a known host."""
-    texts = operations.texts
+    texts = operations.conversation.texts
     keyboard = None
     if url is not None and is_trusted(url, operations.services.charge_hosts):
         keyboard = InlineKeyboard(((LinkButton(texts.top_up_button, url),),))
@@ -134,8 +133,8 @@ class RunningCharge:
         replaced: Whether the button was replaced by another button.
     """
 
-    def __init__(self, conversation: Conversation, wait: Wait, asked: Charge) -> None:
-        self._conversation, self._operations = conversation, conversation.operations
+    def __init__(self, operations: Operations, wait: Wait, asked: Charge) -> None:
+        self._operations = operations
         self._wait = wait
         self._asked = asked
         self._ticket: OpenTicket | None = None
@@ -150,7 +149,7 @@ class RunningCharge:
 
     async def __aenter__(self) -> None:
         own = self._operations.check_task()
-        self._asked = attrs.evolve(self._asked, owner=f"{self._conversation.id}/{own}")
+        self._asked = attrs.evolve(self._asked, owner=f"{self._operations.facts.id}/{own}")
         await self._open()
         self._seen(waits=True)
         self._wait.when_resting = self._listen_again
@@ -164,23 +163,23 @@ class RunningCharge:
 
     async def _open(self) -> None:
         """Choose a payment number. The transaction that records the number also stores the payment."""
-        conversation = self._conversation
-        inside = conversation.ahead is None
-        self.id = await conversation.operations.effect(OperationKind.CHARGE, self._number, inside=inside)
+        operations = self._operations
+        inside = operations.ahead is None
+        self.id = await operations.effect(OperationKind.CHARGE, self._number, inside=inside)
         self._opened.append(self.id)
         self._began = False
-        if not conversation.operations.replaying:
-            ticket, write = payments_of(conversation.services).opened(self.id, self._asked)
+        if not operations.conversation.replaying:
+            ticket, write = payments_of(operations.services).opened(self.id, self._asked)
             # A repeated turn has opened the payment before, and the payment's state may have changed since.
-            if conversation.operations.also("opened", [write]):
+            if operations.also("opened", [write]):
                 self._hold(ticket)
 
     async def _number(self, _: Id) -> RefId:
-        limit = self._conversation.services.max_amount
+        limit = self._operations.services.max_amount
         if limit is not None and self._asked.amount > limit:
             raise LocalProtocolError("amount", f"must be at most {limit}, the bot's max_amount")
         await trio.lowlevel.checkpoint_if_cancelled()
-        return payments_of(self._conversation.services).number(self._asked)
+        return payments_of(self._operations.services).number(self._asked)
 
     async def __aexit__(self, *error: object) -> None:
         self._forget_news()
@@ -203,7 +202,7 @@ class RunningCharge:
     async def _ticket_now(self) -> OpenTicket:
         """Return the payment's handle, perhaps after reading it from the ledger. Call in an effect's body."""
         if self._ticket is None:
-            self._hold(await payments_of(self._conversation.services).again(self.id, since=self._heard))
+            self._hold(await payments_of(self._operations.services).again(self.id, since=self._heard))
         if self._ticket is None:
             raise PaymentHandedOverError  # the chat's data was deleted
         return self._ticket
@@ -220,11 +219,11 @@ class RunningCharge:
             self._tell()
         elif not self._looking_up:
             self._looking_up = True
-            self._conversation.work.beside(self._look_up)
+            self._operations.shared.work.beside(self._look_up)
 
     async def _look_up(self) -> None:
         try:
-            ticket = await payments_of(self._conversation.services).again(self.id, since=self._heard)
+            ticket = await payments_of(self._operations.services).again(self.id, since=self._heard)
         except (StoreError, trio.ClosedResourceError) as error:
             log.error(  # noqa: TRY400  # a store's traceback says nothing more
                 "payment %s could not be read: %s", self.id, type(error).__name__
@@ -253,14 +252,16 @@ class RunningCharge:
         """Wake the wait with `ending`, unless it is being woken already."""
         if 0 not in self._wait.ready:
             event = cast("Event", PaymentNews(self._asked.chat_id))
-            at = self._conversation.services.clock.now()
-            self._conversation.give(self._wait, Taken(Delivery(0, event, at), ending))
+            at = self._operations.services.clock.now()
+            delivery = Delivery(0, event, at)
+            self._wait.give(Taken(delivery, ending))
+            self._operations.conversation.bring(delivery)
 
     def _forget_news(self) -> None:
         self._wait.when_resting = None
         if self._ticket is not None:
             self._ticket.listen(None)
-        if self._wait.let_go(0) is not None and not self._operations.dead:
+        if self._wait.let_go(0) is not None and not self._operations.conversation.dead:
             self._operations.run.withdraw(0)
 
     # --- sending
@@ -282,7 +283,7 @@ class RunningCharge:
         try:
             return await self._operations.effect(OperationKind.CHARGE, body)
         except ForbiddenError:
-            self._operations.refused = True
+            self._operations.conversation.refused = True
             raise
 
     async def _send(self, operation: SendMessage | CreateInvoice | EditMessage, own: Id) -> Sent | None:
@@ -294,13 +295,13 @@ class RunningCharge:
             raise DeliveryUnknownError(operation.path, "the program ended while it was in flight")
         await trio.lowlevel.checkpoint_if_cancelled()
         self._began = True
-        return await self._conversation.work.see_through(partial(self._carry, ticket, operation, own))
+        return await self._operations.shared.work.see_through(partial(self._carry, ticket, operation, own))
 
     async def _carry(
         self, ticket: OpenTicket, operation: SendMessage | CreateInvoice | EditMessage, own: Id
     ) -> Sent | None:
         """Send the request and store the result; return the new message, if the request makes one."""
-        outbox, message, twice = self._conversation.services.outbox, None, False
+        outbox, message, twice = self._operations.services.outbox, None, False
 
         def doubt() -> None:
             nonlocal twice
@@ -328,7 +329,7 @@ class RunningCharge:
         """Send the message with the button, in order with the chat's other messages."""
         recorded = trio.Event()
         try:
-            return await self._conversation.services.outbox.perform(
+            return await self._operations.services.outbox.perform(
                 operation,
                 urgency=Urgency.MONEY,
                 on_unknown=OnUnknown.RESEND,
@@ -336,13 +337,13 @@ class RunningCharge:
                 recorded=recorded,
             )
         finally:
-            self._conversation.work.commits.when_written(recorded.set)
+            self._operations.shared.work.commits.when_written(recorded.set)
 
     def _keep(self, own: Id, value: Sent | Exception | None, moved: Sequence[MovePayment]) -> None:
         """Store the result of the operation `own`, together with the payment's changes of state."""
-        writer = self._conversation.writer
+        writer = self._operations.conversation.writer
         if writer is None or writer.over:
-            self._conversation.work.commits.add(moved)
+            self._operations.shared.work.commits.add(moved)
         else:
             writer.write([*moved, *writer.result_of(own, "charge", value)])
 
@@ -371,13 +372,13 @@ class RunningCharge:
 
         Raises: the errors of `Chat.charge`.
         """
-        conversation = self._conversation
+        operations = self._operations
         while True:
-            value = await answered(conversation, self._wait)
+            value = await answered(operations, self._wait)
             if isinstance(value, tuple):
                 return cast("tuple[object]", value)
             # Open the wait again at once: the next press may come while `_look` waits for the ledger.
-            reopen_wait(conversation, self._wait)
+            reopen_wait(operations, self._wait)
             notices, captured = await self._hold_deadlines()
             for notice in notices:
                 self._heard = max(self._heard, notice.revision)
@@ -395,7 +396,7 @@ class RunningCharge:
         then, the timeout is dropped, because the code after the payment belongs to the same block. Otherwise
         the operation is cancelled, and may be repeated.
         """
-        kind, run, inside = OperationKind.VERIFY, self._operations.run, self._conversation.ahead is None
+        kind, run, inside = OperationKind.VERIFY, self._operations.run, self._operations.ahead is None
         seen = await self._operations.effect(kind, self._look, holds=int(HELD * 1000), inside=inside)
         if _ends(seen[0]):
             if run.interrupted:
@@ -409,21 +410,21 @@ class RunningCharge:
         Raises:
             PaymentHandedOverError: the aside failed, or an operator has the money.
         """
-        conversation = self._conversation
+        operations = self._operations
         # The user paid in time: remove deadlines within `HELD`, so that no deadline expires during the aside.
         run = self._operations.run
         _lift(run, run.now() + int(HELD * 1000))
         self._wait.hear_no_more()
-        look_again(conversation, self._wait)
-        conversation.awaited = {**conversation.awaited, captured.id: self.wake}
+        look_again(operations, self._wait)
+        operations.conversation.awaited = {**operations.conversation.awaited, captured.id: self.wake}
         try:
-            ending = await answered(conversation, self._wait)
+            ending = await answered(operations, self._wait)
         finally:
-            waited = conversation.awaited.items()
-            conversation.awaited = {id: wake for id, wake in waited if id != captured.id}
+            waited = operations.conversation.awaited.items()
+            operations.conversation.awaited = {id: wake for id, wake in waited if id != captured.id}
         if ending != "given":
             raise PaymentHandedOverError
-        given = conversation.services.given.pop(captured.id, {})
+        given = operations.services.given.pop(captured.id, {})
         self._operations.behind = {**self._operations.behind, **given}
 
     async def _look(self, _: Id) -> Seen:
@@ -441,7 +442,7 @@ class RunningCharge:
         return found, ticket.captured if paid else None
 
     async def _deal_with(self, notice: PaymentNotice) -> None:
-        conversation = self._conversation
+        operations = self._operations
         match notice.outcome:
             case "declined":
                 raise PaymentDeclinedError(notice.code)
@@ -452,14 +453,14 @@ class RunningCharge:
             case "retry" if notice.code == _DUPLICATE:
                 raise PaymentDeclinedError(notice.code)
             case "retry" if notice.code == _NOT_ENOUGH:
-                await offer_top_up(conversation.operations, notice.charge_url)
+                await offer_top_up(operations, notice.charge_url)
             case "retry":
                 await self.tell_to_press_again()
             case _:
                 pass  # paid: handled elsewhere; refused, unknown: the send itself has raised the error
 
     async def tell_to_press_again(self) -> None:
-        words = SendMessage(self._asked.chat_id, self._operations.texts.pay_again)
+        words = SendMessage(self._asked.chat_id, self._operations.conversation.texts.pay_again)
         await self._operations.perform(words)
 
 
@@ -494,7 +495,7 @@ Late: TypeAlias = Literal["deliver", "refund"]
 
 
 async def charge(
-    conversation: Conversation,
+    operations: Operations,
     amount: int,
     text: str,
     item: object,
@@ -508,8 +509,8 @@ async def charge(
     if expires is not None:
         check_integer("expires", expires, least=1, most=BUTTON_LIFE)
     actor = expires or BUTTON_LIFE
-    asked = _asked(conversation, "button", amount, text, item, currency, late, actor)
-    token = new_token(conversation.operations.run)
+    asked = _asked(operations, "button", amount, text, item, currency, late, actor)
+    token = new_token(operations.run)
     keys = {question_data(token, key): key for key in (keys_of(options).values() if options else ())}
     more = keyboard_of(options, token).rows if options else ()
 
@@ -517,20 +518,20 @@ async def charge(
         return (keys[event.value],) if isinstance(event, Press) and event.value in keys else None
 
     def keyboard(number: RefId) -> InlineKeyboard:
-        pay = PayButton(conversation.operations.texts.pay, amount, number, currency, text)
+        pay = PayButton(operations.conversation.texts.pay, amount, number, currency, text)
         return InlineKeyboard(((pay,), *more))
 
-    said = policy(otherwise, conversation.operations.texts.want_payment)
+    said = policy(otherwise, operations.conversation.texts.want_payment)
     wait = Wait(look, said, question=True, token=token)
 
     def first(number: RefId) -> SendMessage:
         return SendMessage(asked.chat_id, text, inline_keyboard=keyboard(number))
 
-    return await _sell(conversation, asked, wait, first, keyboard)
+    return await _sell(operations, asked, wait, first, keyboard)
 
 
 async def invoice(
-    conversation: Conversation,
+    operations: Operations,
     amount: int,
     text: str,
     item: object,
@@ -540,28 +541,28 @@ async def invoice(
 ) -> None:
     """Send an invoice, and wait until it is paid on the wallet page."""
     actor = BUTTON_LIFE if expires is None else expires
-    asked = _asked(conversation, "invoice", amount, text, item, "IRR", late, actor)
+    asked = _asked(operations, "invoice", amount, text, item, "IRR", late, actor)
     operation = CreateInvoice(asked.chat_id, amount, text, expire_time=expires)
-    said = policy(otherwise, conversation.operations.texts.want_payment)
+    said = policy(otherwise, operations.conversation.texts.want_payment)
     wait = Wait(lambda event, setting: None, said, question=True)
-    await _sell(conversation, asked, wait, lambda number: operation, lambda number: InlineKeyboard(()))
+    await _sell(operations, asked, wait, lambda number: operation, lambda number: InlineKeyboard(()))
 
 
 async def _sell(
-    conversation: Conversation,
+    operations: Operations,
     asked: Charge,
     wait: Wait,
     first: Callable[[RefId], SendMessage | CreateInvoice],
     keyboard: Callable[[RefId], InlineKeyboard],
 ) -> object:
     """Send the request `first`. Return once the goods are given, or the key of another pressed button."""
-    with open_wait(conversation, wait):
-        opened = RunningCharge(conversation, wait, asked)
+    with open_wait(operations, wait):
+        opened = RunningCharge(operations, wait, asked)
         async with opened:
             await opened.send(first(opened.id))
             # The ledger counts the time from the same moment, so a slow send can't outlast its button.
             answer: Captured | tuple[object] | None = None
-            with Scope(conversation, inf, at=asked.expires_at):
+            with Scope(operations, inf, at=asked.expires_at):
                 while True:
                     try:
                         answer = await opened.wait()
@@ -582,7 +583,7 @@ async def _sell(
 
 
 def _asked(
-    conversation: Conversation,
+    operations: Operations,
     kind: Literal["button", "invoice"],
     amount: int,
     text: str,
@@ -599,15 +600,15 @@ def _asked(
         UnrecordableError: the item can't be recorded.
         ConfigError: no aside gives the goods.
     """
-    chat_id = conversation.actor.chat_id
-    conversation.operations.enter(OperationKind.CHARGE)
+    chat_id = operations.chat_id
+    operations.enter(OperationKind.CHARGE)
     check_integer("amount", amount, least=1)
     if currency not in ("IRR", "coin"):
         raise LocalProtocolError("currency", 'is "IRR" or "coin"')
     if late not in ("deliver", "refund"):
         raise LocalProtocolError("late", 'is "deliver" or "refund"')
     record = encode_value(item)
-    refuse_without_aside(conversation.shared.table, chat_id, item)
+    refuse_without_aside(operations.shared.table, chat_id, item)
     return Charge(
         kind,
         chat_id,
@@ -617,12 +618,12 @@ def _asked(
         text,
         "",
         "handler" if late == "deliver" else "nobody",
-        conversation.operations.run.now() + int(actor * 1000),
+        operations.run.now() + int(actor * 1000),
     )
 
 
 def _moves(operations: Operations, of: Callable[[Cashier], Sequence[Write]]) -> Sequence[Write]:
     """Return the ledger's writes that go with a conversation's next record; empty on replay."""
-    if operations.replaying or operations.dead:
+    if operations.conversation.replaying or operations.conversation.dead:
         return ()
     return of(payments_of(operations.services))

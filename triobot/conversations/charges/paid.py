@@ -37,6 +37,7 @@ from ..running.lines import calling_line, is_authors, running_frames
 if TYPE_CHECKING:
     from ...payments.cashier import Cashier
     from ...store import Store
+    from ..beginnings import Facts
     from ..calls.chat_calls import ChatCalls
     from ..services import Services
     from ..shared import Shared
@@ -249,15 +250,17 @@ class Giving:
         alone: Whether this was the first failure, and no waiting charge can tell the user.
         owes: Whether this conversation's end decides the payment; False after `continue_as`, which has
             settled the payment.
+
+    Args:
+        awaiting: returns the conversation with a charge that waits for the end, or None.
     """
 
-    def __init__(self, shared: Shared, route: Route, chat_id: ChatId, paid: Captured, *, owes: bool) -> None:
-        self._shared = shared
-        self._services = shared.services
-        self._route = route
-        self._chat_id = chat_id
+    def __init__(self, shared: Shared, facts: Facts, paid: Captured, awaiting: Callable[[], object]) -> None:
+        self._shared, self._services = shared, shared.services
+        self._route, self._chat_id = facts.route, facts.chat_id
+        self._awaiting = awaiting
         self.paid = paid
-        self.owes = owes
+        self.owes = facts.run_number == 1
         self.ending: PaymentGoods | None = None
         self.alone = False
         self._given = self._goes_on = False
@@ -321,22 +324,19 @@ class Giving:
         # Only the last case is checked here.
         self._goes_on = error is not None and continue_in(error) is not None
 
-    def conclude(
-        self, error: BaseException | None, *, goes_on: bool, awaited: bool, replaying: bool
-    ) -> Sequence[Write]:
+    def conclude(self, error: BaseException | None, *, goes_on: bool, replaying: bool) -> Sequence[Write]:
         """Return the write for the conversation's end. The write settles the payment or requests a new
         delivery.
 
         Args:
             goes_on: the conversation has a successor.
-            awaited: a charge waits for the end.
             replaying: the end is replayed, so nothing is written.
         """
         paid, services = self.paid, self._services
         goes_on = self._goes_on and goes_on
         well = self._given or (goes_on and error is not None and continue_in(error) is not None)
         self.ending = "given" if well else "handed_over"
-        self.alone = not (well or paid.redelivered or awaited)
+        self.alone = not (well or paid.redelivered or self._awaiting())
         if services.notice is not None and well and self._line and not self._keyed:
             services.notice(Keyless(self._line))
         if services.notice is not None and well:

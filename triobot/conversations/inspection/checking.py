@@ -21,10 +21,13 @@ from ...base.frozen import guarded
 from ...engine import Record
 from ...engine.records import ENDS, time_of
 from ...errors import TriobotError
-from ...seams.journals import ConversationRow, Lease
+from ...seams.journals import ConversationRow
+from ..chat_actor import ChatActor
 from ..conversation import Conversation
 from ..revival.stored import Stored, begun_row
+from ..routes.routing import kind_of
 from ..services import HearRecords
+from ..shared import Shared
 from .replay_state import ReplayState, difference, standing_of
 from .rerun import Divergence, Rerun, dry_services, open_rerun, recorded_ending
 
@@ -69,18 +72,17 @@ class ReplayCheck:
     def __init__(self, tell: Tell | None = None) -> None:
         self._tell = tell
 
-    def watch(self, conversation: Conversation, lease: Lease, records: Sequence[Record]) -> HearRecords:
+    def watch(self, actor: ChatActor, conversation: Conversation, records: Sequence[Record]) -> HearRecords:
         """Check the conversation from now on; return the listener for its next records.
 
         Args:
             records: the conversation's records so far.
         """
-        return Watched(self, conversation, lease, records).hear
+        return Watched(self, actor, conversation, records).hear
 
-    def diverged(self, conversation: Conversation, divergence: Divergence) -> None:
-        """Report a conversation that a restart would not restore."""
-        conversation.work.count("diverged")
-        name = conversation.route.name
+    def diverged(self, shared: Shared, name: str, divergence: Divergence) -> None:
+        """Report a conversation of the route `name` that a restart would not restore."""
+        shared.work.count("diverged")
         if self._tell is not None:
             self._tell(name, divergence)
             return
@@ -88,7 +90,7 @@ class ReplayCheck:
             "%s: conversation %s doesn't repeat itself: %s; %s", divergence.line, name, divergence, RULE
         )
         text = f"conversation {name} doesn't repeat itself: {divergence}; {RULE}"
-        conversation.services.raise_alarm(Alarm("replay_diverged", f"{name} {divergence.line}", text))
+        shared.services.raise_alarm(Alarm("replay_diverged", f"{name} {divergence.line}", text))
 
 
 @final
@@ -96,14 +98,14 @@ class Watched:
     """Replay-check of one conversation."""
 
     def __init__(
-        self, check: ReplayCheck, conversation: Conversation, lease: Lease, records: Sequence[Record]
+        self, check: ReplayCheck, actor: ChatActor, conversation: Conversation, records: Sequence[Record]
     ) -> None:
-        self._check = check
+        self._check, self._shared, self._routing = check, actor.shared, actor.routing
         self._conversation = conversation
-        self._lease = lease
         self._records = list(records)
         # Another build may have written these records. If so, the revival compares the records with the code.
-        self._judged = 0 if conversation.operations.changed is None else len(records)
+        replay = conversation.replay
+        self._judged = 0 if replay is None or replay.changed is None else len(records)
         self._next = len(self._records)
         self._looking = False
         self._diverged = False
@@ -125,16 +127,16 @@ class Watched:
         if not self._looking and not self._diverged and len(self._records) >= self._next:
             self._looking = True
             # Check later: the conversation's task isn't asleep yet.
-            self._conversation.work.beside(self._look)
+            self._shared.work.beside(self._look)
 
     async def _look(self) -> None:
         try:
             while (checked := self._snapshot()) is not None:
                 count = len(self._records)
                 self._next = count + max(1, count // 8 if count > SHORT else 0)
-                if (found := await compare(self._conversation, checked)) is not None:
+                if (found := await compare(self._shared, checked)) is not None:
                     self._diverged = True
-                    self._check.diverged(self._conversation, found)
+                    self._check.diverged(self._shared, self._conversation.facts.route.name, found)
                     return
         finally:
             self._looking = False
@@ -146,27 +148,29 @@ class Watched:
             return None
         if (last := self._records[-1])[0] in ENDS:
             standing, set_by = ReplayState(ending=recorded_ending(last)), None
-        elif not conversation.operations.dead and (run := conversation.operations.run).settled:
+        elif (run := conversation.run) is not None and not conversation.dead and run.settled:
             standing, set_by = standing_of(run), run.journal.set_by()
         else:
             return None  # try again at the next wait
         stored = Stored(self._row(), tuple(self._records))
-        return Checked(stored, standing, conversation.actor.routing.group, set_by, self._judged)
+        return Checked(stored, standing, self._routing.group, set_by, self._judged)
 
     def _row(self) -> ConversationRow:
-        it, route, first = self._conversation, self._conversation.route, self._records[0]
-        row = begun_row(it.seq, self._lease, it.actor.chat_id, first, it.kind, route.version, it.owner)
+        it, first = self._conversation.facts, self._records[0]
+        route, lease = it.route, self._shared.services.store.lease
+        kind = kind_of(route, beside=it.beside)
+        row = begun_row(it.seq, lease, it.chat_id, first, kind, route.version, it.owner)
         last, many = time_of(self._records[-1]), len(self._records)
         row = attrs.evolve(row, route=route.name, key=it.key, run=it.run_number)
         return attrs.evolve(row, unfinished=False, position=many, updated_at=last)
 
 
-async def compare(conversation: Conversation, checked: Checked) -> Divergence | None:
+async def compare(shared: Shared, checked: Checked) -> Divergence | None:
     """Replay a live conversation's journal in this process; return the first divergence, or None."""
-    live = conversation.services
+    live = shared.services
     dry = dry_services(live.texts, live.resources, checked.stored.row.updated_at, live.charge_hosts)
     try:
-        table, stored = conversation.shared.table, checked.stored
+        table, stored = shared.table, checked.stored
         group, set_by, judged = checked.group, checked.set_by, checked.judged
         async with open_rerun(dry, table, stored, group=group, set_by=set_by, judged=judged) as rerun:
             return parting(rerun, checked.standing)

@@ -6,7 +6,6 @@ A description changes nothing. It contains lines of the bot's own code, but no t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -14,12 +13,12 @@ import trio
 
 from ...engine.core import Where
 from ...engine.run import OpenBlock, OpenBranch
-from ...errors import ConversationEndedError
 from ...seams.rooms import is_chat, told
 from ...wire.events import Event, Message
 from ..calls.signals import room_of
 from ..chat_actor import ChatActor
 from ..conversation import Conversation
+from ..routes.routing import kind_of
 from ..running.lines import frames_of, positions
 from ..workload import Workload
 
@@ -42,10 +41,10 @@ def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
     if (live := getattr(frame.f_locals["run"], "cr_frame", None)) is None:
         return None  # the conversation waits
     conversation: Conversation = live.f_locals["conversation"]
-    with suppress(ConversationEndedError):  # the conversation has not begun yet, or is over
-        paths = {running: path for path, running in conversation.operations.run.tasks.items()}
+    if (run := conversation.run) is not None:
+        paths = {running: path for path, running in run.tasks.items()}
         path = next((paths[one] for one in tasks if one in paths), None)
-        for branch in conversation.operations.run.describe().branches:
+        for branch in run.describe().branches:
             if branch.path == path and branch.operation is not None:
                 return conversation, str(branch.operation.id)
     return conversation, None
@@ -79,7 +78,7 @@ def portray(actor: ChatActor, when: Callable[[Conversation], int | None]) -> Por
 
 def _room(actor: ChatActor) -> str:
     """Return the name and key that a signal in the room has; the room's number if no signal has both."""
-    events = [conversation.event for conversation in actor.running.all()] + [
+    events = [conversation.facts.event for conversation in actor.running.all()] + [
         queued.event for queued in actor.mailbox.waiting
     ]
     names = (room_of(event) for event in events)
@@ -91,16 +90,17 @@ def _conversation(conversation: Conversation, wake_at: int | None) -> Portrait:
     tasks: list[Portrait] = []
     blocks: list[Portrait] = []
     replaying = False
-    with suppress(ConversationEndedError):  # the conversation may not have begun yet
-        seen, running = conversation.operations.run.describe(), conversation.operations.run.tasks
+    facts = conversation.facts
+    if (run := conversation.run) is not None:
+        seen, running = run.describe(), run.tasks
         tasks = [_task(branch, running.get(branch.path)) for branch in seen.branches]
         blocks = [_block(conversation, block) for block in seen.blocks]
         replaying = not seen.live
     return {
-        "id": conversation.seq,
-        "route": conversation.route.name,
-        "kind": conversation.kind,
-        "owner": conversation.owner,
+        "id": facts.seq,
+        "route": facts.route.name,
+        "kind": kind_of(facts.route, beside=facts.beside),
+        "owner": facts.owner,
         "state": _state(conversation, begun=bool(tasks), replaying=replaying),
         "wake_at": wake_at,
         "tasks": tasks,

@@ -18,7 +18,7 @@ import trio
 from ...base.authors import leaves
 from ...base.clock import StoppedClock, Timepiece
 from ...base.frozen import guarded
-from ...engine import ContinuesAs, Crashed, Diverged, End, Host, Record, WasInterrupted
+from ...engine import ContinuesAs, Crashed, Diverged, End, Host, Record, Run, WasInterrupted
 from ...engine.core import Operation as OpenOperation
 from ...engine.records import CONTINUED, ENDS, Id, times_of
 from ...errors import NondeterminismError, StepError
@@ -30,6 +30,7 @@ from ..chat_actor import ChatActor
 from ..codec import CODEC
 from ..conversation import Conversation
 from ..data import Speech
+from ..operations import Operations
 from ..revival.changed import Changed
 from ..revival.stored import Stored, fitting
 from ..routes.declarations import Table
@@ -122,6 +123,7 @@ class Rerun(Host):
         self._limit = limit
         self._parted_at = "?"
         self._conversation: Conversation | None = None
+        self._run: Run | None = None
         self._end: End | None = None
         self._over = trio.Event()
         self._gone = False
@@ -129,8 +131,7 @@ class Rerun(Host):
     @property
     def tasks(self) -> Mapping[str, trio.lowlevel.Task]:
         """The waiting tasks, by branch; empty once the coroutine has ended."""
-        conversation = None if self._over.is_set() else self._conversation
-        return {} if conversation is None else conversation.operations.run.tasks
+        return {} if self._run is None or self._over.is_set() else self._run.tasks
 
     @property
     def task(self) -> trio.lowlevel.Task | None:
@@ -139,9 +140,9 @@ class Rerun(Host):
 
     def standing(self) -> ReplayState:
         """Return the run's point: the journal's end, or the operation that stopped the replay."""
-        if self._over.is_set() or self._conversation is None:
+        if self._over.is_set() or self._run is None:
             return ReplayState(ending="it is over" if self._end is None else _words(self._end))
-        return standing_of(self._conversation.operations.run)
+        return standing_of(self._run)
 
     @property
     def failures(self) -> Sequence[Exception]:
@@ -155,24 +156,26 @@ class Rerun(Host):
 
     def beyond(self) -> str | None:
         """Describe the first record that the code makes beyond the journal's end; None if there is none."""
-        if self._conversation is None:
+        if self._run is None:
             return None
-        left = [record for record in self._conversation.operations.run.beyond if record[0] not in ENDS]
+        left = [record for record in self._run.beyond if record[0] not in ENDS]
         return f"now there is a record {left[0][0]}, which wasn't there before" if left else None
 
     # --- the run itself
 
-    async def run(self, conversation: Conversation) -> None:
+    async def run(self, actor: ChatActor, conversation: Conversation, begin: Dry) -> None:
         """Run `conversation` until `go` is called."""
         if self._gone:
             return  # `go` was called before the run began
-        self._conversation = conversation
+        self._conversation, self._run = conversation, conversation.make_run(actor)
         if self._look is not None:
-            self.look = partial(self._look.looks, conversation.make_run())
+            self.look = partial(self._look.looks, self._run)
+        operations = Operations(actor, conversation, begin)
         task = trio.lowlevel.current_task()
-        code_tasks[task] = conversation.seq
+        code_tasks[task] = conversation.facts.seq
         try:
-            self._end = await self._limit.run(conversation.go_over(handle_of(conversation)))
+            main, handle = operations.begin, handle_of(operations)
+            self._end = await self._limit.run(conversation.go_over(main, handle))
         except BaseException as error:
             if not self._limit.cut or not _is_left(error):
                 raise
@@ -250,8 +253,7 @@ class Rerun(Host):
 
     def parting(self, record: Record, op: OpenOperation) -> str | None:
         why = None if self._by is None else self._by.parting(record, op)
-        conversation = self._conversation
-        is_judged = conversation is None or conversation.operations.run.journal.given <= self._judged
+        is_judged = self._run is None or self._run.journal.given <= self._judged
         if why is None and record[4] != op.print and not is_judged:
             what = f"a {op.kind} has other arguments than before"
             self.changed.append(Divergence(str(op.id), what, line_in(op.task)))
@@ -338,9 +340,9 @@ async def open_rerun(
         time, known, unseen = times_of(stored.records)
         rerun = Rerun(time, limit, (known if set_by is None else set_by) - unseen, look, changed, judged)
         begin = Dry(stored, rerun, look or Onlooker(), limit, changed)
-        conversation = Conversation(actor, *opening, row.sender_id, begin)
+        conversation = Conversation(shared, actor.kept, *opening, row.sender_id, begin)
         try:
-            nursery.start_soon(rerun.run, conversation, name=f"replay of {route.name}")
+            nursery.start_soon(rerun.run, actor, conversation, begin, name=f"replay of {route.name}")
             await rerun.wait(limit.seconds)
             yield rerun
         finally:

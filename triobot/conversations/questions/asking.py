@@ -23,7 +23,7 @@ from ...wire.ids import MessageId
 from ...wire.operations import SendMessage
 from ...wire.results import Sent
 from ..codec import CODEC
-from ..conversation import Conversation
+from ..operations import Operations
 from ..routes.filters import Filter, Setting, check_filter
 from ..routes.routing import (
     KIND,
@@ -70,36 +70,36 @@ _private: Final = lru_cache(256)(PrivateHint)
 # --- waits
 
 
-def begin_wait(conversation: Conversation, wait: Wait) -> Wait:
+def begin_wait(operations: Operations, wait: Wait) -> Wait:
     """Open a wait, before any request is sent. The caller must call `end_wait`, however its block ends."""
-    conversation.operations.check_task()
-    wait.owner = conversation.owner
-    conversation.waits.append(wait)
-    conversation.actor.offer_queued(conversation, wait)
+    operations.check_task()
+    wait.owner = operations.facts.owner
+    operations.conversation.waits.append(wait)
+    operations.actor.offer_queued(operations.conversation, wait)
     return wait
 
 
-def reopen_wait(conversation: Conversation, wait: Wait) -> None:
+def reopen_wait(operations: Operations, wait: Wait) -> None:
     """Offer queued events to the wait again, after its last event was not the answer."""
     if wait.open:
-        conversation.actor.offer_queued(conversation, wait)
+        operations.actor.offer_queued(operations.conversation, wait)
 
 
-def end_wait(conversation: Conversation, wait: Wait) -> None:
+def end_wait(operations: Operations, wait: Wait) -> None:
     """Close a wait; the wait's unread events go back to the chat."""
-    conversation.waits.remove(wait)
+    operations.conversation.waits.remove(wait)
     if wait.ready:
-        look_again(conversation, wait)
+        look_again(operations, wait)
 
 
-def look_again(conversation: Conversation, wait: Wait) -> None:
+def look_again(operations: Operations, wait: Wait) -> None:
     """Route the wait's unread events again, because the wait's filter has changed."""
     given = wait.let_all_go()
-    if conversation.operations.dead:
+    if operations.conversation.dead:
         return  # the events wait in the inbox
     for answer in given:
-        if conversation.operations.run.withdraw(answer.delivery.seq) and answer.delivery.seq:
-            conversation.actor.give_back(conversation, answer.delivery)
+        if operations.run.withdraw(answer.delivery.seq) and answer.delivery.seq:
+            operations.actor.give_back(operations.conversation, answer.delivery)
 
 
 def _tell_resting(wait: Wait) -> None:
@@ -107,33 +107,33 @@ def _tell_resting(wait: Wait) -> None:
         wait.when_resting()
 
 
-def drain(conversation: Conversation) -> Sequence[Event]:
+def drain(operations: Operations) -> Sequence[Event]:
     """Return the chat's queued events, and remove them from the queue."""
-    conversation.operations.enter(OperationKind.SCOPE)
+    operations.enter(OperationKind.SCOPE)
     brought = set[int]()
 
     def bring() -> None:
         # Events after an interrupt belong to the next conversation, even before this code is cancelled.
-        if conversation.ending is None:
-            brought.update(conversation.actor.bring_queued(conversation))
+        if operations.conversation.ending is None:
+            brought.update(operations.actor.bring_queued(operations.conversation))
 
     def take(delivery: Delivery) -> object:
         return delivery.event if delivery.seq in brought else LEFT
 
-    return cast("list[Event]", conversation.operations.run.drain(take, bring))
+    return cast("list[Event]", operations.run.drain(take, bring))
 
 
 @contextmanager
-def open_wait(conversation: Conversation, wait: Wait) -> Generator[Wait]:
+def open_wait(operations: Operations, wait: Wait) -> Generator[Wait]:
     """Open a wait, and close it however the block ends."""
-    begin_wait(conversation, wait)
+    begin_wait(operations, wait)
     try:
         yield wait
     finally:
-        end_wait(conversation, wait)
+        end_wait(operations, wait)
 
 
-async def answered(conversation: Conversation, wait: Wait, again: bool = False) -> object:
+async def answered(operations: Operations, wait: Wait, again: bool = False) -> object:
     """Wait for the next event that the wait takes. For events that don't fit, send the hint.
 
     Args:
@@ -144,51 +144,52 @@ async def answered(conversation: Conversation, wait: Wait, again: bool = False) 
     Cancellation: *atomic*: the event is taken, or stays for another wait.
     """
     while True:
-        conversation.operations.enter(OperationKind.RECEIVE)
-        run = conversation.operations.run
+        operations.enter(OperationKind.RECEIVE)
+        run = operations.run
         if not (run.over or run.dying):
             # Set on replay, too: this branch may wait beyond the journal's end while other branches still
             # replay.
             wait.rests, wait.around = True, run.current().around
             if wait.when_resting is not None:
-                conversation.when_live(
-                    partial(_tell_resting, wait)
-                ) if conversation.operations.replaying else wait.when_resting()
+                if (replay := operations.conversation.replay) and operations.conversation.replaying:
+                    replay.when_over = [*replay.when_over, partial(_tell_resting, wait)]
+                else:
+                    wait.when_resting()
             if not wait.ready:
-                conversation.actor.offer_queued(conversation, wait, resting=True)
+                operations.actor.offer_queued(operations.conversation, wait, resting=True)
         try:
             taken: tuple[Any, ...] = await run.wait(KIND, wait, "", again, beneath=1)
         finally:
             wait.rests, wait.around = False, ()
         event, seq, _, value, *failed = taken
         wait.let_go(seq)
-        if conversation.operations.changed is not None:
-            conversation.operations.changed.took = event
+        if (replay := operations.conversation.replay) is not None and replay.changed is not None:
+            replay.changed.took = event
         if failed:
             raise CODEC.error_of(failed[0])
         if value is not None:
             if type(event) is Press:
-                conversation.operations.take_press(event)
+                operations.take_press(event)
             return value[0]
-        await say_again(conversation, wait, wait.hint)
+        await say_again(operations, wait, wait.hint)
 
 
-async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
+async def say_again(operations: Operations, wait: Wait, text: str) -> None:
     """Send the hint, and offer queued events to the wait again."""
-    reopen_wait(conversation, wait)
-    await conversation.operations.perform(SendMessage(conversation.actor.chat_id, text))
+    reopen_wait(operations, wait)
+    await operations.perform(SendMessage(operations.chat_id, text))
 
 
-async def receive(conversation: Conversation, taken: Filter[T], otherwise: OtherwisePolicy | None) -> T:
+async def receive(operations: Operations, taken: Filter[T], otherwise: OtherwisePolicy | None) -> T:
     """Wait for the next event that the filter takes, and return the filter's value."""
     check_filter(taken, "receive()")
     check_otherwise(otherwise)
-    with open_wait(conversation, Wait(taken.look, otherwise or Otherwise.DROP)) as wait:
-        return cast("T", await answered(conversation, wait))
+    with open_wait(operations, Wait(taken.look, otherwise or Otherwise.DROP)) as wait:
+        return cast("T", await answered(operations, wait))
 
 
 async def ask(
-    conversation: Conversation,
+    operations: Operations,
     question: str,
     kind: Callable[[str], object] | type[object],
     keyboard: Keyboard | None,
@@ -200,18 +201,18 @@ async def ask(
     if kind is not str:
         check_kind(kind)
     check_by(by)
-    operations, texts = conversation.operations, conversation.operations.texts
+    texts = operations.conversation.texts
     shared = kind if kind is not str and isinstance(kind, type) and kind in SHARED else None
     hint = str(getattr(texts, f"want_{shared.__name__.lower()}")) if shared else texts.want_text
     look = _text if by is None and shared is None else partial(_content, shared or str, by)
     reply = None if keyboard is None else reply_of(keyboard)
     said = policy(otherwise, hint)
     # `open_wait` without its context manager, for speed: most turns run this code.
-    wait = begin_wait(conversation, Wait(look, said))
+    wait = begin_wait(operations, Wait(look, said))
     try:
         await operations.perform(SendMessage(operations.chat_id, question, reply_keyboard=reply))
         while True:
-            value = await answered(conversation, wait, True)
+            value = await answered(operations, wait, True)
             if shared is not None or kind is str or not isinstance(value, str):
                 return value
             try:
@@ -219,11 +220,11 @@ async def ask(
                     return read_number(kind, value)
                 return cast("Callable[[str], object]", kind)(value)
             except UNFIT as error:
-                words = own_words(error, conversation.route.handler.__module__)
+                words = own_words(error, operations.facts.route.handler.__module__)
                 unread = texts.want_number if kind in NUMBERS else hint
-                await say_again(conversation, wait, words or unread)
+                await say_again(operations, wait, words or unread)
     finally:
-        end_wait(conversation, wait)
+        end_wait(operations, wait)
 
 
 def _text(event: Event, setting: Setting) -> object | None:
@@ -238,7 +239,7 @@ def _content(wanted: type[object], by: int | None, event: Event, setting: Settin
 
 
 async def fill(
-    conversation: Conversation,
+    operations: Operations,
     cls: type[T],
     question: str,
     labels: Mapping[str, str] | None,
@@ -246,7 +247,7 @@ async def fill(
     otherwise: OtherwisePolicy | None,
 ) -> T:
     """Ask with a native form; return an instance of `cls`."""
-    operations, texts = conversation.operations, conversation.operations.texts
+    texts = operations.conversation.texts
     if question:
         check_question(question)
     shape = FormOf(cls, texts, labels)
@@ -262,7 +263,7 @@ async def fill(
         return event if mine else None
 
     said = policy(otherwise, texts.want_form)
-    with open_wait(conversation, Wait(look, said, question=True)) as wait:
+    with open_wait(operations, Wait(look, said, question=True)) as wait:
         text, typed, fills_in = question or texts.want_form, None, True
         while True:
             form = shape.form(prefill, typed) if fills_in else shape.form()
@@ -276,13 +277,14 @@ async def fill(
                 # The platform's interface allows a preset `value` only for codes (`inbuilt`).
                 fills_in = False
                 continue
-            repeated = () if conversation.writer is None else conversation.writer.repeated_ids
+            writer = operations.conversation.writer
+            repeated = () if writer is None else writer.repeated_ids
             if operations.run.note(f"doubt {own}", partial(contains, repeated, own)):
                 # The form may be on the screen twice, and the first message's id is unknown.
                 shown = None
             # Submissions during the send were matched by their field names alone: match them again.
-            look_again(conversation, wait)
-            event = cast("Submission", await answered(conversation, wait))
+            look_again(operations, wait)
+            event = cast("Submission", await answered(operations, wait))
             try:
                 return shape.read(dict(event.values))
             except Unreadable as error:
@@ -291,25 +293,25 @@ async def fill(
                 typed = dict(event.values)
                 used.add(event.message_id)
                 text, shown = str(error), None
-                reopen_wait(conversation, wait)
+                reopen_wait(operations, wait)
 
 
-def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
+def tidy(operations: Operations, sent: Sent, text: str) -> None:
     """Edit a question's message to its last text without buttons, in a task beside the conversation.
 
     No edit is sent if the program stops or the user has left, or if the conversation's next operation changes
     the message itself. A program's stop ends only the process, not the conversation.
     """
-    work, operations, dry = conversation.work, conversation.operations, conversation.operations.dry
+    conversation, work, dry = operations.conversation, operations.shared.work, operations.dry
     if dry is not None and sent.id is not None:
         dry.look.tidies(sent.id)
     # An evicted conversation still asks, and a press of its buttons reloads the conversation.
-    if work.cut or conversation.ending is Ending.LEFT or operations.replaying or operations.dead:
+    if work.cut or conversation.ending is Ending.LEFT or conversation.replaying or conversation.dead:
         return
     if sent.id is None:
         work.count("left_untidy")
         return
-    conversation.shared.cleanup.owe(operations.chat_id, sent.id, text, operations.also, conversation.ahead)
+    operations.shared.cleanup.owe(operations.chat_id, sent.id, text, operations.also, operations.ahead)
 
 
 def check_by(by: object) -> None:

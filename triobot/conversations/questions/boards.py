@@ -16,10 +16,11 @@ from ...exact.verdicts import NO_OPTION
 from ...wire.events import Event, Message, Press
 from ...wire.operations import EditMessage, SendMessage
 from ...wire.results import Sent
-from ..conversation import Conversation
+from ..operations import Operations
 from ..revival.changed import digest_of_keys
 from ..routes.filters import Filter, Setting, check_filter
 from ..routes.routing import BOARD, QUESTION, Otherwise, OtherwisePolicy, Wait, token_of
+from ..running.failures import give_up
 from .asking import (
     answered,
     begin_wait,
@@ -47,7 +48,7 @@ class Board:
 
     def __init__(
         self,
-        conversation: Conversation,
+        operations: Operations,
         into: Sent | None,
         by: int | None,
         otherwise: OtherwisePolicy | None,
@@ -56,32 +57,32 @@ class Board:
         taps: int = TAPS,
     ) -> None:
         check_by(by)
-        self._conversation, self._also, self._by, self._taps = conversation, also, by, taps
-        self._token = new_token(conversation.operations.run, BOARD if taps > 1 else QUESTION)
+        self._operations, self._also, self._by, self._taps = operations, also, by, taps
+        self._token = new_token(operations.run, BOARD if taps > 1 else QUESTION)
         if also is not None:
             check_filter(also, "choose(also=)")
         if into is not None:
             check_sent(into, "into")
-            if into.chat_id != conversation.actor.chat_id:
+            if into.chat_id != operations.chat_id:
                 raise LocalProtocolError("into", "must be a message of this chat")
         self._sent, self._text = into, ""
-        self._said = policy(otherwise, conversation.operations.texts.want_choice)
+        self._said = policy(otherwise, operations.conversation.texts.want_choice)
         self._keys: dict[object, Hashable] = {}
         self._wait: Wait | None = None
 
     def __enter__(self) -> Self:
         wait = Wait(self._look, self._said, True, self._token, self._look_also, most=self._taps)
-        self._wait = begin_wait(self._conversation, wait)
+        self._wait = begin_wait(self._operations, wait)
         return self
 
     def __exit__(self, *_: object) -> None:
         wait, self._wait = self._wait, None
         try:
             if self._text and self._sent is not None:
-                tidy(self._conversation, self._sent, self._text)
+                tidy(self._operations, self._sent, self._text)
         finally:
             if wait is not None:
-                end_wait(self._conversation, wait)
+                end_wait(self._operations, wait)
 
     async def choose(self, question: str, options: Mapping[K, str] | Buttons[K]) -> K:
         """Show these buttons, and return the key of the next tapped button, perhaps of an earlier keyboard.
@@ -94,33 +95,33 @@ class Board:
         buttons = options if isinstance(options, Buttons) else Buttons(options)
         if not (keys := keys_of(buttons).values()):
             raise LocalProtocolError("options", "a choice needs at least one option")
-        conversation, sent, wait = self._conversation, self._sent, self._wait
+        operations, sent, wait = self._operations, self._sent, self._wait
         data: dict[object, Hashable] = {question_data(self._token, key): key for key in keys}
         self._keys |= data
         wait.keys = wait.shown = digest_of_keys(str(one).partition(".")[2] for one in data)
         keyboard = keyboard_of(buttons, self._token)
         # Set before the edit: if the edit fails, `tidy` must remove buttons of an earlier question.
         self._text = question
-        asks = SendMessage(conversation.actor.chat_id, question, inline_keyboard=keyboard)
+        asks = SendMessage(operations.chat_id, question, inline_keyboard=keyboard)
         # A message without an id from the platform can't be edited: send the question as a new message.
         if sent is None or sent.id is None:
             self._sent = None
-            self._sent = await conversation.operations.perform(asks)
+            self._sent = await operations.perform(asks)
         else:
-            conversation.operations.touch(sent.id)
-            await conversation.operations.perform(EditMessage(sent.chat_id, sent.id, question, keyboard))
-        while not (answer := cast("tuple[K, ...]", await answered(conversation, wait))):
+            operations.touch(sent.id)
+            await operations.perform(EditMessage(sent.chat_id, sent.id, question, keyboard))
+        while not (answer := cast("tuple[K, ...]", await answered(operations, wait))):
             if self._sent is not None:
-                tidy(conversation, self._sent, question)
-            reopen_wait(conversation, wait)
-            self._sent = await conversation.operations.perform(asks)
+                tidy(operations, self._sent, question)
+            reopen_wait(operations, wait)
+            self._sent = await operations.perform(asks)
             wait.shown = wait.keys
-        if (changed := conversation.operations.changed) is not None:
+        if (replay := operations.conversation.replay) is not None and (changed := replay.changed) is not None:
             took = changed.took
             pressed = took.value if isinstance(took, Press) and token_of(took) == self._token else None
             if self._also is None if pressed is None else pressed not in self._keys:
-                conversation.operations.give_up(str(changed.judge.part(NO_OPTION.format(repr(answer[0])))))
-                await refuse(conversation.operations.run)
+                give_up(operations.run, str(changed.judge.part(NO_OPTION.format(repr(answer[0])))))
+                await refuse(operations.run)
         return answer[0]
 
     def _look(self, event: Event, setting: Setting) -> object | None:
@@ -143,7 +144,7 @@ class Board:
 
 
 async def choose(
-    conversation: Conversation,
+    operations: Operations,
     question: str,
     options: Mapping[Any, str] | Buttons[Any],
     also: Filter[object] | None,
@@ -153,5 +154,5 @@ async def choose(
 ) -> object:
     """Ask once; return the key of the pressed button, or the value of `also`."""
     check_question(question)
-    with Board(conversation, into, by, otherwise, also, taps=1) as board:
+    with Board(operations, into, by, otherwise, also, taps=1) as board:
         return await board.choose(question, options)

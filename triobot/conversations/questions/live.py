@@ -23,7 +23,7 @@ from ...seams.outbox import Urgency
 from ...wire.ids import MessageId
 from ...wire.operations import EditMessage, SendMessage
 from ...wire.results import Sent
-from ..conversation import Conversation
+from ..operations import Operations
 from ..workload import holds
 from .asking import tidy
 from .buttons import Buttons, keyboard_of
@@ -38,21 +38,21 @@ class Live:
     """
 
     def __init__(
-        self, conversation: Conversation, sent: Sent, text: str, buttons: Buttons[Any] | None, own: Id
+        self, operations: Operations, sent: Sent, text: str, buttons: Buttons[Any] | None, own: Id
     ) -> None:
         self.sent = sent
-        self._conversation = conversation
+        self._operations = operations
         self._own = own
         self._keyboard = keyboard_of(buttons) if buttons else None
-        self._every = conversation.services.live_every
+        self._every = operations.services.live_every
         self._due = trio.current_time() + self._every
         self._first = self._newest = self._tried = self._shown = text
         self._going: str | None = None
         self._editor: trio.CancelScope | None = None
         self._edited = trio.Event()
         self._closed = False
-        if conversation.operations.replaying:
-            conversation.when_live(self._catch_up)
+        if (replay := operations.conversation.replay) and operations.conversation.replaying:
+            replay.when_over = [*replay.when_over, self._catch_up]
 
     def __repr__(self) -> str:
         return f"<Live message {self.sent.id}>"
@@ -94,14 +94,14 @@ class Live:
         if self._closed:
             return
         self._newest = text
-        if not self._conversation.operations.replaying:
+        if not self._operations.conversation.replaying:
             self._catch_up()
 
     def _close(self) -> str:
         """Close the message for further texts; return the last text, which a replay reads from the record."""
         self._closed = True
-        if not self._conversation.operations.dead:
-            self._newest = self._conversation.operations.run.note(f"live {self._own}", lambda: self._newest)
+        if not self._operations.conversation.dead:
+            self._newest = self._operations.run.note(f"live {self._own}", lambda: self._newest)
         return self._newest
 
     def _leave(self) -> None:
@@ -116,17 +116,17 @@ class Live:
         Raises: the errors of `Chat.edit`. A message without an id from the platform can't be edited, and
         keeps its first text.
         """
-        conversation, text = self._conversation, self._close()
+        operations, text = self._operations, self._close()
         if self.sent.id is None:
             self._newest = self._first
             self._owe(self._first)
         elif text != self._first or self._keyboard is not None:
             last = EditMessage(self.sent.chat_id, self.sent.id, text)
             try:
-                await conversation.operations.perform(last, unless=self._is_shown)
+                await operations.perform(last, unless=self._is_shown)
             except Exception:
-                if not conversation.operations.dead:
-                    self._newest = conversation.operations.run.note(f"shown {self._own}", lambda: self._shown)
+                if not operations.conversation.dead:
+                    self._newest = operations.run.note(f"shown {self._own}", lambda: self._shown)
                     if self._keyboard is not None:
                         self._owe(self._newest)
                 raise
@@ -137,7 +137,7 @@ class Live:
     def _owe(self, text: str) -> None:
         if self._editor is not None:
             self._editor.cancel()
-        tidy(self._conversation, self.sent, text)
+        tidy(self._operations, self.sent, text)
 
     async def _is_shown(self) -> bool:
         """Whether the intermediate edits have shown the last text; waits until these edits are over."""
@@ -150,14 +150,14 @@ class Live:
 
     def _catch_up(self) -> None:
         """Start to show the newest text. After a restart, this may repeat an edit that was shown."""
-        if self._closed or self._editor is not None or self._conversation.work.cut:
+        if self._closed or self._editor is not None or self._operations.shared.work.cut:
             return
         if self.sent.id is None:
-            self._conversation.work.count("live_failed")
+            self._operations.shared.work.count("live_failed")
             return
         if self._newest != self._tried:
             self._editor, self._edited = trio.CancelScope(), trio.Event()
-            self._conversation.work.beside(self._keep_showing)
+            self._operations.shared.work.beside(self._keep_showing)
 
     async def _keep_showing(self) -> None:
         assert self._editor is not None
@@ -165,7 +165,7 @@ class Live:
             with self._editor:
                 while self._newest != self._tried and not self._closed:
                     await trio.sleep_until(self._due)
-                    ahead = self._conversation.ahead
+                    ahead = self._operations.ahead
                     if ahead is not None and not await holds(ahead):
                         return  # the event that caused the text isn't stored
                     self._due = trio.current_time() + self._every
@@ -177,11 +177,11 @@ class Live:
     async def _perform(self, text: str) -> None:
         self._going = text
         try:
-            outbox = self._conversation.services.outbox
+            outbox = self._operations.services.outbox
             await outbox.perform(self._edit(text), urgency=Urgency.BESIDE)
             self._shown = text
         except (TriobotError, OSError):
-            self._conversation.work.count("live_failed")
+            self._operations.shared.work.count("live_failed")
         finally:
             self._going = None
         # Set even after a failure: a second try with the same text would fail, too.
@@ -192,15 +192,12 @@ class Live:
 
 
 @asynccontextmanager
-async def open_live(
-    conversation: Conversation, text: str, buttons: Buttons[Any] | None
-) -> AsyncGenerator[Live]:
+async def open_live(operations: Operations, text: str, buttons: Buttons[Any] | None) -> AsyncGenerator[Live]:
     """Send a message that the block may change."""
     keyboard = keyboard_of(buttons) if buttons else None
-    operations = conversation.operations
     own = operations.check_task()
     sent = await operations.perform(SendMessage(operations.chat_id, text, inline_keyboard=keyboard))
-    live = Live(conversation, sent, text, buttons, own)
+    live = Live(operations, sent, text, buttons, own)
     try:
         yield live
     except BaseException:

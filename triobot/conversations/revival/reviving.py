@@ -41,6 +41,7 @@ from ..routes.declarations import Route, RouteKind
 from ..routes.filters import Filter, Setting, is_payment
 from ..routes.routing import Delivery, Start, interrupts, known
 from ..routes.schedules import Tick
+from ..running.failures import give_up
 from ..shared import Shared
 from .crash_counts import CRASHES
 from .stored import Stored, opening_of, read_stored, why_unfit
@@ -100,17 +101,18 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
         except UnreadableRecordError as error:
             _park(actor, journal, route, str(error))
             continue
-        conversation = Conversation(actor, *opening, row.sender_id, Revived(stored, changed))
-        await _follow(conversation, stored)
+        begin = Revived(stored, changed)
+        conversation = Conversation(actor.shared, actor.kept, *opening, row.sender_id, begin)
+        await _follow(actor, conversation, stored)
         actor.running.take(conversation)
         if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:
             actor.mailbox.shown = conversation, waiting
         actor.work.count("revived")
-        actor.calls.start(conversation)
+        actor.calls.start(actor, conversation)
         await _stand(conversation)
         if row.parked_because is not None and not conversation.parked:
             await _heal(store, actor, conversation)
-            if conversation.beside:
+            if conversation.facts.beside:
                 healed.append(conversation)
     # Whether a message was typed for an aside is known once all live conversations are loaded.
     for conversation in healed:
@@ -128,12 +130,13 @@ async def _is_to_end(store: Store, row: ConversationRow) -> bool:
 
 async def _heal(store: Store, actor: ChatActor, conversation: Conversation) -> None:
     """Unpark a conversation; drop waiting events that don't answer a question on the screen."""
-    assert conversation.stored is not None
+    replay = conversation.replay
+    assert replay is not None
     actor.parked_no_more(conversation)
-    if not conversation.beside:
+    if not conversation.facts.beside:
         actor.heals(conversation, await _waiting(store, actor.chat_id))
-    row = conversation.stored.row
-    conversation.stored = attrs.evolve(conversation.stored, row=attrs.evolve(row, parked_because=None))
+    row = replay.stored.row
+    replay.stored = attrs.evolve(replay.stored, row=attrs.evolve(row, parked_because=None))
     if conversation.writer is not None:
         actor.work.commits.add(conversation.writer.freed(row.in_hand))
 
@@ -148,10 +151,9 @@ async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
     return waiting
 
 
-async def _follow(conversation: Conversation, stored: Stored) -> None:
+async def _follow(actor: ChatActor, conversation: Conversation, stored: Stored) -> None:
     """If an interrupt was ending the conversation, start the interrupt's route after the end."""
-    actor, seq = conversation.actor, stored.interrupted_by
-    if seq is None:
+    if (seq := stored.interrupted_by) is None:
         return
     rows = await await_store(partial(actor.services.store.pending, actor.chat_id, after=seq - 1, limit=1))
     event = stored_event(rows[0]) if rows and rows[0].seq == seq else None
@@ -162,7 +164,7 @@ async def _follow(conversation: Conversation, stored: Stored) -> None:
     decision = actor.routing.jump(delivery)
     if isinstance(decision, Start) and interrupts(decision):
         conversation.ending = Ending.INTERRUPTED
-        actor.running.next[conversation.owner] = decision, delivery
+        actor.running.next[conversation.facts.owner] = decision, delivery
         actor.mailbox.passed |= {seq}
 
 
@@ -171,23 +173,23 @@ async def _stand(conversation: Conversation) -> None:
 
     The replayed code repeats waits that are not operations. Such a wait may take long, or never end.
     """
-    settled, operations = conversation.settled, conversation.operations
-    assert settled is not None
+    replay = conversation.replay
+    assert replay is not None
+    if (settled := replay.settled) is None:
+        return
     seconds, given = PROMPT, -1
     while True:
         with trio.move_on_after(seconds):
             await settled.wait()
-        if operations.made_run is None:
+        if conversation.run is None:
             await settled.wait()  # the conversation has not begun yet, because the store is slow
-        if settled.is_set():
+        if settled.is_set() or (run := conversation.run) is None or not conversation.replaying:
             return
-        if not operations.replaying:
-            return
-        if given == operations.run.journal.given:
+        if given == run.journal.given:
             break  # a whole minute without a record: even a slow machine replays one record in a minute
-        seconds, given = HANGS, operations.run.journal.given
+        seconds, given = HANGS, run.journal.given
     # The replay doesn't end: the branch with the turn waits for something outside of the chat.
-    operations.give_up("it went on here, and now waits for something that isn't the chat's")
+    give_up(run, "it went on here, and now waits for something that isn't the chat's")
     with trio.move_on_after(PROMPT):
         await settled.wait()
 
@@ -196,7 +198,7 @@ def _park(
     actor: ChatActor, journal: Journal, route: Route | None, because: str, *, error: str | None = None
 ) -> None:
     """Place a conversation in the chat as parked, without running the conversation's code."""
-    park(_place_parked(actor, journal, route), because, error=error)
+    park(actor, _place_parked(actor, journal, route), because, error=error)
 
 
 def _place_parked(actor: ChatActor, journal: Journal, route: Route | None) -> Conversation:
@@ -208,7 +210,7 @@ def _place_parked(actor: ChatActor, journal: Journal, route: Route | None) -> Co
     )
     delivery = Delivery(row.id, begun, row.started_at)
     begin = Revived(_readable(journal))
-    conversation = Conversation(actor, Start(route, None), delivery, row.sender_id, begin)
+    conversation = Conversation(actor.shared, actor.kept, Start(route, None), delivery, row.sender_id, begin)
     conversation.parked = True
     actor.running.take(conversation)
     return conversation
@@ -222,32 +224,30 @@ def _readable(journal: Journal) -> Stored:
         return Stored(journal.row, ())
 
 
-def park(conversation: Conversation, because: str, *, error: str | None = None) -> None:
+def park(actor: ChatActor, conversation: Conversation, because: str, *, error: str | None = None) -> None:
     """Store that a conversation is parked. Alert an operator, and tell the user once."""
-    actor, stored = conversation.actor, conversation.stored
+    facts, stored = conversation.facts, None if (replay := conversation.replay) is None else replay.stored
     actor.work.count("parked")
-    log.error(
-        "conversation %s of %s is parked: %s", conversation.route.name, conversation.told_place, because
-    )
+    log.error("conversation %s of %s is parked: %s", facts.route.name, facts.told_place, because)
     todo = "deploy code that can go on with it, or end it"
     if conversation.writer is not None and conversation.writer.lost:
         todo = "start the bot again, and it goes on with what is stored"
-    name = conversation.route.name if stored is None else stored.row.route
-    actor.shared.crashes.tell_parked(name, conversation.seq, because, todo)
-    key = conversation.key if stored is None else stored.row.key
+    name = facts.route.name if stored is None else stored.row.route
+    actor.shared.crashes.tell_parked(name, facts.seq, because, todo)
+    key = facts.key if stored is None else stored.row.key
     tell_parked(actor.shared, actor.chat_id, key)
     writes: list[Write] = []
     if stored is not None:
-        row, now = stored.row, conversation.services.clock.now()
+        row, now = stored.row, actor.services.clock.now()
         if (row.parked_because, row.error) == (because, error):
             return  # the same parking is stored already
         writes.append(ParkConversation(row.lease, row.id, now, because, error))
     elif conversation.writer is None or not conversation.writer.park(because, error):
         return
     new = stored is None or stored.row.parked_because is None
-    if (said := actor.kept.texts.parked) and new and not conversation.beside and is_chat(actor.chat_id):
+    if (said := actor.kept.texts.parked) and new and not facts.beside and is_chat(actor.chat_id):
         writes += [
-            *actor.shared.cleanup.tell(actor.chat_id, conversation.seq, said),
+            *actor.shared.cleanup.tell(actor.chat_id, facts.seq, said),
             actor.refusals.regretted(),
         ]
     actor.work.commits.add(writes)
@@ -352,6 +352,8 @@ class CatchingUp:
             if not self._work.stopping:
                 self.room(actor)
             for conversation in actor.running.all():
+                if conversation.run is not None:
+                    conversation.run.catching_up = False
                 conversation.tick()
         finally:
             self._coming.discard(actor)

@@ -38,6 +38,7 @@ from ...base.frozen import frozen
 from ...engine import LEFT
 from ...engine.core import is_cut
 from ...engine.records import Id
+from ...seams.journals import RunKind
 from ...wire.events import Event, Leave, Message, Press, Submission
 from ...wire.ids import SenderId
 from ..calls.signals import Call, Halt, Order, Place, as_event, asked_of, is_signal, room_of
@@ -309,6 +310,14 @@ class Start:
     value: object = attrs.field(repr=False)
     call: Call | None = attrs.field(default=None, repr=False)
     interrupted: str | None = None
+
+
+def kind_of(route: Route, *, beside: bool) -> RunKind:
+    """Return the kind in the stored row: `aside` for a conversation that runs as an aside, else the route's.
+
+    A job's run always has the route's kind.
+    """
+    return "aside" if beside and route.job is None else route.kind.value
 
 
 def is_beside(start: Start) -> bool:

@@ -16,6 +16,7 @@ from typing import Final
 
 from ...base.alarm_kinds import Alarm
 from ...base.authors import all_of, kind_of, leaves, text_of
+from ...engine import Run
 from ...errors import (
     ConfigError,
     ConversationEndedError,
@@ -198,3 +199,8 @@ def report_filter(
     # One alarm for each line of code, because a conversation may make filters with changing names.
     services.raise_alarm(Alarm("filter_failed", line, f"a filter failed with {failed}; it took nothing"))
     services.on_failure(error, name, chat_id, "")
+
+
+def give_up(run: Run, what: str) -> None:
+    """Stop a run here as stuck, with `what` as the reason."""
+    run.diverge(run.main.turn, what, run.tasks.get(""))
