@@ -7,7 +7,7 @@ Where the interface is silent, `Switches` decide.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
 
@@ -268,7 +268,7 @@ def perform(
     before = world.seq
     world.catch_up(now)
     try:
-        answer = _PERFORMED.get(type(operation), _outside)(world, operation, now)
+        answer = _PERFORMED.get(type(operation), _outside)(world, cast("Any", operation), now)
     except _UnperformedError as refused:
         [answer] = refused.args
     return answer, world.changes(before)
