@@ -211,7 +211,7 @@ class UploadedFiles:
             "filename": filename,
         }
         if kind in ("image", "video"):
-            made = measured.previews if measured is not None else {}
+            made: Mapping[int, str] = {} if measured is None else measured.previews
             fields["screenshots"] = {
                 str(edge): self.url(made[edge], filename) if edge in made else path for edge in SIZES
             }
