@@ -85,7 +85,7 @@ _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 """Bounds for a batch's latency in seconds: from a disk with a write cache to a dying disk."""
 
 SWEEP_EVERY: Final = 60 * 1000
-_CHECKPOINT_AT: Final = 4 * 1024 * 1024  # SQLite's default: a thousand pages
+_CHECKPOINT_AT: Final = 6 * 1024 * 1024  # well below the size with which the log's file begins
 
 
 class Job(Generic[R]):
