@@ -23,7 +23,6 @@ from ..seams.journals import (
     LARGEST_RECORD,
     BeginConversation,
     ContinueConversation,
-    ConversationId,
     RunKind,
 )
 from ..seams.money import AcknowledgeAlarms, AlarmTold, Decided, MovePayment, PaymentRow, RaiseAlarm
@@ -191,17 +190,6 @@ def _admitted(write: Write) -> Write:
 def check_chat(chat_id: ChatId) -> None:
     """Check that `chat_id` is the number of a chat or another place."""
     _PLACE("chat_id", chat_id)
-
-
-def admit_conversation(conversation: ConversationId) -> None:
-    """Check a conversation's number."""
-    _POSITIVE("conversation", conversation)
-
-
-def admit_page(after: int, limit: int) -> None:
-    """Check the arguments of a query for the rows after a number, up to a limit."""
-    _NATURAL("after", after)
-    _NATURAL("limit", limit)
 
 
 def decided(write: MovePayment, row: PaymentRow | None) -> Sequence[Decided]:

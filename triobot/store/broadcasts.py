@@ -194,7 +194,7 @@ class BroadcastTables:
             for key, at, content, meant, state, *counts in rows
         ]
 
-    def receivers(self, key: str, after: int, limit: int, *, gone: bool) -> list[Receiver]:
+    def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> list[Receiver]:
         """Return receivers at positions above `after`. With `gone`, return the receivers that are gone; else,
         return the receivers without an outcome.
         """

@@ -404,26 +404,31 @@ class JournalTables:
             effects={effect[0]: Effect(*effect[1:]) for effect in effects},
         )
 
-    def unfinished(self, after: int, limit: int) -> list[ConversationRow]:
+    def unfinished(self, *, after: int, limit: int) -> list[ConversationRow]:
         """Return at most `limit` unfinished conversations with an id above `after`. Parked conversations are
         left out.
         """
         return self._rows(_UNFINISHED, (after, limit))
 
-    def due(self, now: int, after: tuple[int, int], limit: int) -> list[ConversationRow]:
-        """Return up to `limit` conversations to be woken by `now`, earliest first; see `Store.due`."""
+    def due(self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int) -> list[ConversationRow]:
+        """Return up to `limit` conversations to be woken by `now`, earliest first. Parked conversations are
+        left out.
+
+        Args:
+            after: (wake_at, id) of the last conversation of the previous page.
+        """
         return self._rows(_DUE, (now, *after, limit))
 
-    def next_wake(self, after: int) -> int | None:
-        """Return the first wake time later than `after`, or None."""
+    def next_wake(self, *, after: int = -1) -> int | None:
+        """Return the earliest wake time later than `after`, except wake times of parked conversations."""
         found: tuple[int] | None = self._sql.execute(_NEXT_WAKE, (after,)).fetchone()
         return None if found is None else found[0]
 
-    def parked(self, after: int, limit: int) -> list[ConversationRow]:
+    def parked(self, *, after: int, limit: int) -> list[ConversationRow]:
         """Return at most `limit` parked conversations with an id above `after`."""
         return self._rows(_PARKED, (after, limit))
 
-    def every(self, after: int, limit: int) -> list[ConversationRow]:
+    def every(self, *, after: int, limit: int) -> list[ConversationRow]:
         """Return at most `limit` of all stored conversations, ended or not, with an id above `after`."""
         return self._rows(_EVERY, (after, limit))
 

@@ -167,13 +167,18 @@ class MoneyTables:
 
     # --- reading
 
-    def get(self, id_: RefId) -> PaymentRow | None:
-        return self._one("id = ?", id_)
+    def get(self, id: RefId) -> PaymentRow | None:
+        """Return one payment; None if there is none."""
+        return self._one("id = ?", id)
 
     def of_invoice(self, invoice_id: InvoiceId) -> PaymentRow | None:
+        """Return the payment of this invoice; None if there is none."""
         return self._one("invoice_id = ?", invoice_id)
 
-    def due(self, now: int, limit: int) -> list[PaymentRow]:
+    def due(self, now: int, *, limit: int) -> list[PaymentRow]:
+        """List payments due by `now`: first the urgent payments by priority, then the other payments, longest
+        due first.
+        """
         urgent = self._payments(
             "WHERE urgent IS NOT NULL AND due_at <= ? ORDER BY urgent, due_at LIMIT ?", (now, limit)
         )
@@ -183,6 +188,7 @@ class MoneyTables:
         return urgent + rest
 
     def next_due(self) -> int | None:
+        """Return the earliest due time of all payments; None if no payment has a due time."""
         row: tuple[int | None] = self._sql.execute(
             "SELECT min(due_at) FROM"
             " (SELECT min(due_at) AS due_at FROM payments WHERE urgent IS NOT NULL AND due_at IS NOT NULL"
@@ -193,12 +199,19 @@ class MoneyTables:
 
     def find(
         self,
-        states: Sequence[str],
-        chat_id: ChatId | None,
-        before: int | None,
-        after: RefId | None,
+        *,
+        states: Sequence[str] = (),
+        chat_id: ChatId | None = None,
+        before: int | None = None,
+        after: RefId | None = None,
         limit: int,
     ) -> list[PaymentRow]:
+        """List payments by id. The arguments restrict the list to some states, to one chat, or to payments
+        made before `before`.
+
+        Args:
+            after: id of the last payment of the previous page.
+        """
         tests, values = ["id > ?"], [after or ""]
         if states:
             tests.append(f"state IN ({', '.join('?' for _ in states)})")
@@ -209,18 +222,21 @@ class MoneyTables:
         )
 
     def counts(self) -> dict[str, int]:
+        """Return the number of payments in each state."""
         rows: list[tuple[str, int]] = self._sql.execute(
             "SELECT state, count(*) FROM payments GROUP BY state"
         ).fetchall()
         return dict(rows)
 
-    def history(self, id_: RefId) -> list[PaymentMove]:
+    def history(self, id: RefId) -> list[PaymentMove]:
+        """List the history of one payment, oldest first."""
         rows: list[tuple[int, int, str, str]] = self._sql.execute(
-            "SELECT revision, at, fact, state FROM payment_moves WHERE id = ? ORDER BY revision", (id_,)
+            "SELECT revision, at, fact, state FROM payment_moves WHERE id = ? ORDER BY revision", (id,)
         ).fetchall()
         return [PaymentMove(*row) for row in rows]
 
-    def totals(self, since: int, until: int) -> list[PaymentTotal]:
+    def totals(self, *, since: int, until: int) -> list[PaymentTotal]:
+        """Sum up captured payments from `since` to before `until`, by day and group."""
         rows: list[tuple[int, str, int, int]] = self._sql.execute(
             f"SELECT captured_at / {DAY}, grouped, count(*), sum(captured) FROM payments"
             " WHERE captured_at >= ? AND captured_at < ? GROUP BY 1, 2 ORDER BY 1, 2",
@@ -228,7 +244,17 @@ class MoneyTables:
         ).fetchall()
         return [PaymentTotal(*row) for row in rows]
 
-    def open_alarms(self, told_before: int | None, kinds: Sequence[AlarmKind], limit: int) -> list[AlarmRow]:
+    def open_alarms(
+        self, *, told_before: int | None = None, kinds: Sequence[AlarmKind] = (), limit: int
+    ) -> list[AlarmRow]:
+        """List alarms that are not acknowledged, oldest first.
+
+        Args:
+            told_before: leave out each alarm that the bot's alarm hook has got since this time. Of the kinds
+                in `triobot.base.alarm_kinds.EVENTS`, also leave out each alarm that was not raised again
+                after the hook got it.
+            kinds: only these kinds; empty for all.
+        """
         due = f" AND (told IS NULL OR (told < ? AND (last > told OR kind NOT IN ({_listed(EVENTS)}))))"
         return self._alarms(
             "WHERE acknowledged IS NULL"
@@ -238,7 +264,8 @@ class MoneyTables:
             (limit,) if told_before is None else (told_before, limit),
         )
 
-    def all_alarms(self, limit: int) -> list[AlarmRow]:
+    def all_alarms(self, *, limit: int) -> list[AlarmRow]:
+        """List the newest alarms, acknowledged or not."""
         return self._alarms("ORDER BY last DESC, kind, key LIMIT ?", (limit,))
 
     def _one(self, where: str, value: str) -> PaymentRow | None:

@@ -442,7 +442,7 @@ class Tables:
 
     # --- reading
 
-    def pending(self, chat_id: ChatId, after: int, limit: int) -> list[InboxRow]:
+    def pending(self, chat_id: ChatId, *, after: int, limit: int) -> list[InboxRow]:
         """Return the chat's inbox rows with a `seq` above `after`, oldest first."""
         rows = self._rows("WHERE inbox.chat_id = ? AND begun IS NULL AND seq > ?", (chat_id, after), limit)
         if begun := [seq for seq in self.tally.begun(chat_id) if seq > after]:
@@ -450,7 +450,7 @@ class Tables:
             rows = sorted([*self._rows(where, (listed(begun),), limit), *rows], key=_BY_NUMBER)[:limit]
         return rows
 
-    def backlog(self, after: int, limit: int) -> list[InboxRow]:
+    def backlog(self, *, after: int, limit: int) -> list[InboxRow]:
         """Return the inbox rows of all chats with a `seq` above `after`, oldest first."""
         return self._rows("WHERE seq > ?", (after,), limit)
 
@@ -467,6 +467,7 @@ class Tables:
         ]
 
     def setting(self, name: str) -> str | None:
+        """Return a small fact of the whole store; None if it was never stored."""
         row: tuple[str] | None = self._sql.execute(
             "SELECT value FROM settings WHERE name = ?", (name,)
         ).fetchone()
@@ -479,7 +480,7 @@ class Tables:
         ).fetchall()
         return dict(rows)
 
-    def keyed(self, key: str, after: ChatId | None, limit: int) -> list[tuple[ChatId, str]]:
+    def keyed(self, key: str, *, after: ChatId | None, limit: int) -> list[tuple[ChatId, str]]:
         """Return the chats with an id above `after` that have a value under `key`, each with the value."""
         behind, values = ("", (key, limit)) if after is None else (" AND chat_id > ?", (key, after, limit))
         rows: list[tuple[int, str]] = self._sql.execute(
@@ -488,7 +489,7 @@ class Tables:
         ).fetchall()
         return [(ChatId(chat_id), value) for chat_id, value in rows]
 
-    def raw(self, limit: int) -> list[KeepRaw]:
+    def raw(self, *, limit: int) -> list[KeepRaw]:
         """Return the newest unreadable requests, newest first."""
         rows: list[tuple[int, str, str, bytes]] = self._sql.execute(
             "SELECT at, reason, content_type, body FROM raw ORDER BY n DESC LIMIT ?", (limit,)

@@ -9,30 +9,28 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar, final
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar, final
 
 import trio
 
-from ..base.alarm_kinds import AlarmKind
 from ..base.clock import WallClock
 from ..errors import StoreError
-from ..seams.broadcasts import BroadcastJob, Receiver, check_key
 from ..seams.inbox import Acceptance, Arrival, Beginning, InboxRow, Quota
-from ..seams.journals import ConversationId, ConversationRow, Journal, Lease, Opening, StoredCode
-from ..seams.money import AlarmRow, MovePayment, PaymentMove, PaymentRow, PaymentTotal
-from ..seams.writes import Forgotten, Held, KeepRaw, Latencies, News, WorkSlots, Write
-from ..wire.ids import ChatId, InvoiceId, RefId
-from ..wire.rules import check_integer
+from ..seams.journals import Lease, Opening
+from ..seams.money import MovePayment
+from ..seams.writes import Forgotten, Held, Latencies, News, WorkSlots, Write
+from ..wire.ids import ChatId
 from .admission import (
     admit,
-    admit_conversation,
-    admit_page,
     admit_writes,
     check_chat,
-    check_column,
 )
+from .broadcasts import BroadcastTables
+from .code_rows import CodeTables
 from .file import FileStream
+from .journal_rows import JournalTables
 from .notes import AnyNotes
 from .payment_rows import MoneyTables
 from .rules import names_chat, tell_moved
@@ -42,7 +40,9 @@ from .writer import Arriving, AskedJob, Served, Writer
 if TYPE_CHECKING:
     from .inline import AnyWriter
 
+P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Ask(Protocol):
@@ -51,90 +51,65 @@ class Ask(Protocol):
     def __call__(self, work: Callable[[MoneyTables], R], /) -> Awaitable[R]: ...
 
 
-@final
-class ReadPayments:
-    """Queries of a store's payments. Every method raises as `Store`."""
-
+class _ReadsMoney:
     def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+        self.ask = ask
 
-    async def get(self, id: RefId) -> PaymentRow | None:
-        """Return one payment; None if there is none."""
-        return await self._ask(lambda money: money.get(id))
 
-    async def of_invoice(self, invoice_id: InvoiceId) -> PaymentRow | None:
-        """Return the payment of this invoice; None if there is none."""
-        return await self._ask(lambda money: money.of_invoice(invoice_id))
+def _asks(
+    method: Callable[Concatenate[MoneyTables, P], R],
+) -> Callable[Concatenate[_ReadsMoney, P], Awaitable[R]]:
+    def read(self: _ReadsMoney, /, *given: P.args, **named: P.kwargs) -> Awaitable[R]:
+        return self.ask(lambda money: method(money, *given, **named))
 
-    async def due(self, now: int, *, limit: int) -> Sequence[PaymentRow]:
-        """List payments due by `now`: first the urgent payments by priority, then the other payments, longest
-        due first.
-        """
-        check_integer("limit", limit, least=0)
-        return await self._ask(lambda money: money.due(now, limit))
-
-    async def next_due(self) -> int | None:
-        """Return the earliest due time of all payments; None if no payment has a due time."""
-        return await self._ask(lambda money: money.next_due())
-
-    async def find(
-        self,
-        *,
-        states: Sequence[str] = (),
-        chat_id: ChatId | None = None,
-        before: int | None = None,
-        after: RefId | None = None,
-        limit: int,
-    ) -> Sequence[PaymentRow]:
-        """List payments by id. The arguments restrict the list to some states, to one chat, or to payments
-        made before `before`.
-
-        Args:
-            after: id of the last payment of the previous page.
-        """
-        check_integer("limit", limit, least=0)
-        if chat_id is not None:
-            check_chat(chat_id)
-        return await self._ask(lambda money: money.find(states, chat_id, before, after, limit))
-
-    async def counts(self) -> Mapping[str, int]:
-        """Return the number of payments in each state."""
-        return await self._ask(lambda money: money.counts())
-
-    async def history(self, id: RefId) -> Sequence[PaymentMove]:
-        """List the history of one payment, oldest first."""
-        return await self._ask(lambda money: money.history(id))
-
-    async def totals(self, *, since: int, until: int) -> Sequence[PaymentTotal]:
-        """Sum up captured payments from `since` to before `until`, by day and group."""
-        return await self._ask(lambda money: money.totals(since, until))
+    return read
 
 
 @final
-class ReadAlarms:
-    """Queries of a store's alarms. Every method raises as `Store`."""
+class ReadPayments(_ReadsMoney):
+    """Queries of a store's payments, as `MoneyTables` has them. Every method raises as `Store`."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    get = _asks(MoneyTables.get)
+    of_invoice = _asks(MoneyTables.of_invoice)
+    due = _asks(MoneyTables.due)
+    next_due = _asks(MoneyTables.next_due)
+    find = _asks(MoneyTables.find)
+    counts = _asks(MoneyTables.counts)
+    history = _asks(MoneyTables.history)
+    totals = _asks(MoneyTables.totals)
 
-    async def open(
-        self, *, told_before: int | None = None, kinds: Sequence[AlarmKind] = (), limit: int
-    ) -> Sequence[AlarmRow]:
-        """List alarms that are not acknowledged, oldest first.
 
-        Args:
-            told_before: leave out each alarm that the bot's alarm hook has got since this time. Of the kinds
-                in `triobot.base.alarm_kinds.EVENTS`, also leave out each alarm that was not raised again
-                after the hook got it.
-            kinds: only these kinds; empty for all.
-        """
-        check_integer("limit", limit, least=0)
-        return await self._ask(lambda money: money.open_alarms(told_before, kinds, limit))
+@final
+class ReadAlarms(_ReadsMoney):
+    """Queries of a store's alarms, as `MoneyTables` has them. Every method raises as `Store`."""
 
-    async def all(self, *, limit: int) -> Sequence[AlarmRow]:
-        """List the newest alarms, acknowledged or not."""
-        check_integer("limit", limit, least=0)
-        return await self._ask(lambda money: money.all_alarms(limit))
+    open = _asks(MoneyTables.open_alarms)
+    all = _asks(MoneyTables.all_alarms)
+
+
+def _reads(
+    part: Callable[[Tables], T], method: Callable[Concatenate[T, P], R]
+) -> Callable[Concatenate[Store, P], Awaitable[R]]:
+    """Return a method of `Store` that calls a method of a part of its tables, in the writer's thread."""
+    name = method.__name__  # an engine may have its own
+
+    def read(self: Store, /, *given: P.args, **named: P.kwargs) -> Awaitable[R]:
+        def work(tables: Tables) -> R:
+            found: R = getattr(part(tables), name)(*given, **named)
+            return found
+
+        return self.read(work)
+
+    return read
+
+
+def _itself(tables: Tables) -> Tables:
+    return tables
+
+
+_journals: Callable[[Tables], JournalTables] = attrgetter("journals")
+_code: Callable[[Tables], CodeTables] = attrgetter("journals.code")
+_broadcasts: Callable[[Tables], BroadcastTables] = attrgetter("broadcasts")
 
 
 class Opened(Served, Protocol):
@@ -295,9 +270,10 @@ class Store:
         self.alarms = ReadAlarms(self._ask_money)
 
     async def _ask_money(self, work: Callable[[MoneyTables], R]) -> R:
-        return await self._read(lambda tables: work(tables.money))
+        return await self.read(lambda tables: work(tables.money))
 
-    async def _read(self, work: Callable[[Tables], R]) -> R:
+    async def read(self, work: Callable[[Tables], R]) -> R:
+        """Run a function that changes no row."""
         return await self._writer.do(AskedJob(work, writes=False))
 
     def accept(
@@ -361,15 +337,8 @@ class Store:
             )
         )
 
-    async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
-        """Read the chat's inbox rows with a `seq` above `after`, in the order of acceptance."""
-        admit_page(after, limit)
-        return await self._read(lambda tables: tables.pending(chat_id, after, limit))
-
-    async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
-        """Read the inbox rows of all chats with a `seq` above `after`, in the order of acceptance."""
-        admit_page(after, limit)
-        return await self._read(lambda tables: tables.backlog(after, limit))
+    pending = _reads(_itself, Tables.pending)
+    backlog = _reads(_itself, Tables.backlog)
 
     # --- conversations
 
@@ -377,64 +346,17 @@ class Store:
         """Return facts about this run of the program and the previous run."""
         return self._opening
 
-    async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
-        """Read the chat's conversations that have not ended, oldest first."""
-        check_chat(chat_id)
-        return await self._read(lambda tables: tables.journals.conversations(chat_id))
-
-    async def crashed(self, chat_id: ChatId) -> Sequence[ConversationRow]:
-        """Read the chat's ended conversations that are kept, such as crashed conversations, oldest first."""
-        check_chat(chat_id)
-        return await self._read(lambda tables: tables.journals.crashed(chat_id))
-
-    async def journal(self, conversation: ConversationId) -> Journal | None:
-        """Read all data of one conversation, even if it has ended and is kept; None if the store doesn't have
-        it.
-        """
-        admit_conversation(conversation)
-        return await self._read(lambda tables: tables.journals.journal(conversation))
-
-    async def unfinished(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """Read unfinished conversations with an id above `after`, oldest first. Parked conversations are left
-        out.
-        """
-        admit_page(after, limit)
-        return await self._read(lambda tables: tables.journals.unfinished(after, limit))
-
-    async def due(
-        self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int
-    ) -> Sequence[ConversationRow]:
-        """Read conversations to be woken by `now`, earliest first. Parked conversations are left out.
-
-        Args:
-            after: (wake_at, id) of the last conversation of the previous page.
-        """
-        admit_page(now, limit)
-        return await self._read(lambda tables: tables.journals.due(now, after, limit))
-
-    async def next_wake(self, *, after: int = -1) -> int | None:
-        """Return the earliest wake time later than `after`, except wake times of parked conversations."""
-        return await self._read(lambda tables: tables.journals.next_wake(after))
-
-    async def parked(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """Read parked conversations with an id above `after`, oldest first."""
-        admit_page(after, limit)
-        return await self._read(lambda tables: tables.journals.parked(after, limit))
-
-    async def all_conversations(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """Read all conversations with an id above `after`, oldest first, including ended conversations that
-        are kept.
-        """
-        admit_page(after, limit)
-        return await self._read(lambda tables: tables.journals.every(after, limit))
-
-    async def code(self) -> StoredCode:
-        """Read the stored data about the code that wrote the journals, except the sources' texts."""
-        return await self._read(lambda tables: tables.journals.code.code())
-
-    async def source(self, digest: str) -> str | None:
-        """Read the text of a source by its digest; None if the store doesn't have it."""
-        return await self._read(lambda tables: tables.journals.code.source(digest))
+    conversations = _reads(_journals, JournalTables.conversations)
+    crashed = _reads(_journals, JournalTables.crashed)
+    journal = _reads(_journals, JournalTables.journal)
+    unfinished = _reads(_journals, JournalTables.unfinished)
+    due = _reads(_journals, JournalTables.due)
+    next_wake = _reads(_journals, JournalTables.next_wake)
+    parked = _reads(_journals, JournalTables.parked)
+    all_conversations = _reads(_journals, JournalTables.every)
+    unknown_effects = _reads(_journals, JournalTables.unknown_effects)
+    code = _reads(_code, CodeTables.code)
+    source = _reads(_code, CodeTables.source)
 
     async def forget(self, chat_id: ChatId) -> Forgotten:
         """Delete all data of a chat, so that no trace of it stays in the file.
@@ -457,48 +379,13 @@ class Store:
 
     # --- small things
 
-    async def unknown_effects(self) -> int:
-        """Count the effects with an intent and no result, including effects in flight."""
-        return await self._read(lambda tables: tables.journals.unknown_effects())
-
-    async def setting(self, name: str) -> str | None:
-        """Read a small fact of the whole store; None if it was never stored."""
-        return await self._read(lambda tables: tables.setting(name))
-
-    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """Return all values of a chat, by key."""
-        check_chat(chat_id)
-        return await self._read(lambda tables: tables.data(chat_id))
-
-    async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
-        """Read the ids of chats with a value under `key`, each with the value. Only ids above `after` are
-        read, in order.
-        """
-        check_column("key", key)
-        admit_page(0, limit)
-        return await self._read(lambda tables: tables.keyed(key, after, limit))
-
-    async def broadcasts(self) -> Sequence[BroadcastJob]:
-        """Read all broadcasts, in the order in which they were started."""
-        return await self._read(lambda tables: tables.broadcasts.jobs())
-
-    async def broadcast(self, key: str) -> BroadcastJob | None:
-        """Read one broadcast; None if there is none."""
-        check_key(key)
-        return await self._read(lambda tables: tables.broadcasts.job(key))
-
-    async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
-        """Read receivers at positions above `after`. With `gone`, read the receivers that are gone; else,
-        read the receivers without an outcome.
-        """
-        check_key(key)
-        admit_page(after, limit)
-        return await self._read(lambda tables: tables.broadcasts.receivers(key, after, limit, gone=gone))
-
-    async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
-        """Read the newest unreadable requests, newest first."""
-        admit_page(0, limit)
-        return await self._read(lambda tables: tables.raw(limit))
+    setting = _reads(_itself, Tables.setting)
+    data = _reads(_itself, Tables.data)
+    keyed = _reads(_itself, Tables.keyed)
+    broadcasts = _reads(_broadcasts, BroadcastTables.jobs)
+    broadcast = _reads(_broadcasts, BroadcastTables.job)
+    receivers = _reads(_broadcasts, BroadcastTables.receivers)
+    raw = _reads(_itself, Tables.raw)
 
     async def check(self) -> None:
         """Write and fsync the current time.

@@ -89,8 +89,8 @@ class PostgresTables(Tables):
         self._ours.clear()
         run(b"COMMIT")
 
-    def backlog(self, after: int, limit: int) -> list[InboxRow]:
-        rows = super().backlog(after, limit)
+    def backlog(self, *, after: int, limit: int) -> list[InboxRow]:
+        rows = super().backlog(after=after, limit=limit)
         if after <= self._counted_to:
             self._seen_rows += rows
         return rows
