@@ -53,7 +53,7 @@ MORE: list[tuple[str, Callable[[Tables], object]]] = [
     ("payment moves", lambda tables: tables.money.apply(put(revision=2, invoice_id="i", due_at=NOON))),
     ("payment of an invoice", lambda tables: tables.money.of_invoice(InvoiceId("i"))),
     ("payment read", lambda tables: tables.money.get(ROW.id)),
-    ("payments due", lambda tables: tables.money.due(0, 10)),
+    ("payments due", lambda tables: tables.money.due(0, limit=10)),
     ("payment due next", lambda tables: tables.money.next_due()),
     ("payment moved", lambda tables: tables.money.history(ROW.id)),
     ("alarm", lambda tables: tables.money.apply(RaiseAlarm("adopted", "x", "text", 0))),
@@ -67,7 +67,7 @@ MORE: list[tuple[str, Callable[[Tables], object]]] = [
             AdvanceBroadcast(BROADCAST, 2, {1: Outcome.SENT, 2: Outcome.GONE})
         ),
     ),
-    ("receivers left", lambda tables: tables.broadcasts.receivers(BROADCAST, 0, 10, gone=False)),
+    ("receivers left", lambda tables: tables.broadcasts.receivers(BROADCAST, after=0, limit=10)),
     ("broadcast read", lambda tables: tables.broadcasts.job(BROADCAST)),
 ]
 
@@ -112,7 +112,7 @@ def one_round(opened: OpenedStore, number: int) -> None:
     noted = Noted(NOON)
     noted.consumed += [one.answer.seq for one in events if isinstance(one.answer, InboxRow)]
     noted.answered.update((f"{number} {chat}", None) for chat in (7, 20, 21))
-    read = AskedJob(lambda tables: tables.backlog(0, 5), writes=False)
+    read = AskedJob(lambda tables: tables.backlog(after=0, limit=5), writes=False)
     do(opened, noted, read, name="consumed")
     assert len(noted.consumed) == 3
     ids = [ConversationId(3), ConversationId(4)]

@@ -250,18 +250,18 @@ def test_the_tables_do_what_is_promised(history: list[list[JournalWrite]]) -> No
         for id_ in IDS:
             assert seen(journals.journal(id_)) == model.view(id_)
         running = model.ids_of(lambda one: one["parked"] is None)
-        assert [row.id for row in journals.unfinished(0, 9)] == [
+        assert [row.id for row in journals.unfinished(after=0, limit=9)] == [
             id_ for id_ in running if model.all[id_]["unfinished"]
         ]
         waking = [
             (model.all[id_]["wake_at"], id_) for id_ in running if model.all[id_]["wake_at"] is not None
         ]
-        assert [(row.wake_at, row.id) for row in journals.due(3, (-1, -1), 9)] == sorted(
+        assert [(row.wake_at, row.id) for row in journals.due(3, limit=9)] == sorted(
             pair for pair in waking if pair[0] <= 3
         )
-        assert journals.next_wake(2) == min((at for at, _ in waking if at > 2), default=None)
+        assert journals.next_wake(after=2) == min((at for at, _ in waking if at > 2), default=None)
         parked = model.ids_of(lambda one: one["parked"] is not None)
-        assert [row.id for row in journals.parked(0, 9)] == parked
+        assert [row.id for row in journals.parked(after=0, limit=9)] == parked
         for chat in (0, 1):
             assert [row.id for row in journals.conversations(ChatId(chat))] == model.ids_of(
                 lambda one, chat=chat: one["chat"] == chat
