@@ -26,7 +26,7 @@ from ..emulator.door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Message, Recei
 from ..emulator.faults import FaultPlan
 from ..emulator.server import Tickets, behind_the_door, hypercorn_config, page_blueprint
 from ..wire.rules import JsonValue
-from .travel.routes import Routes, add_looking
+from .travel.routes import Place, Routes, add_looking
 from .travel.twins import Twins
 
 IDLE: Final = 30 * 60.0
@@ -102,7 +102,7 @@ def make_inspector_app(
     """
     routes = Routes("travel", "/control/travel")
 
-    async def everything(asked: Asked) -> JsonValue:
+    async def everything(asked: Asked, _: Place) -> JsonValue:
         return dict(await listed(as_number("after", asked.values().get("after", "0"))))
 
     routes.add("GET", "", everything, "after")

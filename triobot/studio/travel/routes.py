@@ -91,8 +91,10 @@ _TAKES: Final[Mapping[str, tuple[str, ...]]] = {
     "answers": ("way",),
 }
 
-Answer: TypeAlias = "Callable[..., JsonValue | Awaitable[JsonValue]]"
-"""Answers a request. The arguments are the request's keys, and the variable parts of its address."""
+Place: TypeAlias = Mapping[str, str]
+"""The variable parts of a request's address."""
+Answer: TypeAlias = "Callable[[Asked, Place], JsonValue | Awaitable[JsonValue]]"
+"""Answers a request with these keys."""
 
 
 @final
@@ -116,7 +118,7 @@ class Routes:
             try:
                 asked = Asked.read(await read_body()) if method == "POST" else Asked({**request.args})
                 asked.only(names)
-                value = answer(asked, **place)
+                value = answer(asked, place)
                 if isawaitable(value):
                     value = await value
             except BadAskError as error:
@@ -144,8 +146,8 @@ def _refused(status: int, reason: str) -> Response:
     return Response(encode_error(reason), status, content_type=_JSON)
 
 
-def _conversation(text: str) -> int:
-    if (number := as_number("conversation", text)) < 1:
+def _conversation(at: Place) -> int:
+    if (number := as_number("conversation", at["conversation"])) < 1:
         raise TravelError(f"there is no conversation {number}")
     return number
 
@@ -157,48 +159,55 @@ def add_looking(routes: Routes, looks: Twins, can: Collection[str] = ()) -> None
         can: names of the further abilities of these routes.
     """
 
-    async def conversations(_: Asked, chat: str) -> JsonValue:
-        told = cast("Mapping[str, JsonValue]", await looks.conversations(as_number("chat", chat)))
+    async def conversations(_: Asked, at: Place) -> JsonValue:
+        told = cast("Mapping[str, JsonValue]", await looks.conversations(as_number("chat", at["chat"])))
         return {**told, "can": list(can)}
 
-    def begin(_: Asked, chat: str, conversation: str) -> Awaitable[JsonValue]:
-        return looks.open(as_number("chat", chat), _conversation(conversation))
+    def begin(_: Asked, at: Place) -> Awaitable[JsonValue]:
+        return looks.open(as_number("chat", at["chat"]), _conversation(at))
 
     def window(asked: Asked) -> tuple[int, int]:
         given = asked.values()
         start = as_number("from", given.get("from", "0"))
         return start, as_number("to", given.get("to", start + _NEWEST))
 
-    def value(asked: Asked, id: str) -> Awaitable[JsonValue]:
+    def value(asked: Asked, at: Place) -> Awaitable[JsonValue]:
         given = asked.values()
         notch, frame = (as_number(name, given.get(name, "0")) for name in ("notch", "frame"))
-        return looks.value(id, notch, str(given.get("branch", "")), frame, str(given.get("name", "")))
+        return looks.value(at["id"], notch, str(given.get("branch", "")), frame, str(given.get("name", "")))
 
     text = "text/plain; charset=utf-8"
     routes.add("GET", "/<chat>", conversations)
     routes.add("POST", "/<chat>/<conversation>/open", begin, status=202)
-    routes.add("GET", "/pass/<id>", lambda _, id: looks.passed(id))
-    routes.add("DELETE", "/pass/<id>", lambda _, id: looks.close(id))
-    routes.add("GET", "/pass/<id>/notches", lambda asked, id: looks.notches(id, *window(asked)), "from", "to")
-    routes.add("GET", "/pass/<id>/path", lambda asked, id: looks.path(id, *window(asked)), "from", "to")
+    routes.add("GET", "/pass/<id>", lambda _, at: looks.passed(at["id"]))
+    routes.add("DELETE", "/pass/<id>", lambda _, at: looks.close(at["id"]))
     routes.add(
-        "GET", "/pass/<id>/source/<int:number>", lambda _, id, number: looks.source(id, number), kind=text
+        "GET", "/pass/<id>/notches", lambda asked, at: looks.notches(at["id"], *window(asked)), "from", "to"
+    )
+    routes.add("GET", "/pass/<id>/path", lambda asked, at: looks.path(at["id"], *window(asked)), "from", "to")
+    routes.add(
+        "GET",
+        "/pass/<id>/source/<number>",
+        lambda _, at: looks.source(at["id"], as_number("number", at["number"])),
+        kind=text,
     )
     routes.add("GET", "/pass/<id>/value", value, "notch", "branch", "frame", "name")
-    routes.add("GET", "/pass/<id>/page", lambda _, id: saved_page(looks, id), kind="text/html; charset=utf-8")
+    routes.add(
+        "GET", "/pass/<id>/page", lambda _, at: saved_page(looks, at["id"]), kind="text/html; charset=utf-8"
+    )
 
 
 def bot_blueprint(bot: BotSupervisor, crowds: CrowdProcess, travels: Twins) -> Blueprint:
     """Return the routes for the bot's process and for crowds."""
 
     def order(what: Callable[[], None]) -> Answer:
-        def done(_: Asked) -> JsonValue:
+        def done(_: Asked, at: Place) -> JsonValue:
             what()
             return {}
 
         return done
 
-    def let_in(asked: Asked) -> JsonValue:
+    def let_in(asked: Asked, _: Place) -> JsonValue:
         plan: dict[str, JsonValue] = {"seed": asked.integer("seed", 0)}
         for name, (default, least, most) in _RANGES.items():
             plan[name] = asked.number(name, default, least, most)
@@ -206,13 +215,13 @@ def bot_blueprint(bot: BotSupervisor, crowds: CrowdProcess, travels: Twins) -> B
         return crowds.crowd()
 
     routes = Routes("bot", "/control")
-    routes.add("GET", "/bot", lambda _: bot.view())
+    routes.add("GET", "/bot", lambda _, at: bot.view())
     routes.add("POST", "/bot/kill", order(bot.kill))
     routes.add("POST", "/bot/restart", order(bot.restart))
-    routes.add("GET", "/crowd", lambda _: crowds.crowd())
+    routes.add("GET", "/crowd", lambda _, at: crowds.crowd())
     routes.add("POST", "/crowd", let_in, "seed", *_RANGES)
     routes.add("POST", "/crowd/stop", order(crowds.send_home))
-    routes.add("POST", "/crowd/open", lambda _: travels.open_told(*crowds.failing()))
+    routes.add("POST", "/crowd/open", lambda _, at: travels.open_told(*crowds.failing()))
     return routes.blueprint
 
 
@@ -229,13 +238,13 @@ def past_blueprint(exchange: Exchange, looks: Twins, reload: HeldReload) -> Blue
         chat_id = looks.passed(id).get("chat_id")
         return group_of(chat_id) if isinstance(chat_id, int) else None
 
-    def branch(asked: Asked, id: str) -> Awaitable[JsonValue]:
+    def branch(asked: Asked, at: Place) -> Awaitable[JsonValue]:
         notch, asks = asked.integer("notch", 0), asked.list_of_texts("asks")
-        return looks.branch(id, notch, group=group_of_pass(id), asks=asks)
+        return looks.branch(at["id"], notch, group=group_of_pass(at["id"]), asks=asks)
 
-    def same(asked: Asked, chat: str, conversation: str) -> Awaitable[JsonValue]:
+    def same(asked: Asked, at: Place) -> Awaitable[JsonValue]:
         asks = asked.list_of_texts("asks")
-        chat_id, number = as_number("chat", chat), _conversation(conversation)
+        chat_id, number = as_number("chat", at["chat"]), _conversation(at)
         there = exchange.world.chat(ChatId(chat_id)).entries if group_of(chat_id) is not None else {}
         texts = [one for one in there.values() if isinstance(one.content, str) and one.author]
         said: list[JsonValue] = [[one.at, one.author, cast("str", one.content)] for one in texts]
@@ -246,23 +255,23 @@ def past_blueprint(exchange: Exchange, looks: Twins, reload: HeldReload) -> Blue
             chat_id, number, group=group_of(chat_id), numbers=numbers, asks=asks, said=said
         )
 
-    def held(_: Asked) -> JsonValue:
+    def held(_: Asked, at: Place) -> JsonValue:
         return {"held": list(reload.view())}
 
-    async def choose(asked: Asked, chat: str, conversation: str) -> JsonValue:
-        way, place = asked.text("way"), _conversation(conversation)
-        await reload.choose(as_number("chat", chat), place, way)
-        return held(asked)
+    async def choose(asked: Asked, at: Place) -> JsonValue:
+        way, number = asked.text("way"), _conversation(at)
+        await reload.choose(as_number("chat", at["chat"]), number, way)
+        return held(asked, at)
 
-    async def take(asked: Asked, id: str) -> JsonValue:
-        await reload.take(id)
-        return held(asked)
+    async def take(asked: Asked, at: Place) -> JsonValue:
+        await reload.take(at["id"])
+        return held(asked, at)
 
     def act(what: str) -> Answer:
-        return lambda asked, id: looks.in_branch(id, what, asked.values())
+        return lambda asked, at: looks.in_branch(at["id"], what, asked.values())
 
-    def keep(asked: Asked, id: str) -> Awaitable[JsonValue]:
-        return looks.keep(id, asked.integer("notch", 0), group=group_of_pass(id))
+    def keep(asked: Asked, at: Place) -> Awaitable[JsonValue]:
+        return looks.keep(at["id"], asked.integer("notch", 0), group=group_of_pass(at["id"]))
 
     routes.add("POST", "/pass/<id>/branch", branch, "notch", "asks", status=201)
     routes.add("POST", "/pass/<id>/test", keep, "notch")
@@ -270,8 +279,8 @@ def past_blueprint(exchange: Exchange, looks: Twins, reload: HeldReload) -> Blue
     routes.add("GET", "/held", held)
     routes.add("POST", "/<chat>/<conversation>/held", choose, "way")
     routes.add("GET", "/branch/<id>", act("look"))
-    routes.add("DELETE", "/branch/<id>", lambda _, id: looks.close_branch(id))
-    routes.add("POST", "/branch/<id>/test", lambda _, id: looks.keep(id, None, group=None))
+    routes.add("DELETE", "/branch/<id>", lambda _, at: looks.close_branch(at["id"]))
+    routes.add("POST", "/branch/<id>/test", lambda _, at: looks.keep(at["id"], None, group=None))
     routes.add("POST", "/branch/<id>/take", take)
     for what, names in _TAKES.items():
         routes.add("POST", f"/branch/<id>/{what}", act(what), *names)
