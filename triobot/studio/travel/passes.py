@@ -141,7 +141,7 @@ async def value_in_full(
     """Return one variable at one notch as a long text; None if there is no such variable."""
     full = partial(shown, limits=IN_FULL)
     passed = await run_pass(services, table, up_to(stored, notch), write=full, since=notch)
-    state = next(passed.window(notch, notch + 1), {})
+    state = next(passed.window(notch, notch + 1), dict[str, JsonValue]())
     frames = cast("dict[str, list[dict[str, str]]]", state.get("v", {})).get(branch, [])
     return frames[frame].get(name) if frame < len(frames) else None
 
