@@ -24,11 +24,11 @@ from ...seams.rooms import is_chat
 from ...wire.rules import JsonValue
 from ..errors import TravelError
 from .branches import MOST, LiveBranch, open_branch
+from .given import LoadedBot, PastOrigin
 from .keeping import Kill, write_test
 from .past import Past, before_failure, look_back
 from .same_answers import SameAnswers, open_same_answers
 from .told import cut
-from .twin import LoadedBot, Origin
 
 _SHOWN: Final = 2_000
 _LISTED: Final = 500
@@ -42,7 +42,7 @@ Work: TypeAlias = Callable[[LiveBranch, "SameAnswers | None"], Awaitable[Any]]
 class _Thread:
     """One branch and its thread."""
 
-    def __init__(self, origin: Origin, opens: Callable[[], AbstractAsyncContextManager[There]]) -> None:
+    def __init__(self, origin: PastOrigin, opens: Callable[[], AbstractAsyncContextManager[There]]) -> None:
         self.origin = origin
         self._opens = opens
         self._asked: queue.SimpleQueue[tuple[Work, queue.SimpleQueue[Any]] | None] = queue.SimpleQueue()
@@ -90,7 +90,7 @@ class Branching:
         self._bot = bot
         self._open: dict[str, _Thread] = {}
 
-    async def answer(self, what: str, asked: Mapping[str, Any], origin: Origin | None) -> Any:
+    async def answer(self, what: str, asked: Mapping[str, Any], origin: PastOrigin | None) -> Any:
         """Carry out the request `what` of the parent process; see `Twins`.
 
         Args:
@@ -127,7 +127,7 @@ class Branching:
                 self._open.pop(id).close()
                 return None
 
-    async def _begin(self, id: str, origin: Origin, asked: Mapping[str, Any]) -> Any:
+    async def _begin(self, id: str, origin: PastOrigin, asked: Mapping[str, Any]) -> Any:
         if len(self._open) >= MOST:
             raise TravelError(f"{MOST} branches are open: close one of them first", refused=True)
         self._open[id] = thread = _Thread(origin, partial(self._opened, origin, asked))
@@ -139,7 +139,7 @@ class Branching:
             raise
 
     @asynccontextmanager
-    async def _opened(self, origin: Origin, asked: Mapping[str, Any]) -> AsyncGenerator[There]:
+    async def _opened(self, origin: PastOrigin, asked: Mapping[str, Any]) -> AsyncGenerator[There]:
         """Open a branch at a notch; or, without ``notch``, one with the recorded answers."""
         bot, settings, stored = self._bot.bot, self._bot.settings, origin.stored
         around: Any = {"beside": origin.beside, "group": origin.group, "settings": settings}
@@ -156,7 +156,7 @@ class Branching:
                 yield same.branch, same
 
     def _test(
-        self, origin: Origin, kills: Sequence[Sequence[Any]], past: Past, branch: LiveBranch | None = None
+        self, origin: PastOrigin, kills: Sequence[Sequence[Any]], past: Past, branch: LiveBranch | None = None
     ) -> str:
         """Return a pytest file that repeats the conversation up to a notch, or the branch.
 

@@ -95,7 +95,7 @@ class _Strand:
 
 @final
 @guarded
-class Standing:
+class NotchState:
     """A conversation's state at a notch, in the format of `docs/travel.schema.json`. Equal parts are shared.
 
     Attributes:
@@ -117,7 +117,7 @@ class Standing:
         return attrs.asdict(self, recurse=False)
 
 
-def changes(before: Standing, now: Standing) -> JsonObject:
+def changes(before: NotchState, now: NotchState) -> JsonObject:
     """Return the parts of a state that differ from `before`; None for a removed branch or variable."""
     told: JsonObject = {}
     for name in ("parked", "blocks"):
@@ -178,7 +178,7 @@ class Notches(Onlooker):
     ) -> None:
         self.notches: list[JsonObject] = []
         self.sources: list[str] = []
-        self.states: list[Standing] = []
+        self.states: list[NotchState] = []
         records = stored.records
         self._stored = stored
         self._places = [0, *(n for n, record in enumerate(records) if record[0] in TURNS)]
@@ -194,7 +194,7 @@ class Notches(Onlooker):
         self._out: list[JsonValue] = []
         self._seen: dict[str, _Strand] = {}
         self._first: list[FrameType] = []
-        self._standing = Standing()
+        self._standing = NotchState()
         self._over = False
 
     # --- during the replay
@@ -270,7 +270,7 @@ class Notches(Onlooker):
         seen.frames = self._last_frames(failures)
         self._read(seen, {})
         frames, variables = {"": self._told_places(seen.frames)}, {"": seen.texts}
-        over = Standing(data=self._standing.data, f=frames, v=variables)
+        over = NotchState(data=self._standing.data, f=frames, v=variables)
         # If an operator ended the conversation, the code ran in the last turn; otherwise in the turn before.
         ran = len(self.notches) - (1 if looked == len(self.notches) - 1 else 2)
         self.states[ran:] = [over] * (len(self.notches) - ran)
@@ -418,7 +418,7 @@ class Notches(Onlooker):
             if message_id == came["message_id"] and f'"{value}"' in data:
                 came["label"] = came["text"] = label
 
-    def _stands(self, notch: JsonObject, run: Run) -> Standing:
+    def _stands(self, notch: JsonObject, run: Run) -> NotchState:
         """Return the state at the end of a turn."""
         before, snapshot = self._standing, run.describe()
         parked: list[JsonValue] = [
@@ -452,7 +452,7 @@ class Notches(Onlooker):
             else:
                 notch["thin"] = True
         variables = {path: seen.texts for path, seen in self._seen.items()}
-        return Standing(parked, blocks, self._data_after(run.view), lines, variables)
+        return NotchState(parked, blocks, self._data_after(run.view), lines, variables)
 
     def _read(self, seen: _Strand, texts: dict[int, str]) -> None:
         """Read the variables of a branch's frames."""

@@ -32,7 +32,7 @@ from ...engine.records import CONTINUED, ENDED
 from ...errors import TriobotError
 from ...exact.verdicts import Comparison, Parting
 from ...wire.rules import JsonValue
-from .notches import FORMAT, SECONDS, Notches, Standing, Write, changes
+from .notches import FORMAT, SECONDS, Notches, NotchState, Write, changes
 from .parting import reworded
 from .past import up_to
 from .told import ending_of
@@ -62,7 +62,7 @@ class Passed:
 
     head: JsonObject
     turns: Sequence[JsonObject]
-    states: Sequence[Standing]
+    states: Sequence[NotchState]
     texts: Sequence[str]
     standing: ReplayState
     parting: Parting | None = None

@@ -26,22 +26,20 @@ import trio
 
 from ...base.frozen import guarded
 from ...base.lines import lines_of
-from ...base.secrets import Secret
 from ...cli.exported import comparison_of, read_exported
 from ...cli.loading import load_bot
 from ...conversations.revival.changed import Code
 from ...conversations.revival.stored import Stored
-from ...conversations.routes.declarations import Table
 from ...conversations.routes.router import table_of
 from ...conversations.running.lines import is_authors
-from ...conversations.services import Services
 from ...errors import TriobotError
 from ...exact.verdicts import Comparison
-from ...runtime.bot import Bot, dry_services_of
-from ...runtime.settings import Settings, read_environment
+from ...runtime.bot import dry_services_of
+from ...runtime.settings import read_environment
 from ...wire.rules import JsonValue, compact_json
 from ..errors import TravelError
 from .builds import take_modules_from
+from .given import LoadedBot, PastOrigin
 from .hiding import covered, hidden, outline
 from .parting import parting_of
 from .passes import Passed, run_pass, told_source, value_in_full
@@ -68,44 +66,6 @@ are shown, else ``hidden``.
 """
 Lines: TypeAlias = Sequence[Mapping[str, object]]
 """A journal, as an operator exports it."""
-
-
-@final
-@guarded
-class LoadedBot:
-    """The bot that a twin has loaded.
-
-    Attributes:
-        target: the bot as ``MODULE:BOT``.
-        services: services without effects.
-    """
-
-    bot: Bot
-    target: str
-    settings: Settings
-    services: Services
-    table: Table
-
-    def secrets(self) -> list[str]:
-        """Return the bot's secret settings, split into words at commas."""
-        settings = attrs.asdict(self.bot.settings(), recurse=False)
-        texts = [value.reveal() for value in settings.values() if isinstance(value, Secret)]
-        return [word for text in texts for word in text.split(",")]
-
-
-@final
-@guarded
-class Origin:
-    """Origin of a branch or of a test.
-
-    Attributes:
-        beside: journals of the chat's other conversations.
-        group: whether the chat is a group; None derives it from the journal.
-    """
-
-    stored: Stored
-    beside: Sequence[Stored] = ()
-    group: bool | None = None
 
 
 @final
@@ -342,11 +302,11 @@ class Twin:
         except (TriobotError, ValueError, KeyError, TypeError) as error:
             raise TravelError(str(error) or type(error).__name__, refused=True) from error
 
-    def _origin(self, asked: Mapping[str, Any]) -> Origin:
+    def _origin(self, asked: Mapping[str, Any]) -> PastOrigin:
         """Return the journals from which a branch starts: the journal of a kept pass, or exported lines."""
         stored = self._find(asked["of"]).stored if "of" in asked else read_exported(asked["lines"])
         beside = [read_exported(lines) for lines in asked["beside"]]
-        return Origin(stored, [one for one in beside if one.row.id != stored.row.id], asked["group"])
+        return PastOrigin(stored, [one for one in beside if one.row.id != stored.row.id], asked["group"])
 
 
 def _sources(kept: _KeptPass) -> list[JsonValue]:
