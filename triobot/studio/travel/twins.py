@@ -98,7 +98,7 @@ class _Open:
 
 @final
 @guarded
-class _OpenBranch:
+class _PageBranch:
     """A branch that a page has opened.
 
     Attributes:
@@ -141,7 +141,7 @@ class Twins:
         self.pool = TwinPool(command, environ, bot, tell)
         self._numbers = itertools.count(1)
         self._passes: OrderedDict[str, _Open] = OrderedDict()
-        self._branches: dict[str, _OpenBranch] = {}
+        self._branches: dict[str, _PageBranch] = {}
         self.may_take: Callable[[JsonObject], bool] = lambda _: False
         self.why_not_take: Callable[[str], Awaitable[str | None]] = _no_reason
 
@@ -358,7 +358,7 @@ class Twins:
         one, now = self._present(id)
         given = await self._around(one, group)
         asked = {"of": now.id, "notch": notch, "asks": list(asks), "sent": await _sent(one)}
-        return await self._begin_branch(_OpenBranch(now.twin, _kills(one)), "branch", **asked, **given)
+        return await self._begin_branch(_PageBranch(now.twin, _kills(one)), "branch", **asked, **given)
 
     async def same_answers(
         self,
@@ -375,9 +375,9 @@ class Twins:
         beside, twin = await self._beside(chat_id, conversation), await self.pool.present()
         chat: dict[str, Any] = {"beside": beside, "group": group, "numbers": numbers, "said": said}
         asked = {**chat, "lines": lines, "asks": list(asks), "code": await self._journals.code()}
-        return await self._begin_branch(_OpenBranch(twin, origin=lines), "same answers", **asked)
+        return await self._begin_branch(_PageBranch(twin, origin=lines), "same answers", **asked)
 
-    async def _begin_branch(self, branch: _OpenBranch, do: str, **asked: Any) -> JsonObject:
+    async def _begin_branch(self, branch: _PageBranch, do: str, **asked: Any) -> JsonObject:
         id = f"b{next(self._numbers)}"
         look = await branch.twin.ask(do, id=id, **asked)
         self._branches = {old: one for old, one in self._branches.items() if not one.twin.dead}
@@ -454,7 +454,7 @@ class Twins:
                 found.append(list[JsonValue](await self._journals.journal(cast("int", row["conversation"]))))
         return [lines for lines in found if lines]
 
-    def _find_branch(self, id: str) -> _OpenBranch:
+    def _find_branch(self, id: str) -> _PageBranch:
         found = self._branches.get(id)
         if found is None or found.twin.dead:
             raise TravelError("this branch is gone: open it again", gone=True)
