@@ -369,7 +369,7 @@ class Inbox(MutableMapping[int, InboxRow]):
         self._tables = tables
 
     def __getitem__(self, seq: int) -> InboxRow:
-        for row in self._tables.backlog(seq - 1, 1):
+        for row in self._tables.backlog(after=seq - 1, limit=1):
             if row.seq == seq:
                 return row
         raise KeyError(seq)
@@ -388,7 +388,7 @@ class Inbox(MutableMapping[int, InboxRow]):
         self._tables.tally.settle()
 
     def __iter__(self) -> Iterator[int]:
-        return iter([row.seq for row in self._tables.backlog(-1, -1)])
+        return iter([row.seq for row in self._tables.backlog(after=-1, limit=-1)])
 
     def __len__(self) -> int:
         return self._tables.tally["inbox"]

@@ -183,10 +183,12 @@ class Courier:
     _bot: str
     _store: Store
     _clock: WallClock
-    _unstored: Callable[[], Sequence[AlarmRow]] = attrs.field(default=lambda: (), kw_only=True)
-    _repeat: int | None = attrs.field(kw_only=True)
-    _raise_alarm: RaiseAlarm = attrs.field(kw_only=True)
-    _cover: Callable[[str], str] = attrs.field(default=str, kw_only=True)
+    _unstored: Callable[[], Sequence[AlarmRow]] = attrs.field(
+        default=lambda: (), kw_only=True, alias="unstored"
+    )
+    _repeat: int | None = attrs.field(kw_only=True, alias="repeat")
+    _raise_alarm: RaiseAlarm = attrs.field(kw_only=True, alias="raise_alarm")
+    _cover: Callable[[str], str] = attrs.field(default=str, kw_only=True, alias="cover")
     works: bool = attrs.field(default=True, init=False)
     _marks: dict[What, _Mark] = attrs.field(factory=dict["What", "_Mark"], init=False)
     _news: trio.Event = attrs.field(factory=trio.Event, init=False)

@@ -209,7 +209,7 @@ class ChatActor:
     def _start(self, start: Start, delivery: Delivery) -> None:
         if is_beside(start):
             if len(self.running.asides) < ASIDES:
-                self.start(Conversation(self.shared, self.kept, start, delivery))
+                self.start(Conversation.of(self.shared, self.kept, start, delivery))
             else:
                 self.work.count("aside_waits")
                 self.running.asides_due = [*self.running.asides_due, (start, delivery)]
@@ -220,7 +220,7 @@ class ChatActor:
             self._drop_earlier(delivery, owner)
         live = self.running.live.get(owner)
         if live is None:
-            self.start(Conversation(self.shared, self.kept, start, delivery, owner))
+            self.start(Conversation.of(self.shared, self.kept, start, delivery, owner))
         else:
             self.running.next[owner] = (start, delivery)
             self._end(live, Ending.INTERRUPTED, delivery.at, delivery.seq)
@@ -546,19 +546,19 @@ class ChatActor:
         """Remove a conversation that has ended. Return the conversation that takes its place, if any."""
         due, owner = self.running.remove(conversation), conversation.facts.owner
         if due is not None and conversation.facts.beside:
-            return Conversation(self.shared, self.kept, *due)
+            return Conversation.of(self.shared, self.kept, *due)
         if due is not None:
             return self.running.heirs.pop(owner, None) or self._heir(conversation, *due)
         successor, writer = conversation.successor, conversation.writer
         if successor is None or writer is None or not conversation.goes_on:
             return None
         begin = Carried(successor.first, *writer.carries)
-        return Conversation(self.shared, self.kept, successor.start, successor.delivery, owner, begin)
+        return Conversation.of(self.shared, self.kept, successor.start, successor.delivery, owner, begin)
 
     def _heir(self, conversation: Conversation, start: Start, delivery: Delivery) -> Conversation:
         """Return the conversation of the interrupt that has ended this one."""
         start = attrs.evolve(start, interrupted=conversation.facts.route.name)
-        return Conversation(self.shared, self.kept, start, delivery, conversation.facts.owner)
+        return Conversation.of(self.shared, self.kept, start, delivery, conversation.facts.owner)
 
 
 def _cancelled() -> bool:

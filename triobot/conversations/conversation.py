@@ -67,7 +67,7 @@ _NONE: Final[Mapping[RefId, Callable[[PaymentGoods], None]]] = {}
 
 
 @final
-@attrs.define(eq=False, repr=False, init=False, weakref_slot=False)
+@attrs.define(eq=False, repr=False, weakref_slot=False)
 class Conversation(Host):
     """A live conversation, interrupt or aside of one chat.
 
@@ -95,14 +95,14 @@ class Conversation(Host):
         here, compares: see `Host`.
     """
 
-    _shared: Shared
+    _shared: Shared = attrs.field(alias="shared")
     services: Services
-    _kept: Kept
+    _kept: Kept = attrs.field(alias="kept")
     facts: Facts
     begin: Begin
     given: object
     replay: Replay | None
-    waits: list[Wait]
+    waits: list[Wait] = attrs.field(factory=list["Wait"], init=False)
     watches: Sequence[Watch] = attrs.field(default=(), init=False)
     awaited: Mapping[RefId, Callable[[PaymentGoods], None]] = attrs.field(default=_NONE, init=False)
     run: Run | None = attrs.field(default=None, init=False)
@@ -121,15 +121,16 @@ class Conversation(Host):
     _unrecordable: UnrecordableError | None = attrs.field(default=None, init=False)
     _let_go: Callable[[Conversation], None] | None = attrs.field(default=None, init=False)
 
-    def __init__(
-        self,
+    @classmethod
+    def of(
+        cls,
         shared: Shared,
         kept: Kept,
         start: Start,
         delivery: Delivery,
         owner: SenderId | None = None,
         begin: Begin = FRESH,
-    ) -> None:
+    ) -> Conversation:
         call, room, run, seq = start.call, room_of(delivery.event), 1, delivery.seq
         replay: Replay | None = None
         match begin:
@@ -153,7 +154,7 @@ class Conversation(Host):
             run,
             f"{kept.chat_id}/{seq}/r{run}" if run > 1 else f"{kept.chat_id}/{seq}",
         )
-        self.__attrs_init__(shared, shared.services, kept, facts, begin, start.value, replay, [])
+        return cls(shared, shared.services, kept, facts, begin, start.value, replay)
 
     # --- start and end
 

@@ -306,7 +306,7 @@ class EarlyDoor:
         self._shared.work.count("taken_at_once")
         delivery, owner = Delivery(row.seq, event, row.at), begins.owner
         begin = InRow(begins.first)
-        conversation = Conversation(actor.shared, actor.kept, begins.start, delivery, owner, begin)
+        conversation = Conversation.of(actor.shared, actor.kept, begins.start, delivery, owner, begin)
         actor.sender = None if event.sender is None else event.sender.id
         actor.running.live[owner] = conversation
         actor.calls.start(actor, conversation)

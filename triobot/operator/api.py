@@ -66,19 +66,25 @@ class OperatorApi:
     Without the function that a question needs, the answer is that no bot runs.
     """
 
-    _store: Store
-    _clock: WallClock
+    _store: Store = attrs.field(alias="store")
+    _clock: WallClock = attrs.field(alias="clock")
     name: str = ""
-    _health: Callable[[], Answer] | None = None
-    _lag: Callable[[], Awaitable[float]] | None = None
-    _chats: Callable[[int], Iterable[Answer]] = _without_a_bot
-    _begun: Begun | None = None
-    _end: Callable[[ChatId], Awaitable[None]] | None = None
-    _order: Callable[[ConversationRow, bool, str], Awaitable[bool]] = _without_a_bot
-    _broadcasts: Callable[[Question], Awaitable[Answer]] = _without_a_bot
-    _payments: Callable[[Question], Awaitable[Answer]] | None = None
-    _jobs: Callable[[Question], Awaitable[Sequence[Answer]]] = _without_a_bot
-    _reach: Callable[[Question], Awaitable[Answer]] = _without_a_bot
+    _health: Callable[[], Answer] | None = attrs.field(default=None, alias="health")
+    _lag: Callable[[], Awaitable[float]] | None = attrs.field(default=None, alias="lag")
+    _chats: Callable[[int], Iterable[Answer]] = attrs.field(default=_without_a_bot, alias="chats")
+    _begun: Begun | None = attrs.field(default=None, alias="begun")
+    _end: Callable[[ChatId], Awaitable[None]] | None = attrs.field(default=None, alias="end")
+    _order: Callable[[ConversationRow, bool, str], Awaitable[bool]] = attrs.field(
+        default=_without_a_bot, alias="order"
+    )
+    _broadcasts: Callable[[Question], Awaitable[Answer]] = attrs.field(
+        default=_without_a_bot, alias="broadcasts"
+    )
+    _payments: Callable[[Question], Awaitable[Answer]] | None = attrs.field(default=None, alias="payments")
+    _jobs: Callable[[Question], Awaitable[Sequence[Answer]]] = attrs.field(
+        default=_without_a_bot, alias="jobs"
+    )
+    _reach: Callable[[Question], Awaitable[Answer]] = attrs.field(default=_without_a_bot, alias="reach")
 
     @property
     def _filing(self) -> Filing:

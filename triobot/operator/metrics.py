@@ -52,9 +52,9 @@ class Metric:
 
 def _found(told: Answer, path: str) -> Any:
     """Return the status's value at `path`, such as ``outbox.retries``; None if there is none."""
-    found: Any = told
+    found: object = told
     for name in path.split("."):
-        found = (found or {}).get(name)
+        found = cast("Answer", found or {}).get(name)
     return found
 
 
@@ -79,7 +79,7 @@ def _by(label: str, path: str, names: Sequence[str] = ()) -> Callable[[Answer], 
     """
 
     def read(told: Answer) -> Iterable[Sample]:
-        counts = {**dict.fromkeys(names, 0), **(_found(told, path) or {})}
+        counts: dict[str, float] = {**dict.fromkeys(names, 0), **(_found(told, path) or {})}
         return [({label: word}, float(count)) for word, count in counts.items()]
 
     return read

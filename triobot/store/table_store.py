@@ -59,8 +59,8 @@ class _ReadsMoney:
 def _asks(
     method: Callable[Concatenate[MoneyTables, P], R],
 ) -> Callable[Concatenate[_ReadsMoney, P], Awaitable[R]]:
-    def read(self: _ReadsMoney, /, *given: P.args, **named: P.kwargs) -> Awaitable[R]:
-        return self.ask(lambda money: method(money, *given, **named))
+    async def read(self: _ReadsMoney, /, *given: P.args, **named: P.kwargs) -> R:
+        return await self.ask(lambda money: method(money, *given, **named))
 
     return read
 
@@ -93,12 +93,12 @@ def _reads(
     """Return a method of `Store` that calls a method of a part of its tables, in the writer's thread."""
     name = method.__name__  # an engine may have its own
 
-    def read(self: Store, /, *given: P.args, **named: P.kwargs) -> Awaitable[R]:
+    async def read(self: Store, /, *given: P.args, **named: P.kwargs) -> R:
         def work(tables: Tables) -> R:
             found: R = getattr(part(tables), name)(*given, **named)
             return found
 
-        return self.read(work)
+        return await self.read(work)
 
     return read
 

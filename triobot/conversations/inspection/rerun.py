@@ -340,7 +340,7 @@ async def open_rerun(
         time, known, unseen = times_of(stored.records)
         rerun = Rerun(time, limit, (known if set_by is None else set_by) - unseen, look, changed, judged)
         begin = Dry(stored, rerun, look or Onlooker(), limit, changed)
-        conversation = Conversation(shared, actor.kept, *opening, row.sender_id, begin)
+        conversation = Conversation.of(shared, actor.kept, *opening, row.sender_id, begin)
         try:
             nursery.start_soon(rerun.run, actor, conversation, begin, name=f"replay of {route.name}")
             await rerun.wait(limit.seconds)

@@ -102,7 +102,7 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
             _park(actor, journal, route, str(error))
             continue
         begin = Revived(stored, changed)
-        conversation = Conversation(actor.shared, actor.kept, *opening, row.sender_id, begin)
+        conversation = Conversation.of(actor.shared, actor.kept, *opening, row.sender_id, begin)
         await _follow(actor, conversation, stored)
         actor.running.take(conversation)
         if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:
@@ -209,8 +209,8 @@ def _place_parked(actor: ChatActor, journal: Journal, route: Route | None) -> Co
         Join(actor.chat_id, None) if is_chat(actor.chat_id) else cast("Event", Signal(actor.chat_id, None))
     )
     delivery = Delivery(row.id, begun, row.started_at)
-    begin = Revived(_readable(journal))
-    conversation = Conversation(actor.shared, actor.kept, Start(route, None), delivery, row.sender_id, begin)
+    start, begin = Start(route, None), Revived(_readable(journal))
+    conversation = Conversation.of(actor.shared, actor.kept, start, delivery, row.sender_id, begin)
     conversation.parked = True
     actor.running.take(conversation)
     return conversation
