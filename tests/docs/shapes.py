@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from triobot.emulator.blobs import UploadedFiles
+from triobot.emulator.blobs import Measured, UploadedFiles
 from triobot.wire.content import MEDIA, Contact, Location, MediaKind
 from triobot.wire.encode import encode_event_data
 from triobot.wire.events import (
@@ -39,7 +39,9 @@ _FILES: Final = UploadedFiles("http://127.0.0.1:8081")
 
 
 def _media(kind: MediaKind, filename: str, *, duration: int = 0, caption: str = "") -> Event:
-    descriptor = _FILES.add("Wk3v", kind, filename, 48_213, size=(640, 480), duration=duration)
+    descriptor = _FILES.add(
+        "Wk3v", kind, filename, 48_213, measured=Measured((640, 480), {}), duration=duration
+    )
     return Message(_CHAT, MEDIA[kind](descriptor, caption), _SARA)
 
 
