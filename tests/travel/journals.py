@@ -34,7 +34,7 @@ class Library:
     def stops(self, tables: JournalTables) -> None:
         """Keep the journals of a bot that stops."""
         self._living = {}
-        for row in tables.every(0, 1_000):
+        for row in tables.every(after=0, limit=1_000):
             if (journal := tables.journal(row.id)) is not None:
                 self._living[row.id] = journal
 

@@ -11,13 +11,13 @@ import pytest
 import trio
 
 from tests.passing import folded, notches_of
-from triobot.conversations.conversation import Conversation
 from triobot.conversations.inspection import checking
 from triobot.conversations.inspection.checking import Checked
 from triobot.conversations.inspection.rerun import Divergence, dry_services
 from triobot.conversations.revival.stored import Stored
 from triobot.conversations.routes.declarations import Table
 from triobot.conversations.services import Services
+from triobot.conversations.shared import Shared
 from triobot.studio.travel.passes import Passed, run_pass, value_in_full
 from triobot.studio.travel.path import paths_of
 
@@ -62,10 +62,10 @@ def journals(monkeypatch: pytest.MonkeyPatch) -> Generator[Kept]:
     """Keep the journals of all that is driven in the block."""
     kept, compare = Kept(), checking.compare
 
-    async def keeping(there: Conversation, checked: Checked) -> Divergence | None:
+    async def keeping(there: Shared, checked: Checked) -> Divergence | None:
         live, row = there.services, checked.stored.row
         dry = dry_services(live.texts, live.resources, row.updated_at, live.charge_hosts)
-        kept.journals[row.route] = dry, there.shared.table, checked.stored
+        kept.journals[row.route] = dry, there.table, checked.stored
         return await compare(there, checked)
 
     monkeypatch.setattr(checking, "compare", keeping)
