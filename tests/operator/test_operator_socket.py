@@ -507,6 +507,7 @@ def http(line: str, body: bytes = b"") -> bytes:
         (http("GET /journals?after=1&after=2"), 400),
         (http("GET /journals/5?conversation=6"), 400),
         (http("DELETE /chats/7?chat_id=8"), 400),
+        (http("POST /payments", b'{"chat": 7, "amount": 5}'), 400),
         (http("POST /parked/end?route=a", b'{"route": "b"}'), 400),
         (http("POST /parked/end", b'{"route": "a", "route": "b"}'), 400),
         (http("GET /journals?chat_id=%FF"), 400),

@@ -108,7 +108,7 @@ def _at(line: str, ask: str, fields: str = "", *, many: bool = False) -> HttpRou
 _PARKED: Final = "conversation:id chat_id:number route:text because:text"
 _CALL: Final = "chat_id:number name:text! value:speech key:text"
 _LIST: Final = "states:words chat:number before:number after:text limit:number"
-_ADOPT: Final = "number:text chat:number amount:number currency:text kind:text"
+_ADOPT: Final = "number:text! chat:number! amount:id! currency:text kind:text"
 
 # If two routes match, the first is used.
 ROUTES: Final = (
