@@ -246,6 +246,23 @@ async def test_behind_a_full_mailbox_too(autojump_clock: MockClock) -> None:
         assert world.store.rows == {}
 
 
+async def test_presses_for_a_parked_aside_leave_the_chat_its_turn(autojump_clock: MockClock) -> None:
+    """Old buttons may be pressed any number of times: what else is written starts its conversation."""
+    world = World(beside=True)
+    async with world.run() as town:
+        await town.says("/order")
+    async with world.run(broken=True) as town:
+        for _ in range(30):
+            await town.presses_data("qabcdefgh.sx", 7)
+        await town.says("talk")
+        assert town.sent()[-1] == "Well?"
+        await town.says("fine")
+        assert town.sent()[-2:] == ["0? fine 0", "Well?"]
+    async with world.run() as town:
+        await trio.sleep(10)
+        assert world.store.rows == {}
+
+
 async def test_a_stranger_keeps_nothing(autojump_clock: MockClock) -> None:
     """In a group, a sender's own conversation waits for that sender only."""
     bots = []

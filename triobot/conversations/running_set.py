@@ -359,10 +359,10 @@ class ChatRouting:
         """Whether another event may be queued.
 
         While a task rests in a wait, the next event may be the awaited event, so no event is held back. The
-        inbox's quota for a chat then bounds the queue. Messages for a parked aside don't count: their user
-        may still start something else.
+        inbox's quota for a chat then bounds the queue. Events that are kept for a parked conversation don't
+        count: their user may still start something else.
         """
-        return self._mailbox.has_room(self._places.is_typed_for_parked) or any(
+        return self._mailbox.has_room(lambda queued: bool(self._places.kept_for(queued))) or any(
             wait.resting for conversation in self._places.all() for wait in conversation.waits
         )
 
