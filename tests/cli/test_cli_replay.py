@@ -655,6 +655,24 @@ def test_several_processes_find_the_same(triobot: Command, crowd: Callable[[str]
 
 @pytest.mark.slow
 @pytest.mark.processes
+@pytest.mark.parametrize("at_import", [True, False])
+def test_code_that_writes_past_python(
+    triobot: Command, crowd: Callable[[str], str], *, at_import: bool
+) -> None:
+    """As a library in C, or a program that the bot starts, does: more than fits into a pipe."""
+    said = "for fd in (1, 2): __import__('os').write(fd, b'said\\n' * 20_000)"
+    program = "__import__('subprocess').run(['echo', 'said'])"
+    body = TWO_ROUTES.replace(
+        'await chat.ask("Name?")', f"{said}\n    {program}\n    await chat.ask('Name?')"
+    )
+    if at_import:
+        body = f"{TWO_ROUTES}\n{said}\n{program}\n"
+    ended = triobot("journal", "check", crowd(body), "--processes", "2")
+    assert "10 conversations: 10 go on, 0 would be parked" in ended.out
+
+
+@pytest.mark.slow
+@pytest.mark.processes
 def test_code_that_takes_its_process_down(triobot: Command, crowd: Callable[[str], str]) -> None:
     """Each such journal is named, and the others are run."""
     ends = '__import__("os")._exit(3) if chat.id in (2, 4) else await chat.ask("Name?")'

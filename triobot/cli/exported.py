@@ -123,7 +123,7 @@ def stretches_of(stored: Stored, code: Sequence[Mapping[str, object]]) -> Sequen
     """Return the stretches of a journal, in their order.
 
     Args:
-        code: the store's lines about builds, from the answer to `ReadCode`.
+        code: the store's lines about builds, from the answer to `journals.code`.
     """
     builds = [(cast("int", one["at"]), frozenset(_digests(one))) for one in code if "sources" in one]
     kept = {str(one["source"]) for one in code if "source" in one}
@@ -160,7 +160,7 @@ def comparison_of(code: Code, told: Sequence[Mapping[str, object]]) -> Compariso
 
     Args:
         code: the current code.
-        told: the store's lines about code, from the answer to `ReadCode`.
+        told: the store's lines about code, from the answer to `journals.code`.
     """
     lines = cast("Sequence[Any]", told)
     builds = [Deployed(one["at"], one["build"], tuple(one["sources"])) for one in lines if "at" in one]

@@ -407,7 +407,7 @@ class Looker:
     """Replays journals on a bot's current code.
 
     Args:
-        known: the store's lines about the code that ran the journals, from the answer to `ReadCode`.
+        known: the store's lines about the code that ran the journals, from the answer to `journals.code`.
     """
 
     def __init__(self, bot: Bot, settings: Settings, known: Sequence[Answer]) -> None:
@@ -432,9 +432,7 @@ class Looker:
                         return found
                     since = time_of(stored.records[-1]) if stored.records else 0
                     return attrs.evolve(found, stands=rerun.standing().line, since=since)
-        except NondeterminismError as error:
-            return Finding(error.what)
-        except UnreadableRecordError as error:
+        except (NondeterminismError, UnreadableRecordError) as error:
             return Finding(error.what)
         except BaseExceptionGroup as group:
             spins, rest = group.split(_RunsOnError)
@@ -539,12 +537,20 @@ def _looker(target: str, known: str) -> Looker:
 
 
 def _findings(target: str, known: str, batch: _Batch) -> list[Finding]:
-    looker = _looker(target, known)
-
-    async def look() -> list[Finding]:
-        return [await looker.look(lines) for lines in batch]
-
+    # Libraries in C and started programs read and write past `sys`, where this process gets its work.
+    null, kept = os.open(os.devnull, os.O_RDWR), (os.dup(0), os.dup(1))
+    for fd in range(3):
+        os.dup2(null, fd)
     try:
-        return trio.run(look)
+        return trio.run(_look_at_all, _looker(target, known), batch)
+    finally:
+        for fd, file in enumerate((*kept, null)):
+            os.dup2(file, fd)
+            os.close(file)
+
+
+async def _look_at_all(looker: Looker, batch: _Batch) -> list[Finding]:
+    try:
+        return [await looker.look(lines) for lines in batch]
     except BaseException:  # what a journal does to this process is a finding about that journal
         os._exit(1)

@@ -209,8 +209,8 @@ async def open_same_answers(
     Args:
         bot: bot with the new code.
         stored: journal of the old code.
-        code: recorded builds and sources, as `ReadCode` returns them. The sources identify a question even if
-            its words have changed.
+        code: recorded builds and sources, as `journals.code` returns them. The sources identify a question
+            even if its words have changed.
         beside, group, settings, asks: as for `open_branch`.
         numbers: the branch's messages get numbers above this number.
         said: people's texts in the chat that the platform still has.
