@@ -84,13 +84,13 @@ class PlainMoney:
 
     # --- reading
 
-    def get(self, id_: RefId) -> PaymentRow | None:
-        return self._payments.get(id_)
+    def get(self, id: RefId) -> PaymentRow | None:
+        return self._payments.get(id)
 
     def of_invoice(self, invoice_id: InvoiceId) -> PaymentRow | None:
         return _with_invoice(self._payments, invoice_id)
 
-    def due(self, now: int, limit: int) -> list[PaymentRow]:
+    def due(self, now: int, *, limit: int) -> list[PaymentRow]:
         due = [row for row in self._payments.values() if row.due_at is not None and row.due_at <= now]
         return sorted(due, key=lambda row: (row.urgent is None, row.urgent or 0, row.due_at, row.id))[:limit]
 
@@ -99,10 +99,11 @@ class PlainMoney:
 
     def find(
         self,
-        states: Sequence[str],
-        chat_id: ChatId | None,
-        before: int | None,
-        after: RefId | None,
+        *,
+        states: Sequence[str] = (),
+        chat_id: ChatId | None = None,
+        before: int | None = None,
+        after: RefId | None = None,
         limit: int,
     ) -> list[PaymentRow]:
         found = (self._payments[id_] for id_ in sorted(self._payments) if after is None or id_ > after)
@@ -118,10 +119,10 @@ class PlainMoney:
     def counts(self) -> dict[str, int]:
         return dict(Counter(row.state for row in self._payments.values()))
 
-    def history(self, id_: RefId) -> list[PaymentMove]:
-        return list(self._moves.get(id_, ()))
+    def history(self, id: RefId) -> list[PaymentMove]:
+        return list(self._moves.get(id, ()))
 
-    def totals(self, since: int, until: int) -> list[PaymentTotal]:
+    def totals(self, *, since: int, until: int) -> list[PaymentTotal]:
         found: dict[tuple[int, str], list[int]] = {}
         for row in self._payments.values():
             if row.captured is not None and row.captured_at is not None and since <= row.captured_at < until:
@@ -130,7 +131,9 @@ class PlainMoney:
             PaymentTotal(day, group, len(sums), sum(sums)) for (day, group), sums in sorted(found.items())
         ]
 
-    def open_alarms(self, told_before: int | None, kinds: Sequence[AlarmKind], limit: int) -> list[AlarmRow]:
+    def open_alarms(
+        self, *, told_before: int | None = None, kinds: Sequence[AlarmKind] = (), limit: int
+    ) -> list[AlarmRow]:
         rows = sorted(self._alarms.values(), key=lambda row: (row.first, row.kind, row.key))
         return [
             row
@@ -144,7 +147,7 @@ class PlainMoney:
             )
         ][:limit]
 
-    def all_alarms(self, limit: int) -> list[AlarmRow]:
+    def all_alarms(self, *, limit: int) -> list[AlarmRow]:
         return sorted(self._alarms.values(), key=lambda row: (-row.last, row.kind, row.key))[:limit]
 
 

@@ -84,11 +84,11 @@ class SecondStore:
     def check_all(self, model: PlainMoney) -> None:
         """Ask for everything; it must be the model's."""
         every = 10**6
-        rows = model.find((), None, None, None, every)
+        rows = model.find(limit=every)
         questions: list[Callable[[Any], Any]] = [
-            lambda money: money.find((), None, None, None, every),
-            lambda money: money.all_alarms(every),
-            lambda money: money.totals(0, 2**60),
+            lambda money: money.find(limit=every),
+            lambda money: money.all_alarms(limit=every),
+            lambda money: money.totals(since=0, until=2**60),
             lambda money: money.counts(),
             lambda money: money.next_due(),
             *(lambda money, id=row.id: money.history(id) for row in rows),

@@ -111,7 +111,7 @@ class Shop:
         for talk in talks:
             if talk.plan is not None and talk.plan.durable and not talk.plan.parks:
                 self.waiters[talk.id] = ([], Signal())
-        rows = self.store.money.find((), None, None, None, 10_000)
+        rows = self.store.money.find(limit=10_000)
         now = self.simulator.now()
         watched = now - self.store.beat <= 20 * MINUTE
         if restored or (not watched and any(row.due_at is not None for row in rows)):
@@ -583,4 +583,4 @@ class Shop:
             await self._revived(talk, talk.plan)
 
     def entries(self) -> list[Entry]:
-        return [entry_of(row) for row in self.store.money.find((), None, None, None, 10**6)]
+        return [entry_of(row) for row in self.store.money.find(limit=10**6)]

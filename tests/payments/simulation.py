@@ -177,7 +177,7 @@ def _wrong(simulator: Simulator, platform: Platform, shop: Shop, seen: Seen) -> 
     entries: dict[str, Entry] = {}
     for entry in shop.entries():
         entries[entry.invoice_id or entry.id] = entry
-    opened = {(alarm.kind, alarm.key) for alarm in shop.store.money.open_alarms(None, (), 10**6)}
+    opened = {(alarm.kind, alarm.key) for alarm in shop.store.money.open_alarms(limit=10**6)}
     granted = Counter(grant.key for grant in shop.grants)
     seen.granted += len(granted)
     if shop.impossible:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar, final
 
@@ -59,8 +59,11 @@ class _ReadsMoney:
 def _asks(
     method: Callable[Concatenate[MoneyTables, P], R],
 ) -> Callable[Concatenate[_ReadsMoney, P], Awaitable[R]]:
+    name = method.__name__  # a model of the rows has its own
+
     async def read(self: _ReadsMoney, /, *given: P.args, **named: P.kwargs) -> R:
-        return await self.ask(lambda money: method(money, *given, **named))
+        work: Callable[[MoneyTables], R] = methodcaller(name, *given, **named)
+        return await self.ask(work)
 
     return read
 
