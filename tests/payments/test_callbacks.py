@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from urllib.parse import urlencode
 
+import attrs
+import pytest
 import trio
 from trio.testing import MockClock
 
 from tests.payments.cashier_rig import MINUTE, lost_invoice, open_till, settles
 from triobot.payments.callbacks import IN_HAND
+from triobot.payments.entry import Kind
 from triobot.seams.inbox import Arrival, Quota
+from triobot.seams.money import PutPayment
 from triobot.wire.events import PayCallback
 from triobot.wire.ids import ChatId, RefId
 
@@ -53,3 +57,21 @@ async def test_a_lost_invoice_is_found_after_an_outage(autojump_clock: MockClock
         await trio.sleep(6 * MINUTE)
 
         assert [money.id for money in till.delivered] == [ticket.id]
+
+
+@pytest.mark.parametrize("kind", ["button", "invoice"])
+async def test_a_callback_of_an_unreadable_payment_is_an_alarm(autojump_clock: MockClock, kind: Kind) -> None:
+    """Another version wrote the row. The other callbacks go on."""
+    async with open_till() as till:
+        ticket = await till.charges(kind=kind)
+        paid = till.pays() if kind == "button" else till.pays_invoice()
+        row = await till.store.payments.get(ticket.id)
+        assert row is not None
+        strange = attrs.evolve(row, revision=row.revision + 1, record="[9,1]")
+        await till.store.commit(PutPayment(strange, "strange", till.clock.now()))
+
+        await till.posts(paid)
+        await trio.sleep(1)
+
+        assert await till.store.backlog(after=0, limit=9) == []
+        assert await till.alarms() == {"payment_unverified"}

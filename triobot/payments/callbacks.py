@@ -75,7 +75,7 @@ class CallbackHandler:
         if isinstance(event, PayCallback):
             failed = event.status.lower() == "error"
             hint = Hint(event.code, event.chat_id, event.message_id, event.sender, event.charge_url, failed)
-            if await self._entries.read(event.ref_id) is None:
+            if await await_store(partial(self._rows.get, event.ref_id)) is None:
                 await self._foreign(event.ref_id, event.chat_id, also)
             else:
                 await self._entries.move(event.ref_id, hint, also=also)
