@@ -9,10 +9,11 @@ import trio
 from cashier_rig import EPOCH, MINUTE, PRICE, Till, open_till
 from trio.testing import MockClock
 
-from triobot.errors import ConfigError
+from triobot.errors import ConfigError, ConflictError
 from triobot.payments.admin import PaymentsAdmin
 from triobot.payments.entry import NOTHING
 from triobot.wire.events import PayCallback
+from triobot.wire.ids import RefId
 from triobot.wire.operations import VerifyPayment
 
 
@@ -137,6 +138,26 @@ async def test_what_cant_be_done_is_refused_in_words(autojump_clock: MockClock) 
         with pytest.raises(ConfigError):
             await ask(till, "steal", ref=ticket.id)
         assert await till.alarms() == set()
+
+
+async def test_a_number_is_adopted_once(autojump_clock: MockClock) -> None:
+    """Of two operators at the same time, one is told that the number is in the books."""
+    async with open_till() as till:
+        told: list[Any] = []
+
+        async def adopt(amount: int) -> None:
+            try:
+                asked = {"number": "4444", "chat": till.user.chat_id, "kind": "button"}
+                told.append((await ask(till, "adopt", amount=amount, **asked))["payment"]["amount"])
+            except ConflictError as error:
+                told.append(str(error))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(adopt, 5)
+            nursery.start_soon(adopt, 500)
+
+        assert (await till.entry(RefId("4444"))).amount in told
+        assert any("in" in str(one) and "books" in str(one) for one in told)
 
 
 async def test_a_lost_invoice_is_adopted(autojump_clock: MockClock) -> None:

@@ -188,7 +188,7 @@ class PaymentsAdmin:
             currency="coin" if question.get("currency") == "coin" else "IRR",
             item=NOTHING,
             text="-",
-            owner="operator",
+            owner=f"operator {new_ref_id()}",
             taker="conversation",
             late="handler",
             made_at=now,

@@ -167,7 +167,7 @@ def encode_event_data(event: Event) -> tuple[str, str]:
     """Return the ``type`` and ``data`` of an event.
 
     Raises:
-        LocalProtocolError: as `encode_event`.
+        LocalProtocolError: the event can't be encoded, for example a press with a decoded value.
     """
     match event:
         case Message():
