@@ -12,7 +12,9 @@ import attrs
 import psycopg
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
+from tests.loopback import PATIENCE
 from tests.postgres import Server, run_server
 from tests.store.contract import SettableClock
 from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
@@ -26,7 +28,7 @@ from triobot.seams.inbox import InboxRow, OverQuota, Quota, Redelivered
 from triobot.seams.money import RaiseAlarm
 from triobot.seams.writes import Consume, KeepRaw, OperatorOrder, PutSetting
 from triobot.store import Stamp, admission_at, open_store
-from triobot.store.postgres import admitting
+from triobot.store.postgres import admitting, threads
 from triobot.store.postgres.address import read_address
 from triobot.store.postgres.admitting import ADMITTED_WITHIN, Admission, _ToAdmit
 from triobot.wire.ids import ChatId, SenderId
@@ -265,6 +267,67 @@ async def test_a_server_that_stands_still_lets_nobody_wait(monkeypatch: pytest.M
             finally:
                 server.thaw()
             assert isinstance(await way.accept(arrival(1, key="c"), quota=ROOMY), InboxRow)
+
+
+async def test_an_event_that_waits_too_long_takes_nobody_along(
+    postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was sent together with an event that is refused has its own time, however slow the server is."""
+    monkeypatch.setattr(admitting, "ADMITTED_WITHIN", 3.0)
+    monkeypatch.setattr(admitting, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(threads, "PATIENCE", 0.05)
+    async with open_both(postgres.url()) as way:
+        await way.accept(arrival(1, key="a"), quota=ROOMY)
+        postgres.ask(
+            "CREATE FUNCTION triobot.wait() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END $$",
+            "CREATE TRIGGER wait BEFORE INSERT ON triobot.inbox FOR EACH ROW EXECUTE FUNCTION triobot.wait()",
+        )
+        answers = dict[str, object]()
+
+        async def come(key: str, waited: int = 0) -> None:
+            event = attrs.evolve(arrival(1, key=key), came=steady_time() - waited)
+            try:
+                answers[key] = await way.accept(event, quota=ROOMY)
+            except StoreAwayError as error:
+                answers[key] = error
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(come, "first")
+            await wait_all_tasks_blocked()
+            nursery.start_soon(come, "late", 3_000)
+            nursery.start_soon(come, "with it")
+        kinds = {key: type(answer) for key, answer in answers.items()}
+        assert kinds == {"first": InboxRow, "late": StoreAwayError, "with it": InboxRow}
+
+
+async def test_what_the_server_says_is_told_although_it_is_slow(
+    postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attempt that is ended may have no answer; those before it had one."""
+    monkeypatch.setattr(admitting, "ADMITTED_WITHIN", 2.0)
+    monkeypatch.setattr(admitting, "_LOOK_SECONDS", 0.05)
+    async with open_both(postgres.url()) as way:
+        postgres.ask(
+            "CREATE FUNCTION triobot.fail() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN PERFORM pg_sleep(0.6); RAISE EXCEPTION 'full' USING ERRCODE = 'disk_full'; END $$",
+            "CREATE TRIGGER fail BEFORE INSERT ON triobot.inbox FOR EACH ROW EXECUTE FUNCTION triobot.fail()",
+        )
+        with pytest.raises(StoreAwayError, match="could not be written"):
+            await way.accept(arrival(1, key="a"), quota=ROOMY)
+
+
+async def test_a_check_that_nobody_answers_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nobody would look whether another server takes events in by now."""
+    monkeypatch.setattr(admitting, "ADMITTED_WITHIN", 0.5)
+    with run_server() as server:
+        async with open_store(server.url(), stamp=STAMP, clock=SettableClock()):
+            with (
+                server.having("synchronous_standby_names", "nobody"),
+                trio.fail_after(PATIENCE),
+                pytest.raises(StoreAwayError),
+            ):
+                await admission_at(server.url()).check()
 
 
 async def test_the_server_itself_refuses_what_comes_late(postgres: Server) -> None:

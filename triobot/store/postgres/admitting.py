@@ -285,7 +285,7 @@ class Admission:
         """Run `work` over a session of its own.
 
         Raises:
-            StoreAwayError: `work` could not be done now.
+            StoreAwayError: `work` could not be done now, or the server doesn't answer in time.
         """
 
         def do() -> None:
@@ -293,7 +293,7 @@ class Admission:
                 work(connection)
 
         try:
-            await ask(do)
+            await ask(do, within=ADMITTED_WITHIN)
         except psycopg.Error as error:
             raise self._away(error) from error
 
@@ -332,14 +332,14 @@ class Admission:
     async def _admit(self, batch: Sequence[_ToAdmit]) -> None:
         """Insert a batch, repeatedly until it succeeds; fail events that have waited too long."""
         answered = dict(self._answered)
-        why = StoreAwayError("it took too long to take the event in")
+        why = StoreAwayError(f"the server of the store {named(self._address)} doesn't answer in time")
         while True:
             answers: list[Acceptance] | None = None
             try:
                 with trio.CancelScope() as self._attempt:
                     answers = await ask(partial(self._send, batch, answered), self._connection)
                 if answers is None:
-                    raise StoreAwayError(f"the server of the store {named(self._address)} doesn't answer")
+                    raise why  # an error that the server gave before says more
             except (TriobotError, psycopg.Error) as error:
                 if self._connection is not None:
                     self._connection.close()
@@ -374,7 +374,8 @@ class Admission:
         """End each attempt that the server doesn't answer in time, until cancelled."""
         while True:
             await trio.sleep(_LOOK_SECONDS)
-            if any(steady_time() >= one.until for one in (*self._sent, *self._waiting)):
+            asked = [one for one in self._sent if not one.over.is_set()] or self._waiting
+            if any(steady_time() >= one.until for one in asked):
                 self._attempt.cancel()
 
     @asynccontextmanager

@@ -50,12 +50,13 @@ def give_up(when: Callable[[], bool], do: Callable[[], None], over: threading.Ev
     threading.Thread(target=watch, name="triobot patience", daemon=True).start()
 
 
-async def ask(work: Callable[[], R], *kept: Connection | None) -> R:
+async def ask(work: Callable[[], R], *kept: Connection | None, within: float | None = None) -> R:
     """Run `work` in a worker thread; return its result or raise its error.
 
     Args:
         kept: existing connections that `work` uses; connections that `work` makes are found without this
             argument.
+        within: after so many seconds, the connections are cut.
 
     Cancellation: *atomic*: waits `PATIENCE` seconds for the thread, and then cuts its connections.
     """
@@ -66,9 +67,12 @@ async def ask(work: Callable[[], R], *kept: Connection | None) -> R:
         for connection in list(made):
             cut(connection)
 
-    def hurry(_: object) -> trio.lowlevel.Abort:
-        until = time.monotonic() + PATIENCE
+    def end_within(seconds: float) -> None:
+        until = time.monotonic() + seconds
         give_up(lambda: time.monotonic() >= until, cut_all, over)
+
+    def hurry(_: object) -> trio.lowlevel.Abort:
+        end_within(PATIENCE)
         return trio.lowlevel.Abort.FAILED
 
     def deliver(done: outcome.Outcome[R]) -> None:
@@ -78,6 +82,8 @@ async def ask(work: Callable[[], R], *kept: Connection | None) -> R:
     await trio.lowlevel.checkpoint_if_cancelled()
     context = copy_context()
     context.run(MADE.set, made)
+    if within is not None:
+        end_within(within)
     trio.lowlevel.start_thread_soon(partial(context.run, work), deliver)
     done = cast("outcome.Outcome[R]", await trio.lowlevel.wait_task_rescheduled(hurry))
     if isinstance(done, outcome.Error):
