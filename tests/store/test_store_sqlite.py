@@ -47,7 +47,7 @@ from triobot.seams.writes import (
     KeepRaw,
     PutSetting,
 )
-from triobot.store import Stamp, Store, file, open_store, rebind_sqlite, writer
+from triobot.store import Stamp, Store, file, log_file, open_store, rebind_sqlite, writer
 from triobot.store.restoring import examine_file, restore_file
 from triobot.store.schema import MIGRATIONS, Migration
 from triobot.store.statements import Tables
@@ -725,6 +725,19 @@ async def test_the_log_has_its_size_from_the_opening_and_keeps_it(
     assert not log.exists()
     async with opened(path) as store:
         assert await store.setting("n") == "after it"
+
+
+async def test_a_log_whose_length_cannot_be_read_costs_no_commit(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object) -> bytes:
+        raise OSError(errno.EIO, "the disk fails")
+
+    async with opened(path) as store:
+        monkeypatch.setattr(log_file, "read_at", fail)
+        for n in range(3):
+            await store.commit(PutSetting("n", str(n)))
+        assert await store.setting("n") == "2"
 
 
 async def test_a_crash_leaves_a_log_of_which_only_what_was_written_counts(path: Path, tmp_path: Path) -> None:

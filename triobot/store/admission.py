@@ -142,10 +142,10 @@ _EXCEPTIONS: Final[Mapping[type, Mapping[str, _Check]]] = {
 
 
 @cache
-def _checks_of(kind: type[attrs.AttrsInstance]) -> Sequence[tuple[str, _Check]]:
+def _checks_of(kind: type[attrs.AttrsInstance]) -> Sequence[tuple[str, _Check, bool]]:
     checks = {**_CHECKS, **_EXCEPTIONS.get(kind, {})}
-    found = [(field.name, checks[field.name]) for field in attrs.fields(kind)]
-    return [(name, check) for name, check in found if check is not _accept_any]
+    found = [(field.name, checks[field.name], "None" in str(field.type)) for field in attrs.fields(kind)]
+    return [(name, check, optional) for name, check, optional in found if check is not _accept_any]
 
 
 def admit(value: attrs.AttrsInstance) -> None:
@@ -154,8 +154,8 @@ def admit(value: attrs.AttrsInstance) -> None:
     Raises:
         LocalProtocolError: a field can't be stored; names the field. Retrying never helps.
     """
-    for name, check in _checks_of(type(value)):
-        if (content := getattr(value, name)) is not None:
+    for name, check, optional in _checks_of(type(value)):
+        if (content := getattr(value, name)) is not None or not optional:
             check(name, content)
 
 

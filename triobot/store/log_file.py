@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
 
@@ -123,17 +124,12 @@ def holds(path: Path, words: bytes) -> bool | None:
 
 
 def reaches(path: Path, size: int) -> bool:
-    """Return whether an open log has an entry behind its first `size` bytes."""
-    try:
-        fd = os.open(path, os.O_RDONLY | CAREFUL)
-    except OSError:
-        return False
-    try:
-        if (head := read_head(read_at(fd, HEAD, 0))) is None:
-            return False
-        return read_at(fd, 8, HEAD + size // head.entry_size * head.entry_size + 8) == head.salts
-    finally:
-        os.close(fd)
+    """Return whether an open log has an entry behind its first `size` bytes; False if it can't be read."""
+    with suppress(OSError), path.open("rb", buffering=0) as log:
+        if (head := read_head(read_at(log.fileno(), HEAD, 0))) is not None:
+            entry = HEAD + size // head.entry_size * head.entry_size
+            return read_at(log.fileno(), 8, entry + 8) == head.salts
+    return False
 
 
 def _of_this_log(head: LogHead, block: bytes) -> int:

@@ -774,6 +774,7 @@ class LeaseContract(Contract):
             begin(store, 6, at=-1),
             begin(store, 6, wake_at=2**53),
             begin(store, 6, sender_id=True),
+            begin(store, 6, at=None),
             begin(store, 6, lease=Lease(-1)),
             append(store, 5, 0),
             append(store, 5, -1, "x"),
