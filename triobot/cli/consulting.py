@@ -33,15 +33,15 @@ from .loading import load_bot
 from .terminal import harmless
 
 Ask: TypeAlias = "Callable[[Question, Tell], Awaitable[None]]"
-"""Sends a question to the running bot, or to an opened store."""
+"""Function that sends a question to the running bot, or to an opened store."""
 
 _T = TypeVar("_T")
 _OF_ANY_BOT: Final = (
     *("journals.list", "journals.show", "journals.open", "journals.code", "kept", "alarms.list", "jobs.list"),
     *("broadcast.list", "broadcast.status", "chats.send", "chats.signal", "chats.start"),
 )
-"""Questions for which a store is opened without a token: they change nothing. Calls to a chat fail without a
-running bot.
+"""Questions for which a store is opened without a token: these questions change nothing. Without a running
+bot, calls to a chat fail.
 """
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8)
 """Pauses before new tries, in seconds: a process that has just opened a store can't answer at once."""
@@ -123,7 +123,7 @@ async def ask_bot(settings: Settings, question: Question, tell: Tell) -> bool:
 
 async def ask_running(store: str, question: Question, tell: Tell) -> bool:
     """Send a question to the bot that runs on the store at this address. Return False if no bot runs. Never
-    opens the store.
+    open the store.
 
     Raises:
         ConfigError, StoreError: the bot answered with this error, or could not be asked.

@@ -552,5 +552,5 @@ def _findings(target: str, known: str, batch: _Batch) -> list[Finding]:
 async def _look_at_all(looker: Looker, batch: _Batch) -> list[Finding]:
     try:
         return [await looker.look(lines) for lines in batch]
-    except BaseException:  # what a journal does to this process is a finding about that journal
+    except BaseException:  # the parent reports the journal whose process dies
         os._exit(1)

@@ -46,12 +46,12 @@ ASIDES: Final = 64
 @final
 @guarded
 class DispatcherCalls:
-    """The dispatcher's functions that a chat calls, each with itself.
+    """The dispatcher's functions that a chat's actor calls, with itself as the first argument.
 
     Attributes:
         start: start a conversation's task.
         park: store that a conversation is parked, for the given reason.
-        room: read more of the inbox for a chat that was behind, and has room again.
+        room: read more of the inbox for a chat whose mailbox was full, and has room again.
         over: drop an idle chat from memory.
         take_back: reload a chat from the store, because events that the chat took early weren't stored. The
             second argument is the number of units before these events.

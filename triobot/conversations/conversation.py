@@ -190,7 +190,7 @@ class Conversation(Host):
                 if writer.in_row:
                     tell(records[0], facts.event, facts.at)
                 writer.watched = services.replays(actor, self, records)
-        self.run, self.begin = run, FRESH  # frees the stored journal
+        self.run, self.begin = run, FRESH  # without the former `begin`, the stored journal is freed
         return run
 
     def go_over(
@@ -352,7 +352,7 @@ class Conversation(Host):
         return self._kept.texts if run is None or run.main.task is None else words_for(texts, run.read)
 
     def bring(self, delivery: Delivery) -> None:
-        """Deliver an event to the run, where one of the waits or blocks takes it once the wait rests."""
+        """Deliver an event to the run, for one of the waits or blocks."""
         if (run := self.run) is None or run.over or run.dying:
             return  # payments need no delivery; other events stay in the inbox
         self.stirred()

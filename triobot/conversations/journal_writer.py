@@ -71,7 +71,7 @@ class JournalWriter:
     _replay: Replay | None
     unit: UnitBuilder
     in_row: bool
-    # Number of units that had been added when the conversation began, and when `ahead` was taken.
+    # Number of units added to the commit queue before the conversation began, and before `ahead` was taken.
     _began_at: int
     _taken_at: int = attrs.field(default=0, init=False)
     run: Run | None = attrs.field(default=None, init=False)
@@ -98,7 +98,7 @@ class JournalWriter:
             case Revived(stored):
                 unit, began_at = UnitBuilder.revived(stored), 0
             case Carried(_, run, position):
-                # The first record is stored, in place of the former run's journal.
+                # The first record is stored already: it has replaced the former run's journal.
                 unit = UnitBuilder(lease, id, run, None, build, position, length=1)
             case _:
                 unit, in_row = UnitBuilder(lease, id, 1, first, build), begin.__class__ is InRow
@@ -132,7 +132,9 @@ class JournalWriter:
                 self.unit.add(one)
 
     def rests(self, rests: bool, wake: int | None) -> bool:
-        """Record whether the run rests, and its next wake-up time. Return False if there never was one."""
+        """Record whether the run rests, and its next wake-up time. Return False if the run has no
+        wake-up time, and had none before.
+        """
         unit = self.unit
         unit.rests = rests
         timed = wake is not None or unit.wake is not None

@@ -4,7 +4,7 @@ Each wait and each effect of an author's code is an operation of the conversatio
 The run gives the operation a structural id, records its outcome, and returns the recorded outcome on replay.
 `Operations` adds the chat's part: which task may begin an operation, the order of sends in the chat, and the
 answers to button presses. It stands above the conversation and the chat's actor, and brings the two together:
-a conversation that was evicted meets its own actor, never the chat's next one.
+a conversation that was evicted meets its own actor, never the chat's next actor.
 """
 
 from __future__ import annotations

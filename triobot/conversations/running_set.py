@@ -434,9 +434,9 @@ class ChatRouting:
     ) -> Sequence[Delivery]:
         """Return messages that came too early for a conversation that goes on after it was parked.
 
-        Each question that the user has seen gets the first event that answers it. Other messages came before
-        their questions were asked, and are returned. If no event was an answer, the last message is returned
-        only if the conversation is an aside.
+        Each question that the user has seen gets the first event that answers the question. The other
+        messages were sent before their questions were asked: these messages are returned. If no event was an
+        answer, the last message is returned only if the conversation is an aside.
 
         Args:
             waiting: the events, in order.

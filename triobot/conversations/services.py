@@ -114,7 +114,7 @@ class Tracer:
     Attributes:
         brought: records the event that a conversation's next turn takes.
         drive: awaits a conversation's coroutine.
-        stepping: returns the body of a step, by the step's name, wrapped in a span.
+        stepping: wraps the body of a step in a span with the step's name.
     """
 
     brought: Callable[[Any, int], None]

@@ -475,7 +475,7 @@ class ControlApi:
         except (binascii.Error, ValueError):
             raise BadAskError("'base64' must be base64") from None
         caption, filename = asked.optional_text("caption") or "", asked.text("filename")
-        # A person who isn't a member uploads nothing.
+        # `chat` raises ImpossibleActError if the person isn't a member: such a person can't upload files.
         _ = Acting(self._world, user, self._exchange.clock.now(), _chat_of(asked)).chat
         duration = asked.seconds("duration") if "duration" in asked.values() else 0
         descriptor = await self._exchange.upload(kind, filename, io.BytesIO(data), duration)

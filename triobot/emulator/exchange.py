@@ -1,4 +1,4 @@
-"""Connects the pure world to time, files and the network; both HTTP interfaces of the emulator use it."""
+"""Connection of the pure world to time, files and the network, for both HTTP interfaces of the emulator."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Logged:
 
 
 class Beside(Hashable, Protocol):
-    """What this program runs beside the platform: the bot's process, and the views of its conversations."""
+    """The bot's process and the views of its conversations, which a program runs beside the platform."""
 
     def process(self) -> dict[str, JsonValue]:
         """Return the process's state: ``phase``, ``pid``, ``since``, ``starts``, ``problem``, ``target``."""
@@ -110,7 +110,8 @@ class Exchange:
     Attributes:
         requests: newest requests of the bot.
         traffic: newest requests in both directions, with their answers.
-        beside: the bot's process and more, if this program runs them.
+        beside: what the program runs beside the platform, such as the bot's process; None if it runs only the
+            platform.
         liberties: number of times that the bot took each liberty (see `Logged`), by operation.
         hear_liberty: called when a liberty is taken for the first time.
         address: the address of events, if events are posted over HTTP.

@@ -85,7 +85,7 @@ class Numbered(Generic[OneT]):
         self.version = 0
 
     def touch(self, one: OneT) -> OneT:
-        """Add a record, or note that it has changed."""
+        """Add a record, or store that a record has changed."""
         self.known[one.number] = one
         self.version += 1
         self._changed.pop(one.version, None)

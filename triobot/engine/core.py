@@ -106,10 +106,10 @@ JOIN: Final = Nature.JOIN
 class Where(Enum):
     """The state of a branch."""
 
-    HOLDS = "holds"  # the turn
-    QUEUED = "queued"  # it is to be started
-    RESTS = "rests"  # in an operation, or waiting for its children
-    WORKS = "works"  # in an effect's body, outside of any turn
+    HOLDS = "holds"  # the branch has the turn
+    QUEUED = "queued"  # the branch waits to be started
+    RESTS = "rests"  # the branch is in an operation, or waits for its children
+    WORKS = "works"  # the branch runs an effect's body, outside of any turn
 
 
 HOLDS: Final = Where.HOLDS
@@ -337,7 +337,7 @@ def begun(fn: str, *args: object, time: int, seed: str, codec: Codec, jumped: in
 @final
 @attrs.define(eq=False, weakref_slot=False)
 class RunJournal:
-    """The recorded turns, as far as the code was given them, and the time of the current turn.
+    """The recorded turns, how many of these turns the code was given, and the time of the current turn.
 
     Attributes:
         turns: the recorded turns; the code was given the first `given` of them. Empty once the run goes on
@@ -404,7 +404,7 @@ class RunJournal:
     # --- replay
 
     def next(self) -> Record:
-        """Return the next recorded turn, whose time it is now."""
+        """Return the next recorded turn; `time` becomes the time of this turn."""
         record = self.turns[self.given]
         self.given += 1
         self.live = self.given == len(self.turns)
@@ -451,7 +451,7 @@ class RunJournal:
 
 @attrs.define(eq=False, weakref_slot=False)
 class Core:
-    """The branches of one incarnation, and their operations. `Machine` derives from it, and `Run` from that.
+    """The branches of one incarnation, and their operations; base class of `Machine`.
 
     Attributes:
         main: the main branch. Its first scope is the run's own.
@@ -459,7 +459,7 @@ class Core:
         dying: whether every operation is refused from now on.
         over: whether the last record was taken.
         interrupted: whether an interrupt has ended the run.
-        felt: whether the interrupt was raised in some of the code.
+        felt: whether the interrupt's cancellation was raised in the author's code.
         diverged: why the code can't go on over its journal; None if the code can go on.
     """
 
@@ -635,8 +635,8 @@ class Part:
     """A block in which the main branch numbers its operations separately; see `Run.part`.
 
     Attributes:
-        prefix, key, numbered: outside of the block, the main branch's prefix, key and count inside the block.
-            So `numbered` is the number of operations in the block, once the block is left.
+        prefix, key, numbered: values that are exchanged with the main branch's prefix, key and count on entry
+            and on exit. After the exit, `numbered` is the number of operations in the block.
     """
 
     main: Branch

@@ -205,7 +205,7 @@ class Machine(Core):
         self.pump(op)
 
     def finish(self, op: Operation, outcome: Performed) -> None:
-        """Handle an effect's end. The turn that the outcome begins comes later."""
+        """Handle an effect's end. The turn that begins with the outcome may come later."""
         tag, node, value = outcome
         if tag == CUT:
             op.felt, node = partial(throw, node), None
@@ -398,9 +398,9 @@ class Machine(Core):
             self._apply(record)
 
     def reach(self) -> bool:
-        """Compare the operations that were open at the journal's end with the code. Return whether they fit.
+        """Compare the operations that were open at the journal's end with the code. Return whether both fit.
 
-        If not, the run gets stuck.
+        If code and journal don't fit, the run gets stuck.
         """
         self._reached = True
         for began in self.journal.effects.values():
@@ -648,7 +648,7 @@ def _precedence(candidate: _Candidate) -> tuple[int, int, Any]:
 @final
 @attrs.define(eq=False, weakref_slot=False)
 class Scope:
-    """A block that is ended by a deadline, an event or `cancel`. Can be entered only once.
+    """A block that is ended by a deadline, an event or `cancel`. A scope can be entered only once.
 
     An event that ends the block is always consumed, and its value is in `event`, even if the block ends with
     an error.

@@ -451,7 +451,9 @@ def words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
 
 
 def _names_set_by(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement assigns; for an expression, all its names, which may be changed."""
+    """Return the names that a statement assigns; of an expression, all names, because it may change their
+    values.
+    """
     if name := getattr(statement, "name", ""):
         return {name}
     target = statement if isinstance(statement, ast.Expr) else getattr(statement, "target", None)

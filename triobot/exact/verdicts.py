@@ -357,8 +357,8 @@ class Told(NamedTuple):
 
     Attributes:
         print: fingerprint of the arguments.
-        sites: sites of the operation numbers that were taken since the branch's last record, the operation's
-            own site last; empty in a record of an earlier version.
+        sites: sites of all operations that the branch has begun since its last record. The last site is the
+            operation's own. Empty in a record of an earlier version.
     """
 
     id: int | str

@@ -113,7 +113,7 @@ def _nobody(path: Path, why: BaseException | None) -> bool:
     """Return False if a connection's failure means that no bot runs; else raise."""
     match getattr(why, "__cause__", None):
         case ExceptionGroup(exceptions=[ConnectionRefusedError()]):
-            return False  # on loopback: the key's file is left over from a killed bot
+            return False  # on loopback: a killed bot has left the file with the key
         case _:
             pass
     match why:

@@ -36,7 +36,7 @@ NAME: Final = re.compile(NAMES)
 # In the id of a hook's operation, the hook's name precedes the numbers.
 _ID: Final = re.compile(rf"({NAMES}[.])?[0-9]+([./][0-9]+)*")
 _SIGNAL: Final = "triobot.conversations.doors.calls.Signal"
-# Fields that identify a record besides its id; no user writes them.
+# Fields that identify a record besides its id. These fields contain no text of a user.
 _OUTLINE: Final = ("kind", "fn", "patch", "why")
 
 

@@ -35,8 +35,9 @@ Question: TypeAlias = Mapping[str, object]
 Answer: TypeAlias = Mapping[str, object]
 """An answer, or a line of an answer: JSON values."""
 Format: TypeAlias = Literal["number", "count", "id", "flag", "text", "speech", "words"]
-"""Format of a field: any whole number, from 0, or from 1; ``true``; a text, or one that may be empty;
-``one,two``.
+"""Format of a field. ``number``: any whole number; ``count``: a whole number from 0; ``id``: from 1;
+``flag``: ``true`` or ``false``; ``text``: a text that isn't empty; ``speech``: any text;
+``words``: ``one,two``.
 """
 
 LONGEST_BODY: Final = 64 * 1024
@@ -257,7 +258,7 @@ def _read(text: str, form: Format | None) -> object:
 
 def _members(body: bytes) -> Sequence[tuple[str, object]]:
     try:
-        # A tuple is an object here: so repeated names are seen, and a list is none.
+        # Objects become tuples of pairs, which keep repeated names. Lists stay lists, and are refused below.
         found: object = json.loads(body, object_pairs_hook=tuple) if body.strip() else ()
     except (ValueError, RecursionError):
         found = None

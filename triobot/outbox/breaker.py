@@ -280,7 +280,7 @@ class Breaker:
 
     @property
     def undecided(self) -> bool:
-        """Whether everything is held only until the first question is answered."""
+        """Whether all requests are held, and the first question has no answer yet."""
         return self.held is not None and self._undecided
 
     @property

@@ -337,7 +337,8 @@ class Broadcasts:
             if job is None or job.status.over or key in self._capturing:
                 self._due.pop(key, None)
             elif job.status.state == "capturing":
-                # The deletion isn't retried: `start` may use the key again before the store has room.
+                # If the store is full, the next call reads the job again before a new try: `start` may have
+                # used the key again.
                 if await self._committed(DropBroadcast(key)):
                     self._due.pop(key, None)
                 else:

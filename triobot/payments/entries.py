@@ -151,7 +151,8 @@ class Entries:
 
 @final
 class Pages:
-    """Iterator over entries, a page at a time. An iterator that is half read leaves nothing behind.
+    """Iterator over entries, a page at a time. Between two pages, an iterator keeps nothing open in the
+    store.
 
     Args:
         find: reads the page after an entry.

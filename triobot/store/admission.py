@@ -180,7 +180,7 @@ def admit_writes(writes: Sequence[Write]) -> tuple[Write, ...]:
 
 
 def _admitted(write: Write) -> Write:
-    if isinstance(write, KeepRaw):  # its texts are not checked, but made storable
+    if isinstance(write, KeepRaw):  # `as_kept` makes the texts storable
         _NATURAL("at", write.at)
         return as_kept(write)
     admit(write)

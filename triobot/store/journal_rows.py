@@ -1,7 +1,8 @@
 """The rows of conversations, journals and effects.
 
 As in `statements`, the code runs in the worker thread inside a transaction. Every statement for an event
-finds its rows by a primary key, or by an index without the resting conversations.
+finds its rows by a primary key or an index. Conversations that rest without a wake-up time are only in the
+index by chat.
 """
 
 from __future__ import annotations

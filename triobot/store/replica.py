@@ -286,7 +286,7 @@ def fold(image: Path, note: Callable[[int], None] = lambda found: None) -> int:
             note(found)
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except sqlite3.Error:
-        if not log.exists():  # closing the connection repeated the checkpoint, and this one worked
+        if not log.exists():  # the checkpoint succeeded when the connection was closed
             note(size)
         raise
     log.unlink(missing_ok=True)

@@ -159,7 +159,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 body BLOB NOT NULL,
                 begun TEXT
             )""",
-            # The tally has the rows with `begun`.
+            # The index leaves out rows with `begun`: `Tally.begun` has the numbers of these rows.
             "CREATE INDEX inbox_waiting ON inbox (chat_id, seq) WHERE begun IS NULL",
             # The last accepted delivery of each key; `acknowledged` is the wall time of the 200, or null.
             """CREATE TABLE deliveries (

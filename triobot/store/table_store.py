@@ -94,7 +94,7 @@ def _reads(
     part: Callable[[Tables], T], method: Callable[Concatenate[T, P], R]
 ) -> Callable[Concatenate[Store, P], Awaitable[R]]:
     """Return a method of `Store` that calls a method of a part of its tables, in the writer's thread."""
-    name = method.__name__  # an engine may have its own
+    name = method.__name__  # found by name: an engine may override the method
 
     async def read(self: Store, /, *given: P.args, **named: P.kwargs) -> R:
         def work(tables: Tables) -> R:

@@ -123,10 +123,10 @@ class AskedJob(Job[R]):
     """A job made of functions.
 
     Args:
-        work: does the work, as `run`.
+        work: does the work; called by `run`.
         writes: whether `work` changes rows.
         announce: called with the answer, in the order of the jobs, before any caller is woken.
-        together: does the work in fewer statements; see `Job.run`.
+        together: called instead of `work` to use fewer statements; see `Job.run`.
     """
 
     __slots__ = ("_announce", "_together", "_work", "writes")

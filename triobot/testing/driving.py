@@ -349,7 +349,7 @@ def _with_closed(bot: Bot, provided: Sequence[Provided]) -> Sequence[Provided]:
 
 
 def _to_be_shown(failures: Sequence[Exception]) -> BaseException | None:
-    """Return the bot's first error, and record the error and its causes; keep only the author's frames."""
+    """Return the bot's first error. Record the error and its causes, with the author's frames only."""
     if not failures:
         return None
     cause: BaseException | None = failures[0]

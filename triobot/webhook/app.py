@@ -173,7 +173,7 @@ class _Passage:
                 return message if self._wanted else _nothing_of(message)
             self._left = True
             if not self._whole:
-                # For Quart the body has ended; `read` returns "truncated".
+                # Quart gets the end of the body, and `read` returns "truncated".
                 self._cut = True
                 self._end_body()
                 return {"type": "http.request", "body": b"", "more_body": False}

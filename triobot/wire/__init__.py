@@ -3,8 +3,8 @@
 Read the modules in this order. `ids`, `content`, `markup` and `forms` define the parts. `events` defines the
 events that the platform posts. `operations` and `results` define the requests and their answers; `traits`
 defines the common properties of a class's operations. `encode` and `decode` convert these values to and from
-bytes; `json_text` has their JSON readers. `platform_side` and `undocumented`, which no bot loads, have what
-only the platform encodes or decodes, and the operations outside the interface.
+bytes; `json_text` has their JSON readers. No bot loads the last two modules: `platform_side` has
+the encoders and decoders of the platform's side, and `undocumented` the operations outside the interface.
 
 Docstrings cite gaps of the interface by number: `docs/gaps.md` lists each gap and triobot's choice.
 

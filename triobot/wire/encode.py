@@ -1,7 +1,7 @@
-"""Encode operations to requests, and events to the text of their keys, which detect repeated deliveries.
+"""Encode operations as requests. Encode events as text for the keys that detect repeated deliveries.
 
-An upload becomes a `Request` with a file; the HTTP client makes the multipart body. What the platform encodes
-is in `platform_side`.
+An upload becomes a `Request` with a file; the HTTP client makes the multipart body. `platform_side` has the
+platform's encoders.
 """
 
 from __future__ import annotations

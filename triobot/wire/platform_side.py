@@ -1,5 +1,4 @@
-"""What only the platform does with the wire's values: it posts events, answers requests, and reads keyboards
-and forms.
+"""Encoders and decoders of the platform's side: for posted events, answers to requests, keyboards and forms.
 
 The emulator and tests play the platform; a bot never loads this module.
 """

@@ -392,8 +392,8 @@ class RunningCharge:
     async def _hold_deadlines(self) -> Seen:
         """Read the payment's news, as one operation.
 
-        Cancellation: a timeout of the author's code is delayed by up to `HELD`. If the news end the charge by
-        then, the timeout is dropped, because the code after the payment belongs to the same block. Otherwise
+        Cancellation: a timeout of the author's code is delayed by up to `HELD`. If the charge ends by then,
+        the timeout is dropped, because the code after the payment belongs to the same block. Otherwise
         the operation is cancelled, and may be repeated.
         """
         kind, run, inside = OperationKind.VERIFY, self._operations.run, self._operations.ahead is None
@@ -555,7 +555,9 @@ async def _sell(
     first: Callable[[RefId], SendMessage | CreateInvoice],
     keyboard: Callable[[RefId], InlineKeyboard],
 ) -> object:
-    """Send the request `first`. Return once the goods are given, or the key of another pressed button."""
+    """Send the request `first`. Return None once the goods are given, or return the key of another button
+    that the user pressed.
+    """
     with open_wait(operations, wait):
         opened = RunningCharge(operations, wait, asked)
         async with opened:

@@ -247,8 +247,8 @@ class Giving:
     Attributes:
         paid: the payment.
         ending: the effect of the conversation's end on the payment; None before the end.
-        alone: Whether this was the first failure, and no waiting charge can tell the user.
-        owes: Whether this conversation's end decides the payment; False after `continue_as`, which has
+        alone: whether this was the first failure, and no waiting charge can tell the user.
+        owes: whether this conversation's end decides the payment; False after `continue_as`, which has
             settled the payment.
 
     Args:
@@ -316,7 +316,7 @@ class Giving:
         hook.
 
         Args:
-            felt: the code was cancelled, and a cancellation was raised in it.
+            felt: whether a cancellation was raised in the code.
         """
         # A cancelled function that ended normally, such as under a shield, has given everything.
         self._given = error is None and not felt
@@ -329,8 +329,8 @@ class Giving:
         delivery.
 
         Args:
-            goes_on: the conversation has a successor.
-            replaying: the end is replayed, so nothing is written.
+            goes_on: whether the conversation has a successor.
+            replaying: whether the end is replayed; then nothing is written.
         """
         paid, services = self.paid, self._services
         goes_on = self._goes_on and goes_on

@@ -44,7 +44,7 @@ KEYS: Final = "str, int, bool, date, datetime, time, timedelta, Enum or frozen a
 _INTEGER: Final = re.compile(r"-?[0-9]{1,300}", re.ASCII)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 _MOMENTS: Final = (dt.datetime, dt.date, dt.time)
-# A datetime is a date, too, and a bool an int.
+# Subclasses come first: `bool` is a subclass of `int`, and `datetime` of `date`.
 _SORTS: Final[Mapping[type[Any], str]] = {
     str: "s",
     bool: "t",

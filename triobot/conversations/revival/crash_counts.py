@@ -298,9 +298,9 @@ class CrashCounts(trio.abc.Instrument):
         self._services.raise_alarm(Alarm("crash_loop", "start", text))
 
     async def begins(self, seq: int, counted: Callable[[int], Sequence[Write]] | None) -> None:
-        """Store a conversation that crashed the last process before its first record, with that crash.
+        """Store a conversation that crashed the last process before its first record, and count that crash.
 
-        The conversation begins after that, so its row counts all further crashes.
+        The conversation begins only afterwards, so its row counts all further crashes.
 
         Args:
             counted: returns the writes that store the beginning conversation with the given crash count.

@@ -498,7 +498,7 @@ def _newest_wait(case: Case) -> Decision | None:
 
 
 def _parked(case: Case) -> Decision | None:
-    # A lasting button may start a conversation; only after that, it waits for a parked aside.
+    # A press of a lasting button may start a conversation. If not, the row "parked aside" queues the press.
     asks = token_of(case.event) is not None or isinstance(case.event, Submission)
     return _parked_aside(case) if asks else None
 

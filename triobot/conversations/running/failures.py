@@ -180,7 +180,7 @@ def _words(error: Exception) -> str:
 
 
 def _hint(error: Exception) -> str:
-    """Return a hint for asyncio's code; else an empty text."""
+    """Return a hint if the error comes from asyncio's code; else an empty text."""
     found = _ASYNCIOS.search(text_of(error))
     if found is not None and issubclass(type(error), RuntimeError | TypeError | StepError):
         return f": asyncio's code doesn't run on Trio as it is; {LIBRARIES} has the ways"

@@ -86,8 +86,8 @@ class RowsTogether:
     apart: int
 
     def counted(self, columns: int) -> bytes:
-        """Return the statement as bytes. The statement fails if it changes another number of rows than
-        expected, which is an additional last placeholder.
+        """Return the statement as bytes, with one more placeholder at the end: the expected number of changed
+        rows. With another number of changed rows, the statement fails.
         """
         return _counted(self.statement, f"${columns + 1}").encode()
 

@@ -1,4 +1,4 @@
-"""The tables of a store in PostgreSQL: the statements of a store in a file, and what another process changes.
+"""The tables of a store in PostgreSQL: as in a file, except for rows that other processes insert.
 
 Other processes insert events into the inbox, and take numbers for these events. So this process takes its
 numbers from a sequence, under a lock, and counts the events of other processes when it reads them.

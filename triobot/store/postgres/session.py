@@ -110,7 +110,7 @@ class Session:
             self._stream.later(found, take)
 
     def take_late(self) -> None:
-        """Take the rows that `later` waits for."""
+        """Call the functions that were passed to `later`, after waiting for the rows if needed."""
         if self._stream is not None:
             self._stream.take_late()
 

@@ -140,7 +140,7 @@ class Branching:
 
     @asynccontextmanager
     async def _opened(self, origin: PastOrigin, asked: Mapping[str, Any]) -> AsyncGenerator[There]:
-        """Open a branch at a notch; or, without ``notch``, one with the recorded answers."""
+        """Open a branch at ``notch``. Without ``notch``, open a branch that gets the recorded answers."""
         bot, settings, stored = self._bot.bot, self._bot.settings, origin.stored
         around: Any = {"beside": origin.beside, "group": origin.group, "settings": settings}
         around |= {name: asked[name] for name in ("asks", "sent", "numbers", "code") if name in asked}

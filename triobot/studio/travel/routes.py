@@ -156,7 +156,7 @@ def add_looking(routes: Routes, looks: Twins, can: Collection[str] = ()) -> None
     """Add the read-only routes.
 
     Args:
-        can: names of the further abilities of these routes.
+        can: kinds of requests that the page can send beside these routes, such as ``branch``.
     """
 
     async def conversations(_: Asked, at: Place) -> JsonValue:

@@ -71,7 +71,7 @@ def replacement_of(told: Mapping[str, Any]) -> Replacement:
     """Return the replacement that `SameAnswers.replacement` described.
 
     Raises:
-        UnreadableWorldError: another version described it.
+        UnreadableWorldError: another version of triobot described the conversation.
     """
     row, world, chat_id = told["row"], World(chance=random.Random(0)), told["chat_id"]
     load_world(world, told["platform"])

@@ -198,7 +198,7 @@ class Twin:
 
     @property
     def _secrets(self) -> Collection[str]:
-        """Words that are covered in sources."""
+        """Words to hide in sources."""
         return self._bot.secrets() if self._whose == "hidden" else ()
 
     def _find(self, id: str) -> _KeptPass:

@@ -316,12 +316,12 @@ class Twins:
         return one.head or {"id": one.id}
 
     async def notches(self, id: str, start: int, end: int) -> JsonValue:
-        """Return some notches of a pass, all of the same build's part."""
+        """Return the notches from `start` until before `end`, at most to the end of one build's part."""
         part, end = self._at(id, start, end)
         return cast("JsonValue", await part.twin.ask("notches", id=part.id, start=start, end=end))
 
     async def path(self, id: str, start: int, end: int) -> JsonValue:
-        """Return the paths of some turns, all of the same build's part."""
+        """Return the turns' paths from `start` until before `end`, at most to the end of one build's part."""
         part, end = self._at(id, start, end)
         return cast("JsonValue", await part.twin.ask("path", id=part.id, start=start, end=end))
 
