@@ -20,7 +20,7 @@ class Timer:
             await trio.sleep_forever()
 
     def mind(self, at: float) -> None:
-        """Make `wait_due` return by the time `at`."""
+        """Make `wait_due` return no later than `at`."""
         if at < self._scope.deadline:
             self._scope.deadline = at
 

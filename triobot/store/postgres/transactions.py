@@ -1,10 +1,10 @@
 """Transactions: runs the writer's batches in PostgreSQL, one transaction each, under the store's fence.
 
-Each transaction first increments the process's count of commits. That is possible only with the fence: the
-transaction takes the process's own advisory lock once more, so that its session certainly has the lock, even
-behind a proxy. If another process owns the store, the statement changes no row. Then the transaction ends,
-nothing is stored, and this process never stores anything again. A take-over waits while a transaction is
-open.
+Each transaction first increments the process's count of commits. Only the store's owner can increment this
+count: the transaction takes the owner's advisory lock once more, so that the session certainly has the lock,
+even behind a proxy. If another process owns the store, the statement changes no row. Then the transaction
+ends, nothing is stored, and this process never stores anything again. A take-over waits while a transaction
+is open.
 
 If the connection is lost, all uncommitted work is lost. A new session checks fence and count, and the batch
 is run again. If no server can be reached, the callers get an error, and nothing was stored. If the connection
