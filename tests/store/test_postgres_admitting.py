@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from socket import gethostname
 
 import attrs
@@ -46,6 +46,20 @@ async def open_admission(url: str) -> AsyncGenerator[Admission]:
     way = admission_at(url)
     async with way.running():
         yield way
+
+
+@contextmanager
+def before_each_insert(server: Server, act: str) -> Generator[None]:
+    """Have the server do this before it inserts a row into the inbox."""
+    server.ask(
+        "CREATE FUNCTION triobot.act() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN {act}; RETURN NEW; END $$",
+        "CREATE TRIGGER act BEFORE INSERT ON triobot.inbox FOR EACH ROW EXECUTE FUNCTION triobot.act()",
+    )
+    try:
+        yield
+    finally:
+        server.ask("DROP FUNCTION triobot.act CASCADE")
 
 
 @asynccontextmanager
@@ -278,11 +292,6 @@ async def test_an_event_that_waits_too_long_takes_nobody_along(
     monkeypatch.setattr(threads, "PATIENCE", 0.05)
     async with open_both(postgres.url()) as way:
         await way.accept(arrival(1, key="a"), quota=ROOMY)
-        postgres.ask(
-            "CREATE FUNCTION triobot.wait() RETURNS trigger LANGUAGE plpgsql AS"
-            " $$ BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END $$",
-            "CREATE TRIGGER wait BEFORE INSERT ON triobot.inbox FOR EACH ROW EXECUTE FUNCTION triobot.wait()",
-        )
         answers = dict[str, object]()
 
         async def come(key: str, waited: int = 0) -> None:
@@ -292,11 +301,12 @@ async def test_an_event_that_waits_too_long_takes_nobody_along(
             except StoreAwayError as error:
                 answers[key] = error
 
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(come, "first")
-            await wait_all_tasks_blocked()
-            nursery.start_soon(come, "late", 3_000)
-            nursery.start_soon(come, "with it")
+        with before_each_insert(postgres, "PERFORM pg_sleep(0.5)"):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(come, "first")
+                await wait_all_tasks_blocked()
+                nursery.start_soon(come, "late", 3_000)
+                nursery.start_soon(come, "with it")
         kinds = {key: type(answer) for key, answer in answers.items()}
         assert kinds == {"first": InboxRow, "late": StoreAwayError, "with it": InboxRow}
 
@@ -307,13 +317,9 @@ async def test_what_the_server_says_is_told_although_it_is_slow(
     """The attempt that is ended may have no answer; those before it had one."""
     monkeypatch.setattr(admitting, "ADMITTED_WITHIN", 2.0)
     monkeypatch.setattr(admitting, "_LOOK_SECONDS", 0.05)
+    full = "PERFORM pg_sleep(0.6); RAISE EXCEPTION 'full' USING ERRCODE = 'disk_full'"
     async with open_both(postgres.url()) as way:
-        postgres.ask(
-            "CREATE FUNCTION triobot.fail() RETURNS trigger LANGUAGE plpgsql AS"
-            " $$ BEGIN PERFORM pg_sleep(0.6); RAISE EXCEPTION 'full' USING ERRCODE = 'disk_full'; END $$",
-            "CREATE TRIGGER fail BEFORE INSERT ON triobot.inbox FOR EACH ROW EXECUTE FUNCTION triobot.fail()",
-        )
-        with pytest.raises(StoreAwayError, match="could not be written"):
+        with before_each_insert(postgres, full), pytest.raises(StoreAwayError, match="could not be written"):
             await way.accept(arrival(1, key="a"), quota=ROOMY)
 
 
