@@ -173,6 +173,7 @@ async def test_a_bot_is_killed_restarted_broken_and_mended(tmp_path: Path) -> No
         source.write_text(BOT.replace("chat.ask(", "chat.ask(("))
         failed = await dev.wait_phase("failed")
         assert "SyntaxError" in str(failed["problem"]) and "line 8" in str(failed["problem"])
+        assert "importlib" not in str(failed["problem"])
         assert "SyntaxError" in dev.log.read_text()
         await sara.says("Still there?")
         source.write_text(BOT.replace("Your name?", "Who are you?"))

@@ -246,9 +246,9 @@ def _words_of(value: object) -> str:
 def _left_out(shown: traceback.TracebackException) -> int:
     """Remove all frames but the author's, also from the causes; return the number of removed frames."""
     own = [frame for frame in shown.stack if is_authors(frame.filename)]
-    left_out = len(shown.stack) - len(own) if own else 0
-    if own:
-        shown.stack = traceback.StackSummary.from_list(own)
+    left_out = 0
+    if own or is_authors(getattr(shown, "filename", None) or "<>"):  # a SyntaxError names the author's file
+        left_out, shown.stack = len(shown.stack) - len(own), traceback.StackSummary.from_list(own)
     causes = [shown.__cause__, None if shown.__suppress_context__ else shown.__context__]
     return left_out + sum(_left_out(cause) for cause in (*causes, *(shown.exceptions or ())) if cause)
 
