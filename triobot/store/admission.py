@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any, Final, TypeAlias, get_args
 
 import attrs
@@ -142,10 +143,12 @@ _EXCEPTIONS: Final[Mapping[type, Mapping[str, _Check]]] = {
 
 
 @cache
-def _checks_of(kind: type[attrs.AttrsInstance]) -> Sequence[tuple[str, _Check, bool]]:
+def _checks_of(kind: type[attrs.AttrsInstance]) -> tuple[Sequence[tuple[str, _Check, bool]], attrgetter[Any]]:
     checks = {**_CHECKS, **_EXCEPTIONS.get(kind, {})}
-    found = [(field.name, checks[field.name], "None" in str(field.type)) for field in attrs.fields(kind)]
-    return [(name, check, optional) for name, check, optional in found if check is not _accept_any]
+    fields = [(field.name, checks[field.name], "None" in str(field.type)) for field in attrs.fields(kind)]
+    found = [field for field in fields if field[1] is not _accept_any]
+    # Given a single name, `attrgetter` would return no tuple.
+    return found, attrgetter("__class__", "__class__", *(name for name, _, _ in found))
 
 
 def admit(value: attrs.AttrsInstance) -> None:
@@ -154,8 +157,9 @@ def admit(value: attrs.AttrsInstance) -> None:
     Raises:
         LocalProtocolError: a field can't be stored; names the field. Retrying never helps.
     """
-    for name, check, optional in _checks_of(type(value)):
-        if (content := getattr(value, name)) is not None or not optional:
+    checks, read = _checks_of(type(value))
+    for (name, check, optional), content in zip(checks, read(value)[2:], strict=True):
+        if content is not None or not optional:
             check(name, content)
 
 
