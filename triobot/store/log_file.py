@@ -125,10 +125,14 @@ def holds(path: Path, words: bytes) -> bool | None:
 
 def reaches(path: Path, size: int) -> bool:
     """Return whether an open log has an entry behind its first `size` bytes; False if it can't be read."""
-    with suppress(OSError), path.open("rb", buffering=0) as log:
-        if (head := read_head(read_at(log.fileno(), HEAD, 0))) is not None:
-            entry = HEAD + size // head.entry_size * head.entry_size
-            return read_at(log.fileno(), 8, entry + 8) == head.salts
+    with suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | CAREFUL)
+        try:
+            if (head := read_head(read_at(fd, HEAD, 0))) is not None:
+                entry = HEAD + size // head.entry_size * head.entry_size
+                return read_at(fd, 8, entry + 8) == head.salts
+        finally:
+            os.close(fd)
     return False
 
 
