@@ -11,8 +11,8 @@ from typing import Final
 MOST: Final = {
     # Lines without docstrings, comments and what is blank. What a bot loads is what a reader of the core has
     # before him: see `loading`.
-    "code lines": 55_214,
-    "code lines that a bot loads": 32_904,
+    "code lines": 55_223,
+    "code lines that a bot loads": 32_913,
     "code lines of conversations and engine": 12_701,
     "code lines of the largest class": 430,
     "methods of the class with most": 39,
