@@ -58,8 +58,7 @@ class _Client:
 
 @contextmanager
 def _clients(load: Load, peers: Path | None, cores: set[int]) -> Generator[dict[str, _Client]]:
-    own = [sys.executable, str(PEERS / "triobot_post.py"), load.url, TOKEN]
-    commands = {"triobot's client": [*own, "client"], "triobot's transport": [*own, "transport"]}
+    commands = {"triobot's client": [sys.executable, str(PEERS / "triobot_post.py"), load.url, TOKEN]}
     theirs = None if peers is None else installed(AIOHTTP, peers)
     if theirs is not None:
         commands["aiohttp's client"] = [*program(theirs, "aiohttp_post"), load.url, TOKEN]

@@ -18,8 +18,7 @@ from tests.steps import cancelled_at
 from triobot.client import PlatformClient
 from triobot.client.posted import PostedForm
 from triobot.errors import ConfigError, DeliveryUnknownError, NotDeliveredError
-from triobot.http import TrioTransport
-from triobot.http.connections import ClientConnection, NoConnectionError
+from triobot.http.connections import ClientConnection, Connections, NoConnectionError
 from triobot.http.request import MalformedError
 from triobot.outbox import open_outbox
 from triobot.seams.outbox import OnUnknown
@@ -32,11 +31,13 @@ HELLO = SendMessage(7, "salam")
 FILE = Upload.of(Image(Blob(b"x" * 200_000, "x.jpg")))
 
 
+def own(platform: PlatformClient) -> Connections:
+    assert platform._own is not None
+    return platform._own
+
+
 @pytest.mark.parametrize("operation", [HELLO, FILE], ids=["form", "upload"])
 async def test_a_cancellation_at_any_step_leaves_every_place_free(operation: SendMessage | Upload) -> None:
-    transport = TrioTransport(connections=1)
-    pool = transport.connections
-
     async def answer(peer: Peer) -> None:
         while (request := await peer.read_request()) is not None:
             await trio.sleep(0)
@@ -47,18 +48,24 @@ async def test_a_cancellation_at_any_step_leaves_every_place_free(operation: Sen
 
     async with (
         serving(answer) as server,
-        PlatformClient(server.url, TOKEN, transport=transport, connections=1) as platform,
+        PlatformClient(server.url, TOKEN, connections=1) as platform,
     ):
+        pool = own(platform)
+        theirs = platform._carried().transport._pool  # type: ignore[attr-defined]
         for step in range(1, 300):
             if step % 2:
                 pool.close_idle()
+                await theirs.aclose()
             over = await cancelled_at(step, partial(platform.perform, operation))  # type: ignore[arg-type]
             assert (pool.taken, len(pool._line)) == (len(pool._idle), 0)
+            assert not theirs._requests
+            assert all(kept.is_idle() or kept.is_closed() for kept in theirs.connections)
             if over and step % 2:
                 break
         assert 3 < step < 299
         with trio.fail_after(PATIENCE):
             assert await platform.perform(HELLO) == Sent(7, 7)
+            await platform.perform(FILE)
 
 
 async def test_patience_knows_whether_anything_left(
@@ -90,9 +97,9 @@ async def test_patience_knows_whether_anything_left(
 
 
 @pytest.mark.parametrize("operation", [HELLO, FILE], ids=["form", "upload"])
-@pytest.mark.parametrize("make", [TrioTransport, httpx.AsyncHTTPTransport])
+@pytest.mark.parametrize("make", [lambda: None, httpx.AsyncHTTPTransport], ids=["ours", "httpx"])
 async def test_nothing_leaves_that_is_no_longer_certain_once_it_has_a_connection(
-    operation: SendMessage | Upload, make: Callable[[], httpx.AsyncBaseTransport]
+    operation: SendMessage | Upload, make: Callable[[], httpx.AsyncBaseTransport | None]
 ) -> None:
     """As where a process stands still while it connects, and another one goes on with its conversations."""
 
@@ -150,15 +157,14 @@ async def test_what_is_never_repeated_takes_a_new_connection(operation: Operatio
 @pytest.mark.parametrize("idle", [1, 3])
 async def test_a_write_that_fails_before_a_byte_left_is_repeated_elsewhere(idle: int) -> None:
     """Only such a one: nobody can tell whether the platform has acted on the others."""
-    transport = TrioTransport(connections=idle)
     async with (
         serving(answer_all) as server,
-        PlatformClient(server.url, TOKEN, transport=transport, connections=idle) as platform,
+        PlatformClient(server.url, TOKEN, connections=idle) as platform,
     ):
         async with trio.open_nursery() as nursery:
             for _ in range(idle):
                 nursery.start_soon(platform.perform, HELLO)
-        for connection in transport.connections._idle:
+        for connection in own(platform)._idle:
             made = connection._link
             # As if the other side had closed it between the look at it and the write.
             made.is_quiet = lambda: True  # type: ignore[method-assign]
@@ -166,7 +172,7 @@ async def test_a_write_that_fails_before_a_byte_left_is_repeated_elsewhere(idle:
         before = len(server.received)
         assert await platform.perform(HELLO) == Sent(7, 7)
         assert len(server.received) == before + 1
-        assert transport.connections.taken == 1
+        assert own(platform).taken == 1
 
 
 async def test_a_begun_request_is_carried_by_one_task_after_another() -> None:
@@ -201,11 +207,7 @@ async def test_a_begun_request_can_be_expired() -> None:
         await peer.read_request()
         await trio.sleep_forever()
 
-    transport = TrioTransport(connections=1)
-    async with (
-        serving(silent) as server,
-        PlatformClient(server.url, TOKEN, transport=transport, connections=1) as platform,
-    ):
+    async with serving(silent) as server, PlatformClient(server.url, TOKEN, connections=1) as platform:
         for wait, error in ((0, NotDeliveredError), (1, DeliveryUnknownError)):
             request = platform.begin(HELLO)
             assert request is not None
@@ -219,7 +221,7 @@ async def test_a_begun_request_can_be_expired() -> None:
 
                 with pytest.raises(error, match="no answer within 3 seconds"):
                     await request.result()
-            assert transport.connections.taken == 0
+            assert own(platform).taken == 0
 
 
 NEVER_SENT = [NoConnectionError("refused")]
@@ -260,18 +262,25 @@ async def test_a_bug_on_the_straight_way_stays_a_bug(monkeypatch: pytest.MonkeyP
             await platform.perform(HELLO)
 
 
-async def test_forms_and_files_share_the_connections() -> None:
-    """Also where httpx's part is made for the first file only: never more than the client may have."""
+async def test_forms_and_files_share_the_limit_and_keep_their_connections() -> None:
+    """Never more requests at a time than the client may have, whichever connection they go over."""
+    now = most = 0
 
     async def answer(peer: Peer) -> None:
+        nonlocal now, most
         while await peer.read_request() is not None:
+            now += 1
+            most = max(most, now)
+            await trio.testing.wait_all_tasks_blocked()
+            now -= 1
             await peer.answer(b'{"type":"image","path":"https://cdn.test/1.jpg","SID":"s1","id":7}')
 
     async with serving(answer) as server, PlatformClient(server.url, TOKEN, connections=1) as platform:
-        await platform.perform(HELLO)
-        await platform.perform(FILE)
-        await platform.perform(HELLO)
-        assert len(server.peers) == 1
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(platform.perform, HELLO)
+                nursery.start_soon(platform.perform, FILE)
+        assert (most, len(server.received), len(server.peers)) == (1, 6, 2)
 
 
 async def test_a_client_in_place_of_a_transport_is_refused() -> None:

@@ -30,7 +30,6 @@ from triobot.errors import (
     RemoteProtocolError,
     TriobotError,
 )
-from triobot.http import TrioTransport
 from triobot.seams.outbox import Platform
 from triobot.wire.content import Blob, Image
 from triobot.wire.ids import InvoiceId
@@ -179,9 +178,9 @@ NOON = "Sun, 29 Nov 2026 12:00:00 GMT"
         ([], None),
     ],
 )
-@pytest.mark.parametrize("make", [TrioTransport, httpx.AsyncHTTPTransport])
+@pytest.mark.parametrize("make", [lambda: None, httpx.AsyncHTTPTransport], ids=["ours", "httpx"])
 async def test_a_platform_says_for_how_long_not_to_ask_again(
-    headers: list[str], seconds: float | None, make: Callable[[], httpx.AsyncBaseTransport]
+    headers: list[str], seconds: float | None, make: Callable[[], httpx.AsyncBaseTransport | None]
 ) -> None:
     async def limit(peer: Peer) -> None:
         await peer.read_request()
@@ -738,15 +737,23 @@ async def test_closing_in_a_cancelled_program_closes_the_connections() -> None:
 
 
 async def test_a_transport_that_clients_share_outlives_each_of_them() -> None:
-    async with serving(answer_all) as server:
-        transport = TrioTransport()
-        async with opened_transports(transport, None):
-            for _ in range(2):
-                async with PlatformClient(server.url, TOKEN, transport=transport, lent=True) as platform:
-                    await platform.perform(HELLO)
-        async with PlatformClient(server.url, TOKEN, transport=transport, lent=True) as platform:
-            with pytest.raises(NotDeliveredError, match="nothing was sent"):
+    class Closed(httpx.AsyncHTTPTransport):
+        times = 0
+
+        async def aclose(self) -> None:
+            self.times += 1
+            await super().aclose()
+
+        async def __aexit__(self, *_: object) -> None:
+            await self.aclose()
+
+    transport = Closed()
+    async with serving(answer_all) as server, opened_transports(transport, None):
+        for _ in range(2):
+            async with PlatformClient(server.url, TOKEN, transport=transport, lent=True) as platform:
                 await platform.perform(HELLO)
+        assert (transport.times, len(server.peers)) == (0, 1)
+    assert transport.times == 1
 
 
 async def test_a_transport_that_does_not_close_is_left_after_two_seconds(autojump_clock: MockClock) -> None:

@@ -10,6 +10,9 @@ import attrs
 import trio
 import trustme
 
+from triobot.http.connections import ClientConnection, Connections, Origin
+
+MESSAGE = b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
@@ -76,6 +79,27 @@ class Answering:
     def url(self) -> str:
         # A name where a certificate must have one; its look-up takes a thread, which a virtual clock outruns.
         return f"http://127.0.0.1:{self.port}" if self.scheme == "http" else f"https://localhost:{self.port}"
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.scheme, "127.0.0.1" if self.scheme == "http" else "localhost", self.port)
+
+
+async def answered(pool: Connections, connection: ClientConnection, most: int = 10) -> bytes:
+    """Send what was posted on a connection, and return the answer's body, as `posted` does it."""
+    try:
+        body = await connection.answer(most)
+    except BaseException:
+        pool.discard(connection)
+        raise
+    pool.settle(connection)
+    return body
+
+
+async def ask(pool: Connections, server: Answering, message: bytes = MESSAGE, most: int = 10) -> bytes:
+    connection, _ = await pool.get(server.origin)
+    connection.post(message)
+    return await answered(pool, connection, most)
 
 
 @asynccontextmanager

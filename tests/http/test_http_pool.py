@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.samples import examples
 from triobot.http.connections import Connections, Origin, Waiter
 
-ORIGINS = [Origin("http", "a", 1), Origin("http", "b", 1), Origin("https", "a", 1, "name")]
-MOST, MOST_IDLE, KEEP = 4, 3, 10.0
+ORIGINS = [Origin("http", "a", 1), Origin("http", "b", 1), Origin("https", "a", 1)]
+MOST, KEEP = 4, 10.0
 
 
 @attrs.define(eq=False)
@@ -31,7 +31,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pool: Any = Connections(most=MOST, most_idle=MOST_IDLE, keep_seconds=KEEP)
+        self.pool: Any = Connections(most=MOST, keep_seconds=KEEP)
         self.now = 0.0
         self.used: list[Fake] = []
         self.opening: list[Origin] = []
@@ -94,8 +94,6 @@ class PoolMachine(RuleBasedStateMachine):
         self.pool.give_back(fake, self.now)
         if first is None:
             self.idle.append((fake, self.now))
-            if len(self.idle) > MOST_IDLE:
-                assert self.idle.pop(0)[0].closed
         else:
             assert fake.closed == (first.origin != fake.origin)
 
@@ -113,7 +111,7 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost(self) -> None:
         assert self.pool.taken == len(self.used) + len(self.opening) + len(self.idle) <= MOST
-        assert len(self.pool._idle) == len(self.idle) <= MOST_IDLE
+        assert len(self.pool._idle) == len(self.idle)
         assert len(self.pool._line) == len(self.line)
         assert not any(fake.closed for fake, _ in self.idle)
 
@@ -140,7 +138,7 @@ def test_a_question_costs_the_same_however_many_are_idle() -> None:
         def close(self) -> None:
             self.closed = True
 
-    pool: Any = Connections(most=1000, most_idle=1000, keep_seconds=KEEP)
+    pool: Any = Connections(most=1000, keep_seconds=KEEP)
     for connection in [Counting() for _ in range(1000)]:
         assert pool.claim()
         pool.give_back(connection, 0.0)

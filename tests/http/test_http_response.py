@@ -86,15 +86,8 @@ BAD: dict[str, bytes] = {
 }
 
 
-def read(
-    data: bytes,
-    cuts: list[int],
-    *,
-    eof: bool,
-    without_body: bool = False,
-) -> ResponseReader:
+def read(data: bytes, cuts: list[int], *, eof: bool) -> ResponseReader:
     reader = ResponseReader()
-    reader.begin(without_body=without_body)
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     for start, end in pairwise(edges):
         reader.feed(data[start:end])
@@ -121,8 +114,7 @@ def test_byte_by_byte_and_with_its_headers(name: str) -> None:
     reader = read(data, list(range(len(data))), eof=eof)
     whole = read(data, [], eof=eof)
 
-    assert (reader.status, reader.headers, reader.reason) == (status, whole.headers, whole.reason)
-    assert reader.headers == whole.headers
+    assert (reader.status, reader.headers) == (status, whole.headers)
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -162,19 +154,11 @@ def test_what_nobody_asked_for_ends_the_connection(name: str, extra: bytes, cut:
     assert extra == b"\r\n" or not reader.reusable
 
 
-def test_a_head_alone_when_nothing_else_was_asked_for() -> None:
-    announced = read(GOOD["length"][0].partition(BODY)[0], [], eof=False, without_body=True)
-    silent = read(GOOD["no body"][0], [], eof=False, without_body=True)
-
-    assert announced.done and not announced.reusable and not announced.pieces
-    assert silent.done and silent.reusable
-
-
 def test_one_reader_reads_one_response_after_another() -> None:
     reader = ResponseReader()
     for name, (data, eof, status, body, reusable) in GOOD.items():
         if reusable and not eof:
-            reader.begin(without_body=False)
+            reader.begin()
             reader.feed(data)
             assert (reader.done, reader.status, b"".join(reader.pieces)) == (True, status, body), name
 
@@ -187,11 +171,10 @@ def test_the_pieces_of_a_long_chunked_body_are_no_overhead() -> None:
 
 
 def test_a_response_that_is_complete_stays_so_whatever_follows() -> None:
-    """A server that sends the body of a HEAD anyway, and in bulk: the answer counts, the connection not."""
+    """A server that sends more than it announced, and in bulk: the answer counts, the connection not."""
     reader = ResponseReader()
-    reader.begin(without_body=True)
-    reader.feed(b"HTTP/1.1 200 OK\r\n")
-    reader.feed(b"Content-Length: 100000\r\n\r\n" + b"x" * (LARGEST_HEAD - 10))
+    reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    reader.feed(b"x" * LARGEST_HEAD * 2)
 
-    assert reader.done
+    assert (reader.done, b"".join(reader.pieces)) == (True, b"ok")
     assert not reader.reusable

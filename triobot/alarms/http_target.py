@@ -9,9 +9,9 @@ from typing import Final, final
 import attrs
 import httpx
 
+from ..base.authorities import client_context
 from ..base.secrets import Secret
 from ..errors import ConfigError
-from ..seams.own_http import new_transport
 from .targets import AlarmNews, TargetError
 
 SIGNATURE: Final = "Triobot-Signature"
@@ -56,7 +56,7 @@ class HttpTarget:
         headers = {"content-type": "application/json", SIGNATURE: f"t={at},v1={digest}"}
         request = httpx.Request("POST", self._url, headers=headers, content=body)
         request = next(self._auth.auth_flow(request))
-        async with new_transport() as transport:
+        async with httpx.AsyncHTTPTransport(verify=client_context()) as transport:
             answer = await transport.handle_async_request(request)
             await answer.aclose()  # the answer's body is ignored, however long
         if not answer.is_success:

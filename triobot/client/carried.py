@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import secrets
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import Any, Final, cast, final
 
 import httpx
 
+from ..base.authorities import client_context
 from ..errors import ConfigError, DeliveryUnknownError, LocalProtocolError
-from ..seams.own_http import new_transport
 from ..wire.decode import is_taken
 from ..wire.encode import FORM_TYPE, encode_operation, encode_operation_form
 from ..wire.operations import Operation
@@ -22,8 +22,9 @@ from .media import MediaFetcher
 from .terms import Reply, Terms, UploadProgress
 from .upload import UploadBody, frame, open_source
 
-if TYPE_CHECKING:
-    from ..seams.own_http import Connections
+# Common servers keep an idle connection for at least 5 s. The outcome of a request that is sent while the
+# server closes is unknown, so this side closes first.
+_KEEP_SECONDS: Final = 4.0
 
 
 @final
@@ -32,7 +33,7 @@ class Carrier:
 
     Args:
         transport, media_transport, lent: see `PlatformClient`.
-        connections: the client's connections, or the number of connections to allow.
+        connections: the number of connections to allow.
 
     Raises:
         ConfigError: a transport isn't one of httpx's.
@@ -48,14 +49,17 @@ class Carrier:
         terms: Terms,
         transport: httpx.AsyncBaseTransport | None,
         media_transport: httpx.AsyncBaseTransport | None,
-        connections: int | Connections,
+        connections: int,
         *,
         lent: bool,
     ) -> None:
         for one in (transport, media_transport):
             if not isinstance(cast("object", one), httpx.AsyncBaseTransport | None):
                 raise ConfigError(f"a transport is an httpx.AsyncBaseTransport, not {type(one).__name__}")
-        self.transport = new_transport(connections) if transport is None else transport
+        limits = httpx.Limits(
+            max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=_KEEP_SECONDS
+        )
+        self.transport = transport or httpx.AsyncHTTPTransport(verify=client_context(), limits=limits)
         self.media = MediaFetcher(terms, media_transport)
         both = (self.transport, transport), (self.media.transport, media_transport)
         self.closes = [one for one, given in both if given is None or not lent]

@@ -20,7 +20,6 @@ import trio
 
 from ..base.authors import contained_in_task
 from ..errors import NotDeliveredError
-from ..seams.own_http import connections_of
 from .terms import (
     LARGEST_ANSWER,
     Failure,
@@ -151,8 +150,8 @@ async def exchange(
     Cancellation: *ambiguous* once the request is being written. The connection is closed, and its slot in the
     pool is free again.
     """
-    # These transports report each step; the steps of other transports are unknown.
-    told = connections_of(transport) is not None or isinstance(transport, httpx.AsyncHTTPTransport)
+    # httpx's own transport reports each step; the steps of other transports are unknown.
+    told = isinstance(transport, httpx.AsyncHTTPTransport)
     progress = RequestProgress(may_have_left=not told, before=before)
     head: httpx.Response | None = None
     patience.renew()

@@ -17,8 +17,8 @@ from typing import BinaryIO, Final, final
 import httpx
 import trio
 
+from ..base.authorities import client_context
 from ..errors import NotDeliveredError, RefusedError, RemoteProtocolError
-from ..seams.own_http import new_transport
 from ..wire.content import Media
 from ..wire.rules import is_digits
 from .address import is_host
@@ -55,7 +55,8 @@ class MediaFetcher:
         self._resolves = transport is None
         # No keep-alive: here the pool knows connections by their IP address only. A connection made for one
         # host name must not serve another host name with the same address.
-        self.transport = transport or new_transport(_AT_ONCE, idle=0)
+        limits = httpx.Limits(max_connections=_AT_ONCE, max_keepalive_connections=0)
+        self.transport = transport or httpx.AsyncHTTPTransport(verify=client_context(), limits=limits)
         self._slots = trio.CapacityLimiter(_AT_ONCE)
         self._headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
         self._patience = terms.patience

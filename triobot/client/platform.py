@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 
 from ..base.secrets import Secret
 from ..errors import ConfigError, DeliveryUnknownError, RemoteProtocolError
-from ..seams.own_http import connections_of, new_connections
+from ..seams.own_http import new_connections
 from ..wire.content import Media
 from ..wire.decode import decode_result, is_taken, shape_of, take_unread
 from ..wire.operations import Operation, Upload
@@ -73,8 +73,8 @@ class PlatformClient:
         base_url: such as ``https://api.example.com``; operations' paths are appended. ``http://`` is for this
             machine only.
         token: the service's token, from the developer portal.
-        transport: transport of the operations, of httpx; closed with the client. None: a
-            `triobot.http.TrioTransport`, or an httpx transport if that package is missing.
+        transport: transport of the operations, of httpx; closed with the client. None: connections of
+            `triobot.http`, and httpx's own transport for files, or for everything if that package is missing.
         media_transport: transport of downloads. A transport of yours must itself check the IP addresses that
             it connects to. The other rules for downloads still apply, and the transport never gets the token.
             None: a transport that connects to checked addresses only.
@@ -123,23 +123,22 @@ class PlatformClient:
         slots, hosts = trio.Semaphore(connections), checked_hosts(media_hosts)
         terms = self._terms = Terms(base, _check_token(token), hosts, slots, patience, certain)
         self._on_unreadable = on_unreadable
-        # Our own connections, which the carrier shares. The carrier uses httpx, and is created at the first
-        # file, or here if the caller gives a transport.
+        # Our own connections, for operations without a file. The carrier uses httpx, and is created at the
+        # first file, or here if the caller gives a transport.
         own = self._own = new_connections(connections) if transport is None else None
 
         def carrier() -> Carrier:
             from .carried import Carrier
 
-            return Carrier(terms, transport, media_transport, connections if own is None else own, lent=lent)
+            return Carrier(terms, transport, media_transport, connections, lent=lent)
 
         self._make_carrier = carrier
         self._carrier = carrier() if own is None or media_transport is not None else None
-        straight = own if self._carrier is None else connections_of(self._carrier.transport)
         self._forms: Forms | None = None
-        if straight is not None:
+        if own is not None:
             from .posted import Forms
 
-            self._forms = Forms(straight, terms, self._result)
+            self._forms = Forms(own, terms, self._result)
         self._open: AsyncExitStack | None = None
         self._closed = False
 

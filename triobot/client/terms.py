@@ -113,13 +113,13 @@ def cause_of(error: BaseException) -> str:
     """Return the text of the resolver's, socket's or TLS's error that prevented a connection.
 
     Such a text contains nothing of the request. Libraries wrap these errors. If a wrapping error has no text,
-    the text of its cause is returned.
+    the text of the wrapped error is returned. httpcore removes the cause, but not the context.
     """
     within: BaseException | None = error
     while within is not None:
         if text := str(within):
             return text[:200]
-        within = within.__cause__
+        within = within.__cause__ or within.__context__
     return type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""Opens a transport's connections, assigns them to requests, and takes them back.
+"""Opens connections to the platform, assigns them to requests, and takes them back.
 
 `Connections` manages idle connections, slots, and the line of waiting requests. A *slot* is the right to an
 open or opening connection; there are `most` slots. A request without a slot waits in line. A connection that
@@ -13,11 +13,9 @@ and that answer counts.
 
 from __future__ import annotations
 
-import functools
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Final, NamedTuple, cast, final
 
 import attrs
@@ -27,10 +25,7 @@ import trio
 from .links import LOST, ByteLink, PlainLink, TlsLink, detached
 from .response import ResponseReader
 
-# curl, too, waits a second for a 100, and then sends the body: old servers never send a 100.
-_CONTINUE_SECONDS: Final = 1.0
-_CLOSED: Final = "this transport was closed"
-_UNLIMITED: Final = nullcontext()
+_CLOSED: Final = "these connections were closed"
 
 
 class NothingSentError(Exception):
@@ -47,14 +42,12 @@ class Origin(NamedTuple):
 
     Attributes:
         scheme: ``http`` or ``https``.
-        host, port: address to connect to.
-        name: host name that the certificate must have; None: `host`.
+        host, port: address to connect to; the certificate must have the host's name.
     """
 
     scheme: str
     host: str
     port: int
-    name: str | None = None
 
 
 @final
@@ -78,43 +71,25 @@ class ClientConnection:
         self._link = link
         self._message: bytes | None = None
 
-    def begin(self, method: bytes) -> None:
-        """Prepare for a request; call before each request."""
-        self._link.wrote = False
-        self.reader.begin(without_body=method == b"HEAD")
-
-    async def send(self, data: bytes) -> None:
-        """Write a part of the request.
-
-        Raises:
-            NothingSentError: no byte of the request was sent.
-        """
-        try:
-            await self._link.send(data)
-        except LOST as error:
-            if not self._link.wrote:
-                raise NothingSentError from error
-            self.broken = True
-
     def post(self, message: bytes) -> None:
         """Prepare to send an encoded request; the message isn't checked. `answer` sends it."""
         self._link.wrote = False
-        self.reader.begin(without_body=False)
+        self.reader.begin()
         self._message = message
         self.may_have_left = False
 
     async def answer(self, most: int) -> bytes:
         """Send the message passed to `post`, and return the response's body.
 
-        This shortcut for small messages costs half as much as httpx's request and response.
-
         Args:
             most: length of the longest body that is read completely. For a longer body, the result is only a
                 beginning that is longer than `most`, and the connection can't be used again.
 
         Raises:
-            NothingSentError: as `send`.
-            trio.BrokenResourceError, trio.ClosedResourceError, MalformedError: as `receive`.
+            NothingSentError: no byte of the request was sent.
+            trio.BrokenResourceError: the connection failed, now or while the request was written.
+            trio.ClosedResourceError: `cut` was called.
+            MalformedError: the bytes are no response, or the response is incomplete.
 
         Cancellation: nothing is lost during the wait for the response: another task may call `answer` again.
         In the middle of the request, a cancellation ends the connection.
@@ -124,39 +99,21 @@ class ClientConnection:
             message, self._message = self._message, None
             self.may_have_left = True
             try:
-                await self.send(message)
-            except NothingSentError:
-                self.may_have_left = False
-                raise
+                await self._link.send(message)
+            except LOST as error:
+                if not self._link.wrote:
+                    self.may_have_left = False
+                    raise NothingSentError from error
+                self.broken = True
             except BaseException:
                 self.cut()
                 raise
         while not reader.done and reader.size <= most:
-            await self.receive()
+            if data := await self._link.receive():
+                reader.feed(data)
+            else:
+                reader.feed_eof()
         return reader.pieces[0] if len(reader.pieces) == 1 else b"".join(reader.pieces)
-
-    async def wait_continue(self) -> bool:
-        """Wait at most a second for a 100. Return whether to send the body; False if an answer came instead.
-
-        Raises: as `receive`.
-        """
-        with trio.move_on_after(_CONTINUE_SECONDS):
-            while not (self.reader.continued or self.reader.head_done):
-                await self.receive()
-        return not self.reader.head_done
-
-    async def receive(self) -> None:
-        """Read the next bytes of the response.
-
-        Raises:
-            trio.BrokenResourceError: the connection failed, now or while the request was written.
-            trio.ClosedResourceError: `cut` was called.
-            MalformedError: the bytes are no response, or the response is incomplete.
-        """
-        if data := await self._link.receive():
-            self.reader.feed(data)
-        else:
-            self.reader.feed_eof()
 
     def cut(self) -> None:
         """End the connection at once: the task that uses it gets an error, and must call `close`."""
@@ -167,22 +124,8 @@ class ClientConnection:
         self.reader.close()
 
 
-@functools.cache
-def default_context() -> ssl.SSLContext:
-    """Return a TLS context: certificates by Mozilla's list, checked host names, HTTP/1.1 offered."""
-    import certifi  # imported for TLS connections only
-
-    context = ssl.create_default_context(cafile=certifi.where())
-    context.set_alpn_protocols(["http/1.1"])
-    return context
-
-
-async def dial(origin: Origin, context: Callable[[], ssl.SSLContext], uds: str | None = None) -> ByteLink:
+async def dial(origin: Origin) -> ByteLink:
     """Connect to an origin.
-
-    Args:
-        context: returns the TLS context; called only when needed, since reading certificates is slow.
-        uds: path of a Unix socket to connect to instead.
 
     Raises:
         NoConnectionError: nothing listens there, or TLS failed.
@@ -190,21 +133,19 @@ async def dial(origin: Origin, context: Callable[[], ssl.SSLContext], uds: str |
     Cancellation: *atomic*: the connection is closed.
     """
     try:
-        if uds is None:
-            stream = await trio.open_tcp_stream(origin.host, origin.port)
-        else:
-            stream = await trio.open_unix_socket(uds)
+        stream = await trio.open_tcp_stream(origin.host, origin.port)
     except (OSError, ValueError) as error:
         raise NoConnectionError(_reason(error)) from error
     try:
         if origin.scheme == "http":
             return PlainLink(detached(stream.socket))
         try:
-            rules = context()
+            from ..base.authorities import client_context
+
+            rules = client_context()
         except OSError as error:  # no file descriptor is left for reading the certificates
             raise NoConnectionError(_reason(error)) from error
-        name = origin.name or origin.host
-        secured = trio.SSLStream(stream, rules, server_hostname=name, https_compatible=True)
+        secured = trio.SSLStream(stream, rules, server_hostname=origin.host, https_compatible=True)
         try:
             await secured.do_handshake()
         except (trio.BrokenResourceError, ssl.SSLError, ValueError) as error:
@@ -234,38 +175,23 @@ class Waiter:
 
 @final
 class Connections:
-    """The connections of one transport, in use and idle, with their slots and the line of requests.
+    """The connections of one client, in use and idle, with their slots and the line of requests.
 
     Attributes:
         taken: number of slots in use: connections that are open or being opened, including idle ones.
 
     Args:
         most: largest number of connections.
-        most_idle: largest number of idle connections; with more, the oldest idle connection is closed. None:
-            no limit.
         keep_seconds: seconds after which an idle connection is no longer used. Common servers keep an idle
             connection for at least 5 s. A request sent while the server closes has an unknown outcome, so
             this side closes first.
-        context: TLS context; None: `default_context`.
-        uds: path of a Unix socket for all connections; None: connect to the origins.
     """
 
-    def __init__(
-        self,
-        *,
-        most: int,
-        most_idle: int | None = None,
-        keep_seconds: float = 4.0,
-        context: ssl.SSLContext | None = None,
-        uds: str | None = None,
-    ) -> None:
-        self._uds: Final = uds
-        self._context: Final = default_context if context is None else lambda: context
+    def __init__(self, *, most: int, keep_seconds: float = 4.0) -> None:
         self._closed = False
         # Clock of the loop that opened the last connection; read only while a connection exists.
         self._time = trio.current_time
         self._most: Final = most
-        self._most_idle: Final = most if most_idle is None else most_idle
         self._keep_seconds: Final = keep_seconds
         self.taken = 0
         # No idle connection expires before this time.
@@ -291,19 +217,9 @@ class Connections:
             self.discard(connection)
         return None
 
-    async def get(
-        self,
-        origin: Origin,
-        *,
-        fresh: bool = False,
-        line: AbstractContextManager[None] = _UNLIMITED,
-        dialing: AbstractContextManager[None] = _UNLIMITED,
-    ) -> tuple[ClientConnection, bool]:
+    async def get(self, origin: Origin, *, fresh: bool = False) -> tuple[ClientConnection, bool]:
         """Return a connection, idle or newly opened, and whether it is new; with `fresh`, always a new
         connection.
-
-        Args:
-            line, dialing: time limits for the wait in line, and for opening a connection.
 
         Raises:
             NoConnectionError: no connection could be opened.
@@ -316,8 +232,7 @@ class Connections:
         if not fresh and (connection := self.idle(origin)) is not None:
             return connection, False
         if not self.claim():
-            with line:
-                handed = await self._wait_in_line(origin)
+            handed = await self._wait_in_line(origin)
             if handed is not None and not fresh and handed.is_quiet() and not self._closed:
                 return handed, False
             if handed is not None:
@@ -326,8 +241,7 @@ class Connections:
                 self.free()
                 raise trio.ClosedResourceError(_CLOSED)
         try:
-            with dialing:
-                link = await dial(origin, self._context, self._uds)
+            link = await dial(origin)
         except BaseException:
             self.free()
             raise
@@ -416,9 +330,6 @@ class Connections:
         if ours is None:
             ours = self._by_origin[connection.origin] = OrderedDict()
         ours[connection] = None
-        if len(self._idle) > self._most_idle:
-            self._forget_oldest().close()
-            self.taken -= 1
 
     def free(self) -> None:
         """Free the slot of a connection that was closed or never opened; the first request in line gets the

@@ -15,13 +15,8 @@ class UnsendableError(Exception):
     """The request or response can't be encoded. Our program's fault; no byte of the message was sent."""
 
 
-def encode_head(
-    method: bytes, target: bytes, headers: Iterable[tuple[bytes, bytes]], *, host: bytes = b""
-) -> bytes:
+def encode_head(method: bytes, target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Return a request's encoded head, including the empty line.
-
-    Args:
-        host: value of a Host header, added if `headers` contain none.
 
     Raises:
         UnsendableError: a part contains a character that would end it early.
@@ -31,18 +26,12 @@ def encode_head(
     if not _TARGET.fullmatch(target):
         raise UnsendableError("the URL has characters that end it early")
     lines = [b"%s %s HTTP/1.1" % (method, target)]
-    named = False
     for name, value in headers:
         if not _TOKEN.fullmatch(name):
             raise UnsendableError("a header's name is no token")
         if not _VALUE.fullmatch(value):
             raise UnsendableError(f"the value of the header {name.decode('ascii')} has a line end in it")
-        named = named or name.lower() == b"host"
         lines.append(b"%s: %s" % (name, value))
-    if not named:
-        if not _TARGET.fullmatch(host):
-            raise UnsendableError("the host has characters that end it early")
-        lines.insert(1, b"Host: " + host)
     lines += (b"", b"")
     return b"\r\n".join(lines)
 

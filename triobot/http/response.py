@@ -31,34 +31,27 @@ class ResponseReader:
 
     Attributes:
         status: the response's status, which may be set before the head is complete; 0 before.
-        reason: text after the status.
-        version: ``1.1`` or ``1.0``.
         headers: headers with their names as received.
         pieces: pieces of the body; a consumer empties the list.
         size: number of the body's bytes so far.
-        continued: whether the other side requested the body with a 100.
         head_done: whether the head is complete.
         done: whether the response is complete.
         reusable: whether the connection may carry another request; valid once `done`.
     """
 
     def __init__(self) -> None:
-        self.begin(without_body=False)
+        self.begin()
         self._parser = httptools.HttpResponseParser(self)
 
-    def begin(self, *, without_body: bool) -> None:
-        """Prepare for the response to a request; `without_body`: the request was a HEAD."""
+    def begin(self) -> None:
+        """Prepare for the response to a request that isn't a HEAD."""
         self.status = 0
-        self.reason = b""
-        self.version = "1.1"
         self.headers: Headers = []
         self.pieces: list[bytes] = []
         self.size = 0
-        self.continued = False
         self.head_done = False
         self.done = False
         self.reusable = False
-        self._without_body = without_body
         self._until_eof = False
         self._informational = False
         self._framing = 0
@@ -109,14 +102,12 @@ class ResponseReader:
             self.reusable = False
             return
         self.headers = []
-        self.reason = b""
 
-    def on_status(self, reason: bytes) -> None:
-        """Store the status, and append to the reason text, which may come in parts."""
+    def on_status(self, _: bytes) -> None:
+        """Store the status; called for each part of the reason text."""
         if not self.done:
             status = self._parser.get_status_code()
             self.status = status if status >= 200 else 0
-            self.reason += reason
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header; ignore trailers after the body."""
@@ -124,27 +115,18 @@ class ResponseReader:
             self.headers.append((name, value.rstrip(_BLANKS)))
 
     def on_headers_complete(self) -> None:
-        """Check the head; for an interim response, record only whether its status is 100."""
+        """Check the head; ignore the head of an interim response."""
         if self.done:
             return
         status = self.status or self._parser.get_status_code()
-        self.version = self._parser.get_http_version()
-        if self.version not in ("1.1", "1.0"):
+        if self._parser.get_http_version() not in ("1.1", "1.0"):
             raise MalformedError("neither HTTP/1.1 nor HTTP/1.0")
         if status == 101:
             raise MalformedError(_CHANGED)
         self._informational = status < 200
-        if self._informational:
-            self.continued = self.continued or status == 100
-            return
-        self.status = status
-        self.head_done = True
-        if self._without_body:
-            # The parser doesn't know that no body follows, so the response ends here. The connection can't be
-            # used again if the head announced a body.
-            self.done = True
-            self.reusable = self._parser.should_keep_alive() and not self._announces_body()
-        else:
+        if not self._informational:
+            self.status = status
+            self.head_done = True
             self._until_eof = self._has_no_length(status)
 
     def on_body(self, piece: bytes) -> None:
@@ -163,12 +145,6 @@ class ResponseReader:
         elif not self.done:
             self.done = True
             self.reusable = self._parser.should_keep_alive()
-
-    def _announces_body(self) -> bool:
-        return any(
-            name.lower() == b"transfer-encoding" or (name.lower() == b"content-length" and value != b"0")
-            for name, value in self.headers
-        )
 
     def _has_no_length(self, status: int) -> bool:
         if status in (204, 304):

@@ -1,21 +1,18 @@
-"""triobot's way out: the typed client, or the transport alone under httpx's requests. See `outbound`."""
+"""triobot's way out: the typed client. See `outbound`."""
 
 import json
 import resource
 import sys
 import time
 from functools import partial
-from urllib.parse import urlencode
 
-import httpx
 import trio
 
 from triobot.client import PlatformClient
-from triobot.http import TrioTransport
 from triobot.wire.ids import ChatId
 from triobot.wire.operations import SendMessage
 
-platform, token, kind = sys.argv[1:4]
+platform, token = sys.argv[1:3]
 MOST = 1_100
 
 
@@ -23,20 +20,11 @@ async def by_client(client: PlatformClient) -> None:
     await client.perform(SendMessage(ChatId(1000), "hello"))
 
 
-async def by_transport(transport: TrioTransport) -> None:
-    body = urlencode({"chat_id": "1000", "type": "text", "data": "hello"}).encode()
-    headers = {"token": token, "content-type": "application/x-www-form-urlencoded"}
-    request = httpx.Request("POST", f"{platform}/sendMessage", headers=headers, content=body)
-    response = await transport.handle_async_request(request)
-    json.loads(await response.aread())
-    await response.aclose()
-
-
 async def main() -> None:
     # The pool's own limit is never met, and nothing idle is closed meanwhile.
-    transport = TrioTransport(connections=MOST, idle_seconds=600)
-    async with PlatformClient(platform, token, transport=transport, connections=MOST) as client:
-        post = partial(by_client, client) if kind == "client" else partial(by_transport, transport)
+    async with PlatformClient(platform, token, connections=MOST) as client:
+        client._own._keep_seconds = 600
+        post = partial(by_client, client)
         while line := await trio.to_thread.run_sync(sys.stdin.readline):
             connections, requests = map(int, line.split())
             print(json.dumps(await run(post, connections, requests)), flush=True)
