@@ -254,6 +254,8 @@ def _given(shop: Shop, entries: Iterable[Entry], seen: Seen) -> Iterator[str]:
         both = {grant.key for grant in shop.grants} ^ {id_ for id_, own in store.own.items() if own}
         # Killed between its step and the record, and parked since: its step runs again once it is mended.
         both -= {id_ for id_, giver in shop.stuck.items() if giver.there and not giver.given}
+        # Taken away by an operator meanwhile: nothing more of it is given.
+        both -= {id_ for id_, _, _ in shop.taken_away if not store.own[id_]}
         if both:
             yield f"{both}: given by a step or by what is recorded, and not by both"
 

@@ -155,29 +155,49 @@ def test_an_inquiry_alone_grants_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error_at", "seen_at", "state"),
+    ("seen_at", "error_at", "again_at", "state"),
     [
-        (50, 59, "verified"),  # the hour isn't over: it can't have gone back
-        (66, 77, "verifying"),  # it may have gone back, and was paid once more
-        (12, 12, "verified"),
-        (66, 66, "verifying"),  # the first "verified" is long ago
+        (10, 50, 59, "verified"),  # the hour isn't over: it can't have gone back
+        (10, 66, 77, "verifying"),  # it may have gone back, and was paid once more
+        (10, 12, 12, "verified"),
+        (10, 66, 66, "verifying"),
+        (66, 66, 66, "verifying"),  # paid, gone back and paid once more within a moment
     ],
 )
 def test_who_pays_once_more_after_the_refund_has_not_been_captured(
-    error_at: int, seen_at: int, state: str
+    seen_at: int, error_at: int, again_at: int, state: str
 ) -> None:
     """A "verified" of the inquiry on both sides of an error is proof only if no refund fits between them."""
     entry = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_unknown")
-    entry = after(entry, "inquire_ok", at=START + 10 * MINUTE)
-    entry = after(entry, "verify_begun", "verify_error", at=START + error_at * MINUTE)
     entry = after(entry, "inquire_ok", at=START + seen_at * MINUTE)
+    entry = after(entry, "verify_begun", "verify_error", at=START + error_at * MINUTE)
+    entry = after(entry, "inquire_ok", at=START + again_at * MINUTE)
     assert entry.state == state
     if state == "verifying":
-        assert (entry.ask, entry.check_at) == ("verify", START + seen_at * MINUTE)
-        at_once = after(entry, "verify_begun", "verify_error", "inquire_ok", at=START + seen_at * MINUTE)
-        assert at_once.state == "verified"
-        late = after(entry, "verify_begun", "verify_error", at=START + seen_at * MINUTE)
-        assert after(late, "inquire_ok", at=START + (seen_at + 2) * MINUTE).state == "verifying"
+        assert (entry.ask, entry.check_at) == ("verify", START + again_at * MINUTE)
+        # The first error shows that nothing waited: what was paid since can't have gone back within its hour.
+        in_time = after(entry, "verify_begun", "verify_error", at=START + (error_at + 54) * MINUTE)
+        assert after(in_time, "inquire_ok", at=START + 300 * MINUTE).state == "verified"
+        late = after(entry, "verify_begun", "verify_error", at=START + (error_at + 56) * MINUTE)
+        assert after(late, "inquire_ok", at=START + (error_at + 56) * MINUTE).state == "verifying"
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_late_money_is_known_to_be_taken_once_nothing_can_be_paid(lost: bool) -> None:
+    """Until then somebody may pay again and again, and an inquiry may see each of the payments."""
+    entry = attrs.evolve(after(button(late="nobody"), "send_begun", "send_ok"), lost=lost)
+    entry = after(entry, "verify_begun", "taker_gone", "verify_unknown", "inquire_unknown")
+    assert entry.taker == "nobody"
+    entry = after(entry, "inquire_ok", at=START + MINUTE)
+    entry = after(entry, "inquire_ok", at=START + 90 * MINUTE)
+    assert entry.state == "verifying"
+    assert after(entry, "inquire_ok", at=START + 24 * 60 * MINUTE).state == "verifying"
+    assert after(entry, "inquire_ok", at=START + (24 * 60 + 1) * MINUTE).state == "verified"
+    entry = after(entry, "removed", at=START + 90 * MINUTE)
+    over = START + (90 + 75 + (24 * 60 if lost else 0)) * MINUTE
+    entry = after(entry, "inquire_ok", at=over - 1)
+    assert entry.state == "verifying"
+    assert after(entry, "inquire_ok", at=over).state == "verified"
 
 
 def test_a_decline_is_believed_after_an_examination_that_began_behind_it() -> None:
@@ -544,7 +564,7 @@ def test_a_verify_that_was_given_up_may_still_arrive() -> None:
     assert gone.check_at is not None
 
     assert after(gone, "inquire_error", at=START + 5 * MINUTE).state == "check"
-    captured = after(gone, "inquire_ok", "inquire_ok", at=START + MINUTE)
+    captured = after(gone, "inquire_ok", "inquire_ok", "removed", at=START + MINUTE)
     assert captured.state == "verifying"
     assert after(captured, "inquire_ok", at=START + 80 * MINUTE).state == "verified"
 

@@ -40,9 +40,9 @@ from ..wire.ids import ChatId, RefId, as_chat_id, as_invoice_id, as_ref_id
 from ..wire.rules import check_integer
 from .entries import Entries, Pages
 from .entry import ENDED, NOTHING, STATES, UNPAID, Entry, Kind, State
-from .facts import Adopted, Fact, PaymentAnswer, Plain, PlainName, SendOk, new_ref_id
+from .facts import Adopted, Fact, PaymentAnswer, Plain, PlainName, SendOk, new_ref_id, over_at
 from .records import entry_of
-from .schedule import INVOICE_LIFE, claimed_since, verify_by, watched_until
+from .schedule import INVOICE_LIFE, claimed_since, verify_by
 
 Question: TypeAlias = Mapping[str, object]
 Inquire: TypeAlias = Callable[[Entry], Awaitable[PaymentAnswer]]
@@ -215,7 +215,7 @@ class PaymentsAdmin:
                 # The payment's conversation was just ended, and may not have given up the payment yet.
                 await self._entries.move(entry.id, Plain("taker_gone"), may_fail=True, taker="conversation")
         for entry in await self._in(UNPAID, chat_id):
-            over = watched_until(entry)
+            over = over_at(entry)
             ended = " What ran in the chat was ended." if running else ""
             after = f"after {_clock_time(over)} UTC" if over else "75 minutes after its button is gone"
             raise ConflictError(

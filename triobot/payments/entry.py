@@ -102,8 +102,8 @@ class Entry:
         seen_at: when the inquiry first said "verified", as long as no verify has said "verified".
         doubt_at: when the last verify with a lost answer began: it may still take effect for a while. None
             once that verify certainly captured nothing.
-        clean_at: last moment at which the payment was certainly unpaid; the hour in which a verify can
-            capture begins no earlier.
+        clean_at: last moment at which certainly no paid money waited for its capture; the hour in which a
+            verify can capture begins no earlier.
         clean: whether the last examination found the payment certainly unpaid.
         decline: a callback's code for a decline, not yet confirmed by an "error" of both verify and inquiry.
         said: last retry or decline notice for the waiting conversation; None once outdated.

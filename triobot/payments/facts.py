@@ -85,10 +85,10 @@ LINGER: Final = 5 * 60 * 1_000
 """Time after the start of a verify without an answer; until then the verify may reach the platform."""
 WINDOW: Final = 60 * 60 * 1_000
 """Time from a payment until the platform returns unverified money (interface section 1)."""
-AT_ONCE: Final = 60 * 1_000
-"""Within this time, money can't go back to the user and be paid again."""
 AFTERLIFE: Final = 75 * 60 * 1_000
 """Time after which no paid payment is still uncaptured: an hour, and 15 minutes for clock differences."""
+BUTTON_LIFE: Final = 24 * 60 * 60 * 1_000
+"""Time for which a button that may exist, and can't be removed, is expected to be pressed."""
 
 
 @final
@@ -225,28 +225,40 @@ def _is_proof(entry: Entry, now: int) -> bool:
     """Return whether another "verified" of the inquiry proves a capture.
 
     The interface doesn't define whether "verified" means paid or captured. Suppose that a verify between two
-    such answers said "error". Then the verify had nothing to capture, because the payment was captured. There
-    is only one other explanation: the money went back before the verify, and the user paid again after the
-    verify. The other explanation is possible only an hour after the payment was certainly unpaid, and only if
-    there was time between the three answers.
+    such answers said "error". Then the verify had nothing to capture. Either the payment was captured, or the
+    money went back before the verify, and the user paid again after the verify. Money goes back an hour after
+    it was paid. So the second case is impossible if the verify came less than an hour after a moment at which
+    no money waited. The "error" itself proves that no money waited. So a second "error" always decides.
 
-    A payment whose taker is "nobody" isn't verified. But uncaptured money goes back to the user within the
-    hour, so a "verified" after the hour (`AFTERLIFE`) also proves a capture.
+    A payment whose taker is "nobody" isn't verified. For this payment, "verified" proves a capture once
+    uncaptured money has gone back, and the user can't pay again. If the button can't be removed, a day of
+    such answers, without a callback, is the proof: nobody pays the same button every hour for a day.
     """
     if entry.seen_at is None:
         return False
-    if not entry.wanted and now >= entry.seen_at + AFTERLIFE:
-        return True
-    if entry.verify_said != "error" or entry.asked_at is None:
-        return False
-    too_early = entry.asked_at + LINGER < unpaid_until(entry) + WINDOW
-    return too_early or max(entry.asked_at - entry.seen_at, now - entry.asked_at) <= AT_ONCE
+    if entry.verify_said == "error" and entry.asked_at is not None:
+        return entry.asked_at + LINGER < unpaid_until(entry) + WINDOW
+    day = max(entry.seen_at, entry.claimed_at or 0) + BUTTON_LIFE
+    return not entry.wanted and now >= (over_at(entry) or day)
 
 
 def unpaid_until(entry: Entry) -> int:
-    """Return the last moment at which the payment was certainly unpaid."""
+    """Return the last moment at which certainly no paid money waited for its capture."""
     known = [at for at in (entry.clean_at, entry.sent_at) if at is not None]
     return max(known, default=entry.made_at)
+
+
+def over_at(entry: Entry) -> int | None:
+    """Return when certainly no paid money waits for its capture any more, and the user can't pay.
+
+    None while a conversation waits, or while the button exists.
+    """
+    gone = entry.expires_at if entry.kind == "invoice" else entry.gone_at
+    if gone is None or entry.ended_at is None:
+        return None
+    # If a lost answer led to a second send, another button may exist, which can't be removed.
+    twice = BUTTON_LIFE if entry.lost and entry.kind == "button" else 0
+    return max(gone, entry.ended_at, entry.claimed_at or 0) + AFTERLIFE + twice
 
 
 def new_ref_id() -> RefId:

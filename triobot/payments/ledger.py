@@ -200,7 +200,10 @@ def _answered(entry: Entry, answer: PaymentAnswer, name: FactName, now: int) -> 
         doubt_at = entry.asked_at if answer.word == "unknown" else entry.doubt_at
         entry = attrs.evolve(entry, verify_said=said, doubt_at=doubt_at)
     elif name == "inquire_seen":
-        entry = attrs.evolve(entry, seen_at=now if _anew(entry) else entry.seen_at, verify_said=None)
+        seen_at = now if _anew(entry) else entry.seen_at
+        # A verify's "error" proves that no money waited for its capture.
+        clean_at = entry.asked_at if entry.verify_said == "error" else entry.clean_at
+        entry = attrs.evolve(entry, seen_at=seen_at, verify_said=None, clean_at=clean_at)
     if name in ("verify_ok", "verify_wrong", "inquire_ok", "inquire_wrong", "captured_before"):
         return attrs.evolve(entry, captured=answer.amount)
     return entry

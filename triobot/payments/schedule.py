@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 
 from .entry import Entry, State
-from .facts import AFTERLIFE, WINDOW, unpaid_until
+from .facts import WINDOW, over_at, unpaid_until
 
 SECOND: Final = 1_000
 MINUTE: Final = 60 * SECOND
@@ -47,7 +47,6 @@ BLIND_STILL: Final = 30 * MINUTE
 
 HINT_AGE: Final = 30 * MINUTE
 
-BUTTON_LIFE: Final = DAY
 INVOICE_LIFE: Final = DAY
 SECOND_PAYMENT: Final = 10 * MINUTE
 UNSETTLED: Final = DAY
@@ -107,12 +106,6 @@ def claimed_since(entry: Entry) -> int | None:
     """
     open_ = entry.wanted and entry.claimed_at is not None and unpaid_until(entry) < entry.claimed_at
     return entry.claimed_at if open_ else None
-
-
-def watched_until(entry: Entry) -> int | None:
-    """Return when paying becomes impossible; None while a conversation waits, or while the button exists."""
-    over = _life(attrs.evolve(entry, state="closing"))
-    return None if over is None else over[0]
 
 
 def due(entry: Entry) -> tuple[int, Clock] | None:
@@ -181,14 +174,8 @@ def _with_moments(entry: Entry, names: Sequence[str], change: Callable[[int], in
 
 
 def _life(entry: Entry) -> tuple[int, Clock] | None:
-    if entry.state not in ("closing", "check") or entry.ended_at is None:
-        return None
-    gone = entry.expires_at if entry.kind == "invoice" else entry.gone_at
-    if gone is None:
-        return None
-    # If a lost answer led to a second send, another button may exist, which can't be removed.
-    twice = BUTTON_LIFE if entry.lost and entry.kind == "button" else 0
-    return max(gone, entry.ended_at, entry.claimed_at or 0) + AFTERLIFE + twice, "life_over"
+    over = over_at(entry)
+    return None if over is None or entry.state not in ("closing", "check") else (over, "life_over")
 
 
 def _hint(entry: Entry) -> tuple[int, Clock] | None:
