@@ -54,7 +54,7 @@ async def test_what_the_chat_is_told_never_waits_for_them(failure: Any, autojump
     assert len(platform.texts(1)) == 50
 
 
-async def test_an_edit_that_code_awaits_takes_the_place_of_one_that_waits_beside(autojump_clock: Any) -> None:
+async def test_an_edit_that_code_awaits_comes_behind_one_that_waits_beside(autojump_clock: Any) -> None:
     fail = [broken, broken]
 
     async def script(operation: Any) -> None:
@@ -69,8 +69,8 @@ async def test_an_edit_that_code_awaits_takes_the_place_of_one_that_waits_beside
         await outbox.perform(EditMessage(1, 5, "new"))
         # Both have been told: nothing is left to be sent.
         await outbox.drain()
-    assert shown(platform, 5) == ["new"]
-    assert len(platform.seen) == 3
+    assert shown(platform, 5) == ["over", "new"]
+    assert len(platform.seen) == 4
 
 
 @pytest.mark.parametrize("failure", [broken, unknown, forbidden, None])
@@ -87,9 +87,7 @@ async def test_an_edit_that_code_awaits_waits_for_one_in_flight(failure: Any, au
         await trio.sleep(1)
         await outbox.perform(EditMessage(1, 5, "new"))
         await outbox.drain()
-    assert shown(platform, 5) == (["over", "new"] if failure is None else ["new"])
-    (_, first), (at, second) = platform.seen
-    assert (first.content, second.content, at) == ("over", "new", 2.0)
+    assert shown(platform, 5) == ["over", "new"]
     assert outbox.statistics().lanes == 0
 
 

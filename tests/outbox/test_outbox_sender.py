@@ -326,34 +326,6 @@ async def test_both_spellings_of_a_group_are_one_lane(autojump_clock: Any) -> No
     assert abs(times["@team"] - times["team@"]) >= 1.0
 
 
-async def test_neighbouring_edits_of_one_message_become_the_last(autojump_clock: Any) -> None:
-    platform = ScriptedPlatform(delay=1.0)
-    async with opened(platform) as outbox, trio.open_nursery() as nursery:
-        for operation in (
-            SendMessage(1, "first"),
-            EditMessage(1, 5, "a"),
-            EditMessage(1, 5, "b"),
-            EditMessage(1, 5, "c"),
-            EditMessage(1, 6, "other"),
-            EditMessage(1, 5, "d"),
-        ):
-            nursery.start_soon(outbox.perform, operation)
-            await trio.testing.wait_all_tasks_blocked()
-    assert [operation.content for operation in platform.took_effect] == ["first", "c", "other", "d"]
-
-
-async def test_a_cancelled_edit_gives_way_to_the_one_it_replaced(autojump_clock: Any) -> None:
-    platform = ScriptedPlatform(delay=1.0)
-    async with opened(platform) as outbox, trio.open_nursery() as nursery:
-        nursery.start_soon(outbox.perform, SendMessage(1, "first"))
-        await trio.testing.wait_all_tasks_blocked()
-        nursery.start_soon(outbox.perform, EditMessage(1, 5, "a"))
-        await trio.testing.wait_all_tasks_blocked()
-        with trio.move_on_after(0.1):
-            await outbox.perform(EditMessage(1, 5, "b"))
-    assert [operation.content for operation in platform.took_effect] == ["first", "a"]
-
-
 # --- the breaker
 
 

@@ -16,7 +16,7 @@ from ..errors import BadRequestError, DeliveryUnknownError, NotDeliveredError, R
 from ..seams.outbox import Urgency
 from ..wire.operations import Operation, SendAction, repeatable
 from . import retry
-from .delivery import Delivery, is_followed, left
+from .delivery import Delivery, left
 from .lanes import Lanes
 from .requests import Requests
 from .retry import Random, RetryRules
@@ -69,20 +69,16 @@ class Attempts:
         self._lanes.finish(delivery, now)
 
     def succeed(self, delivery: Delivery, operation: Operation[object], result: object, now: float) -> None:
-        """End an attempt with the result of `operation`, the delivery's own operation; the callers get the
-        result.
-        """
+        """End an attempt with the result of `operation`, the delivery's own; the caller gets the result."""
         self.possible_repeats += delivery.doubtful
         self._landed(delivery)
         self._lanes.answered(delivery, now)
         self._lanes.finish(delivery, now)
         self.typing_sent += isinstance(operation, SendAction)
         self.done += 1
-        for call in delivery.calls:
-            call.delivery = None
-            if call.task is not None:
-                reschedule(call.task, outcome.Value(result))
-                call.task = None
+        if delivery.task is not None:
+            reschedule(delivery.task, outcome.Value(result))
+            delivery.task = None
         self._suspects.worked(delivery.chat, delivery.began, now)
 
     def fail(self, delivery: Delivery, operation: Operation[object], error: Exception, now: float) -> None:
@@ -113,7 +109,7 @@ class Attempts:
         verdict = retry.judge(
             operation,
             error,
-            on_unknown=delivery.call.on_unknown,
+            on_unknown=delivery.on_unknown,
             attempts=delivery.attempts,
             failing_for=now - failing_since,
             doubtful=delivery.doubtful,
@@ -123,9 +119,8 @@ class Attempts:
         match verdict:
             case retry.Again(pause, possible_repeat, unknown):
                 delivery.doubtful = delivery.doubtful or possible_repeat
-                for call in delivery.calls:
-                    if unknown and call.doubted is not None:
-                        call.doubted()
+                if unknown and delivery.doubted is not None:
+                    delivery.doubted()
                 self._put_back(delivery, now + pause, now)
             case retry.Suspect(refusal):
                 own = self._suspects.breaker.refused(
@@ -133,7 +128,7 @@ class Attempts:
                 )
                 if own or not delivery.wanted or delivery.dropped:
                     self._give_up(delivery, refusal, now)
-                elif not is_followed(self._lanes, delivery, now):
+                else:
                     self._suspects.suspend(delivery, refusal, now)
             case retry.GiveUp(final_error):
                 self._give_up(delivery, final_error, now)
@@ -142,26 +137,23 @@ class Attempts:
     # --- errors for the callers
 
     def refuse(self, delivery: Delivery) -> None:
-        """Fail a delivery's calls because the outbox closes, with an error that fits the earlier attempts."""
-        path = delivery.call.operation.path
+        """Fail a delivery because the outbox closes, with an error that fits the earlier attempts."""
+        path = delivery.operation.path
         if delivery.written or delivery.doubtful:
             self.reject(delivery, DeliveryUnknownError(path, "the outbox was closed meanwhile"))
         else:
             self.reject(delivery, NotDeliveredError(path, "the outbox was closed before it was sent"))
 
     def reject(self, delivery: Delivery, error: Exception) -> None:
-        """Fail a delivery's calls."""
-        own = error
-        for call in delivery.calls:
-            if call.task is not None:
-                reschedule(call.task, outcome.Error(own))
-                call.task = None
-            elif call.own and call.wanted and call.error is None:
-                call.error = own
-            else:
-                continue
-            self.failed += 1
-            own = retry.copy_for(error)
+        """Fail a delivery."""
+        if delivery.task is not None:
+            reschedule(delivery.task, outcome.Error(error))
+            delivery.task = None
+        elif delivery.own and delivery.wanted and delivery.error is None:
+            delivery.error = error
+        else:
+            return
+        self.failed += 1
 
     # --- internals
 
@@ -169,9 +161,6 @@ class Attempts:
         self._requests.ended(delivery)
         delivery.sending = delivery.written = False
         delivery.uploading = None
-        if delivery.landed is not None:
-            delivery.landed.set()
-            delivery.landed = None
         if delivery.probe:
             delivery.probe = False
             self._suspects.breaker.probe_ended()
@@ -190,7 +179,7 @@ class Attempts:
             self._give_up(delivery, left(delivery), now)
         elif not delivery.wanted:
             self._lanes.finish(delivery, now)
-        elif not is_followed(self._lanes, delivery, now):
+        else:
             self._lanes.postpone(delivery, until, now)
 
     def _give_up(self, delivery: Delivery, error: Exception, now: float) -> None:

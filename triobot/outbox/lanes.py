@@ -162,15 +162,6 @@ class Lanes(Generic[P]):
         self.queued += 1
         return self._arrange(lane, now)
 
-    def hasten(self, place: P, urgency: Urgency, now: float) -> None:
-        """Raise, but never lower, the urgency of an entry that isn't in flight."""
-        lane = self._lanes[place.key]
-        if urgency < place.urgency:
-            lane.counts[place.urgency] -= 1
-            lane.counts[urgency] += 1
-            place.urgency = urgency
-            self._arrange(lane, now)
-
     def withdraw(self, place: P, now: float) -> bool:
         """Remove an entry; return False if the entry is in flight or gone."""
         lane = self._lanes.get(place.key)
@@ -350,11 +341,6 @@ class Lanes(Generic[P]):
                 self._arrange(lane, now)
 
     # --- state
-
-    def last(self, key: Hashable) -> P | None:
-        """Return a lane's last entry, if that entry has never started."""
-        lane = self._lanes.get(key)
-        return next(reversed(lane.queue), None) if lane is not None else None
 
     def standing(self, key: Hashable) -> LaneStanding[P]:
         """Return a snapshot of a lane."""

@@ -258,7 +258,7 @@ class LaneOutbox:
         """Return a report of a chat's lane."""
         lane = self._lanes.standing(lane_of(chat))
         return LaneReport(
-            tuple(delivery.call.operation.path for delivery in lane.places[:_SHOWN]),
+            tuple(delivery.operation.path for delivery in lane.places[:_SHOWN]),
             len(lane.places),
             lane.flying,
             lane.places[0].attempts if lane.places else 0,

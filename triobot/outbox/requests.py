@@ -60,7 +60,7 @@ class Requests:
         """Begin a delivery's request; return None if only `perform` can send the operation."""
         if self._begin is None:
             return None
-        fresh = is_never_repeated(operation, delivery.call.on_unknown)
+        fresh = is_never_repeated(operation, delivery.on_unknown)
         request = delivery.begun = self._begin(operation, fresh=fresh)
         if request is not None:
             deadline = delivery.began + min(request.within, self._rules.answer_within)
@@ -101,7 +101,7 @@ class Requests:
 
     async def send(self, delivery: Delivery, operation: Operation[object]) -> object:
         """Send a delivery's operation, unless the request was begun already; wait for the result."""
-        if delivery.begun is None and is_never_repeated(operation, delivery.call.on_unknown):
+        if delivery.begun is None and is_never_repeated(operation, delivery.on_unknown):
             self.begin(delivery, operation)
         if delivery.begun is not None:
             return await delivery.begun.result()

@@ -27,14 +27,13 @@ from ..wire.ids import Recipient
 from ..wire.operations import Operation, SendAction, Upload
 from .attempts import Attempts
 from .delivery import (
-    Call,
     Delivery,
     Unrecorded,
     beside,
+    choose_lane,
     has_file,
     lane_of,
     left,
-    take_place,
     to_upload,
     way_of,
     with_media,
@@ -87,7 +86,7 @@ class LaneSender:
         self._start = start
         # The clock's method: `trio.current_time` would look up the loop and the clock in each call.
         self._time = trio.lowlevel.current_clock().current_time
-        self._typing: dict[Hashable, Call] = {}
+        self._typing: dict[Hashable, Delivery] = {}
         self._unrecorded = Unrecorded()
         self._ended = False
 
@@ -111,7 +110,6 @@ class LaneSender:
         Verify and inquiry don't wait for the chat's messages. A phone number and its owner's chat id have
         different lanes. An edit with `Urgency.BESIDE` has no position in its chat's order, and the chat's
         messages never wait for the edit. Such an edit keeps its order with other edits of the same message.
-        An edit queued directly after an edit of the same message replaces the earlier edit.
 
         Args:
             doubted: called, and not awaited, when the operation is sent again although it may have arrived.
@@ -136,48 +134,42 @@ class LaneSender:
         if not self.takes:
             await trio.lowlevel.checkpoint()
             raise NotDeliveredError(operation.path, "the outbox is closed")
-        call = Call(operation, on_unknown, True, doubted, recorded)
-        if self._queue(call, urgency):
+        lane, chat = way_of(operation)
+        delivery = Delivery(lane, urgency, chat, operation, on_unknown, True, doubted, recorded)
+        if self._queue(delivery):
             self.go_on()
 
         def abort(_: object) -> trio.lowlevel.Abort:
-            self._abandon(call)
+            self._abandon(delivery)
             return trio.lowlevel.Abort.SUCCEEDED
 
         result: Any = AGAIN
         while result is AGAIN:
-            if not call.turn:
-                if call.error is not None:
-                    raise call.error
-                call.task = current_task()
+            if not delivery.turn:
+                if delivery.error is not None:
+                    raise delivery.error
+                delivery.task = current_task()
                 result = await wait_task_rescheduled(abort)
-            if call.turn:
-                result = await self._carry(call)
+            if delivery.turn:
+                result = await self._carry(delivery)
         return result  # type: ignore[no-any-return]
 
     # --- into the lanes, and out of them
 
-    def _queue(self, call: Call, urgency: Urgency) -> bool:
-        """Queue a call; return whether `go_on` may start an operation now."""
-        now = self._time()
-        lane, chat = way_of(call.operation)
-        if self._typing and urgency is not Urgency.BESIDE and lane == ("chat", chat):
+    def _queue(self, delivery: Delivery) -> bool:
+        """Queue a delivery; return whether `go_on` may start an operation now."""
+        chat = delivery.chat
+        if self._typing and delivery.urgency is not Urgency.BESIDE and delivery.key == ("chat", chat):
             self.hide_typing(chat)
-        delivery = call.delivery = Delivery(lane, urgency, chat, [call])
-        may_start = take_place(self._lanes, delivery, now, self._suspects.cleared)
-        return may_start or not self._breaker.is_untroubled()
+        choose_lane(self._lanes, delivery)
+        delivery.since = now = self._time()
+        return self._lanes.queue(delivery, now) or not self._breaker.is_untroubled()
 
-    def _abandon(self, call: Call) -> None:
-        """Drop a call whose caller no longer waits; a request that was sent continues."""
-        call.wanted = False
-        call.task = None
-        if (delivery := call.delivery) is None:
-            return
-        if delivery.wanted:
-            # The replaced edit becomes valid again, unless this edit is already in flight.
-            if not delivery.sending:
-                delivery.calls.remove(call)
-        elif self._lanes.withdraw(delivery, self._time()):
+    def _abandon(self, delivery: Delivery) -> None:
+        """Drop a delivery whose caller no longer waits; a request that was sent continues."""
+        delivery.wanted = False
+        delivery.task = None
+        if self._lanes.withdraw(delivery, self._time()):
             self._suspects.cleared(delivery)
             self._timer.stir()
         elif delivery.uploading is not None:
@@ -216,13 +208,15 @@ class LaneSender:
         """Queue a typing indicator, unless an operation of the chat is queued or in flight."""
         self.hide_typing(chat)
         if not self._lanes.standing(lane_of(chat)).places:
-            call = self._typing[chat] = Call(SendAction(chat))
-            self._queue(call, Urgency.TYPING)
+            action = SendAction(chat)
+            lane, _ = way_of(action)
+            self._typing[chat] = delivery = Delivery(lane, Urgency.TYPING, chat, action)
+            self._queue(delivery)
 
     def hide_typing(self, chat: Hashable) -> None:
         """Withdraw a queued typing indicator."""
-        if (call := self._typing.pop(chat, None)) is not None:
-            self._abandon(call)
+        if (delivery := self._typing.pop(chat, None)) is not None:
+            self._abandon(delivery)
 
     # --- starting operations
 
@@ -253,25 +247,23 @@ class LaneSender:
         self._suspects.tell()
 
     def _launch(self, delivery: Delivery, now: float) -> None:
-        call = delivery.call
         if (
-            call.own
-            and len(delivery.calls) == 1
+            delivery.own
             and self._requests.begins
             and delivery.after is None
             and not delivery.probe
-            and not has_file(call.operation)
+            and not has_file(delivery.operation)
         ):
-            call.turn, delivery.began = True, now
-            if call.task is not None:
-                reschedule(call.task)
-                call.task = None
+            delivery.turn, delivery.began = True, now
+            if delivery.task is not None:
+                reschedule(delivery.task)
+                delivery.task = None
         else:
             self._send_courier(delivery)
 
     # --- one attempt
 
-    async def _carry(self, call: Call) -> object:
+    async def _carry(self, delivery: Delivery) -> object:
         """Make an attempt in the caller's task.
 
         Returns:
@@ -280,8 +272,7 @@ class LaneSender:
 
         Cancellation: *atomic* until the request is sent; afterwards a courier continues the request.
         """
-        delivery, call.turn = call.delivery, False
-        assert delivery is not None
+        delivery.turn = False
         if self._suspects.waiting:
             self._suspects.cleared(delivery)
         result: object = AGAIN
@@ -290,7 +281,7 @@ class LaneSender:
             if self._ended:
                 self._attempts.refuse(delivery)
                 return AGAIN
-            request = self._requests.begin(delivery, call.operation)
+            request = self._requests.begin(delivery, delivery.operation)
             if request is None:
                 self._send_courier(delivery)
                 return AGAIN
@@ -298,18 +289,18 @@ class LaneSender:
             delivery.written = True
             result = await request.result()
         except Exception as error:
-            if call.error is None:
-                self._attempts.fail(delivery, call.operation, error, self._time())
+            if delivery.error is None:
+                self._attempts.fail(delivery, delivery.operation, error, self._time())
         except BaseException:
-            call.wanted = False
+            delivery.wanted = False
             if not self._requests.close(delivery):
                 self._send_courier(delivery)
-            elif call.error is None:
+            elif delivery.error is None:
                 self._attempts.land(delivery, self._time())
                 self.go_on()
             raise
         else:
-            self._attempts.succeed(delivery, call.operation, result, self._time())
+            self._attempts.succeed(delivery, delivery.operation, result, self._time())
         self.go_on()
         return result
 
@@ -337,7 +328,7 @@ class LaneSender:
 
     async def _serve(self, delivery: Delivery) -> None:
         """Make an attempt, or finish the attempt of a cancelled caller."""
-        operation = delivery.call.operation
+        operation = delivery.operation
         try:
             if (media := to_upload(operation)) is not None:
                 send = operation
