@@ -6,7 +6,7 @@ Every mistake is found before the first event, and its error describes the corre
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import Enum
 from functools import cached_property, partial
 from typing import Final, Self, cast, final
@@ -18,7 +18,7 @@ from ...errors import ConfigError, LocalProtocolError
 from ...seams.values import lasting_module
 from ...wire.events import Event
 from ...wire.rules import check_text
-from .filters import Filter, Same, covers, starting
+from .filters import Filter, KindPath, starting, wider
 from .schedules import Timetable
 
 
@@ -173,7 +173,6 @@ class Table:
             those(RouteKind.ROOM),
             jobs=those(RouteKind.JOB),
         )
-        _check_bare(conversations)
         _check_reachable(table)
         return table
 
@@ -407,50 +406,26 @@ def check_hooks(hooks: Iterable[Hook]) -> None:
 
 
 def _takes_all(route: Route) -> bool:
-    return route.bare and route.filter.same == starting().same
-
-
-def _check_bare(conversations: Sequence[Route]) -> None:
-    bare = [route.name for route in conversations if _takes_all(route)]
-    if len(bare) > 1:
-        raise ConfigError(f"two conversations have no filter: {bare[0]} and {bare[1]}; give one a filter")
+    return route.bare and route.filter.kinds == starting().kinds
 
 
 def _check_reachable(table: Table) -> None:
     """Check that each route can start: no route's events are all taken by earlier routes."""
-    before: list[tuple[Same, str]] = [
-        (one.filter.same, f"ignore({one.filter.name})")
-        for one in table.ignored
-        if one.filter.same is not None
-    ]
+    before: dict[frozenset[KindPath], str] = {}
+    for one in table.ignored:
+        before |= dict.fromkeys(one.filter.kinds, f"ignore({one.filter.name})")
     for route in (*table.interrupts, *table.asides, *table.conversations):
-        same, named = route.filter.same, f"@{route.kind.value} {route.name} ({route.line})"
-        paid = same is not None and same.word == "paid"
+        kinds, named = route.filter.kinds, f"@{route.kind.value} {route.name} ({route.line})"
+        paid = bool(kinds) and all(any(path[0] == "paid" for path in every) for every in kinds)
         if paid and route.kind is not RouteKind.ASIDE:
             raise ConfigError(
                 f"{named} can never start: what was paid for is given by asides; declare it with @bot.aside"
             )
-        takers = [_taker(part, before) for part in _parts(same)]
-        if same is not None and None not in takers:
+        takers = [next((before[one] for one in wider(every) if one in before), None) for every in kinds]
+        if takers and None not in takers:
             names = " and ".join(dict.fromkeys(taker for taker in takers if taker))
             raise ConfigError(
                 f"{named} can never start: before it {names} take{'' if ' and ' in names else 's'} all that "
                 f"{route.filter.name} does; change its filter, or take one of them away"
             )
-        if same is not None:
-            before.append((same, named))
-
-
-def _parts(same: Same | None) -> Iterator[Same | None]:
-    """Yield alternatives one by one: operands of ``|``, and words of `text` and `command`."""
-    if same is not None and same.word == "|":
-        for part in same.parts:
-            yield from _parts(part)
-    elif same is not None and same.word in ("text", "command") and same.of:
-        yield from (Same(same.word, frozenset({word})) for word in same.of)
-    else:
-        yield same
-
-
-def _taker(same: Same | None, before: Iterable[tuple[Same, str]]) -> str | None:
-    return next((name for earlier, name in before if covers(earlier, same)), None)
+        before = dict.fromkeys(kinds, named) | before

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import product
 from typing import Any, Final, Generic, NoReturn, TypeAlias, cast, final, overload
 
 import attrs
@@ -37,7 +38,6 @@ S = TypeVar("S")
 C = TypeVar("C", bound=Content, default=Content)
 V = TypeVar("V", bound=Hashable, default=str)
 
-_TEXT: Final[frozenset[object]] = frozenset({str})
 REMEMBERED: Final = 10_000
 """Number of senders that are remembered; the sender that was silent longest is forgotten first."""
 
@@ -88,23 +88,35 @@ class Setting:
 Look: TypeAlias = Callable[[Event, Setting], F | None]
 
 
-@final
-@guarded
-class Same:
-    """Comparable description of a filter: equal descriptions take equal events.
+KindPath: TypeAlias = tuple[object, ...]
+"""A kind of events, as ever narrower parts: ``(Message, str, "yes")`` is a part of ``(Message, str)``."""
+Kinds: TypeAlias = frozenset[frozenset[KindPath]]
+"""The events that a filter takes: alternatives, each a set of kinds to which the event must belong."""
 
-    Attributes:
-        word: name of the function that made the filter, or the operator that joined filters.
-        of: the function's arguments, or the operands; empty for a filter that takes all events of its kind.
-    """
 
-    word: str
-    of: frozenset[object] = frozenset()
+def _unknown() -> Kinds:
+    """Return kinds that equal no other filter's."""
+    return any_of((object(),))
 
-    @property
-    def parts(self) -> frozenset[Same]:
-        """Operands of the operator `word`."""
-        return cast("frozenset[Same]", self.of)
+
+def any_of(*paths: KindPath) -> Kinds:
+    """Return the kinds of a filter that takes an event of any of these paths."""
+    return frozenset(frozenset({path}) for path in paths)
+
+
+def _both(first: Kinds, second: Kinds) -> Kinds:
+    return frozenset(one | other for one in first for other in second)
+
+
+def wider(kinds: frozenset[KindPath]) -> Iterator[frozenset[KindPath]]:
+    """Yield the sets of kinds that include all events of `kinds`, `kinds` itself among them."""
+    paths = [[path[:length] for length in range(len(path) + 1)] for path in kinds]
+    return (frozenset(chosen) - {()} for chosen in product(*paths))
+
+
+def path_of(word: str, kind: type[object]) -> KindPath:
+    """Return the path of values of a class; a base class's path includes the values."""
+    return (word, *reversed(kind.__mro__))
 
 
 @final
@@ -115,8 +127,7 @@ class Filter(Generic[E_co]):
     Attributes:
         name: name in logs and errors.
         signals: Whether the filter also takes signals.
-        same: comparable description; None if the filter can't be compared.
-        words: texts that the filter waits for, as suggestions for trying the bot.
+        kinds: the events that the filter takes, as far as that can be compared.
         asks_kept: Whether the filter reads the chat's data.
 
     Examples:
@@ -128,9 +139,14 @@ class Filter(Generic[E_co]):
     see: Look[E_co] = attrs.field(repr=False)
     name: str
     signals: bool = False
-    same: Same | None = attrs.field(default=None, repr=False)
-    words: frozenset[str] = attrs.field(default=frozenset(), repr=False)
+    kinds: Kinds = attrs.field(factory=_unknown, repr=False)
     asks_kept: bool = attrs.field(default=False, repr=False)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Texts and commands that the filter waits for, as suggestions for trying the bot."""
+        last = (path[-1] for kinds in self.kinds for path in kinds if path[0] is Message)
+        return frozenset(word for word in last if isinstance(word, str))
 
     def look(self, event: Event, setting: Setting) -> E_co | None:
         """Return the event's value, or None if the filter doesn't take the event."""
@@ -157,9 +173,8 @@ class Filter(Generic[E_co]):
             taken = self.see(event, setting)
             return taken if taken is not None and setting.says(see, condition, taken) else None
 
-        same = pair("&", self.same, _same_condition("where", condition))
-        name = f"{self.name}.where(...)"
-        return Filter(see, name, self.signals, same, self.words, self.asks_kept)
+        kinds = _both(self.kinds, _of_condition("where", condition))
+        return Filter(see, f"{self.name}.where(...)", self.signals, kinds, self.asks_kept)
 
     def __or__(self, other: Filter[F]) -> Filter[E_co | F]:
         check_filter(other, "|")
@@ -170,10 +185,8 @@ class Filter(Generic[E_co]):
             taken = first(event, setting)
             return second(event, setting) if taken is None else taken
 
-        # A description doesn't depend on the order of the operands.
-        same = pair("|", self.same, other.same)
-        words, asks = self.words | other.words, self.asks_kept or other.asks_kept
-        return Filter(see, f"({self.name} | {other.name})", signals, same, words, asks)
+        kinds, asks = self.kinds | other.kinds, self.asks_kept or other.asks_kept
+        return Filter(see, f"({self.name} | {other.name})", signals, kinds, asks)
 
     def __and__(self, other: Filter[object]) -> Filter[E_co]:
         check_filter(other, "&")
@@ -182,10 +195,9 @@ class Filter(Generic[E_co]):
             taken = self.see(event, setting)
             return None if taken is None or other.see(event, setting) is None else taken
 
-        same = pair("&", self.same, other.same)
-        signals, words = self.signals or other.signals, self.words | other.words
-        asks = self.asks_kept or other.asks_kept
-        return Filter(see, f"({self.name} & {other.name})", signals, same, words, asks)
+        kinds = _both(self.kinds, other.kinds)
+        signals, asks = self.signals or other.signals, self.asks_kept or other.asks_kept
+        return Filter(see, f"({self.name} & {other.name})", signals, kinds, asks)
 
     def __bool__(self) -> NoReturn:
         raise ConfigError(
@@ -197,55 +209,8 @@ class Filter(Generic[E_co]):
         def see(event: Event, setting: Setting) -> Event | None:
             return event if self.see(event, setting) is None else None
 
-        same = None if self.same is None else Same("~", frozenset({self.same}))
-        return Filter(see, f"~{self.name}", same=same, asks_kept=self.asks_kept)
-
-
-def pair(word: str, first: Same | None, second: Same | None) -> Same | None:
-    """Return the description of two joined filters; None if one of them can't be compared."""
-    return None if first is None or second is None else Same(word, frozenset({first, second}))
-
-
-def covers(first: Same | None, second: Same | None) -> bool:
-    """Whether the first filter takes all events that the second takes; False if that can't be determined."""
-    if first is None or second is None:
-        return False
-    if first == second:
-        return True
-    if second.word == "|":
-        return all(covers(first, part) for part in second.parts)
-    if second.word == "&" and any(covers(first, part) for part in second.parts):
-        return True
-    if first.word == "|":
-        return any(covers(part, second) for part in first.parts)
-    if first.word == "&":
-        return all(covers(part, second) for part in first.parts)
-    return _covers_alone(first, second)
-
-
-def _covers_alone(first: Same, second: Same) -> bool:
-    every = not first.of
-    match first.word, second.word:
-        case ("message", "text" | "command" | "matches") | ("text", "command" | "matches"):
-            return every or first.of == _TEXT
-        case "text", "message":
-            return every and second.of == _TEXT
-        case ("pressed", "pressed") | ("message", "message"):
-            return every or (all(_is_kind(narrow, first.of) for narrow in second.of) and bool(second.of))
-        case ("text", "text") | ("command", "command"):
-            return every or (bool(second.of) and second.of <= first.of)
-        case ("by", "by") | ("in_chat", "in_chat"):
-            return second.of <= first.of
-        case ("signal", "signal") | ("paid", "paid"):
-            return all(_is_kind(narrow, first.of) for narrow in second.of)
-        case _:
-            return False
-
-
-def _is_kind(narrow: object, wide: Iterable[object]) -> bool:
-    return isinstance(narrow, type) and any(
-        isinstance(kind, type) and issubclass(narrow, kind) for kind in wide
-    )
+        kinds = any_of(("~", self.kinds))
+        return Filter(see, f"~{self.name}", kinds=kinds, asks_kept=self.asks_kept)
 
 
 def check_filter(taken: object, who: str) -> None:
@@ -317,18 +282,21 @@ def message(
     """Take messages; with `kind`, only messages with content of this class, such as `File` or `Media`."""
     if kind is None:
         return Filter(
-            lambda event, _: event if isinstance(event, Message) else None, "message()", same=Same("message")
+            lambda event, _: event if isinstance(event, Message) else None,
+            "message()",
+            kinds=any_of((Message,)),
         )
     if kind not in (*CONTENT_CLASSES, Media):
         raise ConfigError(f"message() takes a content class, not {kind!r}")
-    wanted = kind
+    wanted = cast("type[object]", kind)
 
     def look(event: Event, setting: Setting) -> Message[C] | None:
         if isinstance(event, Message) and isinstance(event.content, wanted):
             return cast("Message[C]", event)
         return None
 
-    return Filter(look, f"message({kind.__name__})", same=Same("message", frozenset({kind})))
+    narrow = [one for one in CONTENT_CLASSES if issubclass(one, wanted)]
+    return Filter(look, f"message({kind.__name__})", kinds=any_of(*((Message, one) for one in narrow)))
 
 
 def text(*words: str) -> Filter[Message[str]]:
@@ -348,8 +316,8 @@ def text(*words: str) -> Filter[Message[str]]:
         taken = cast("Message[str]", event)
         return taken if not folded or fold(event.content) in folded else None
 
-    name = f"text({', '.join(words)})"
-    return Filter(look, name, same=Same("text", frozenset(folded)), words=frozenset(words))
+    kinds = any_of(*((Message, str, word) for word in folded)) or any_of((Message, str))
+    return Filter(look, f"text({', '.join(words)})", kinds=kinds)
 
 
 def command(*names: str) -> Filter[Command]:
@@ -370,9 +338,9 @@ def command(*names: str) -> Filter[Command]:
         found = as_command(event, setting)
         return found if found is not None and (not folded or found.name in folded) else None
 
-    name = f"command({', '.join(names)})"
-    typed = frozenset(f"/{name}" for name in folded)
-    return Filter(look, name, same=Same("command", frozenset(folded)), words=typed)
+    typed = any_of(*((Message, str, Command, f"/{name}") for name in folded))
+    kinds = typed or any_of((Message, str, Command))
+    return Filter(look, f"command({', '.join(names)})", kinds=kinds)
 
 
 def _check_words(words: Sequence[object], who: str, what: str) -> None:
@@ -383,12 +351,14 @@ def _check_words(words: Sequence[object], who: str, what: str) -> None:
 
 def join() -> Filter[Join]:
     """Take joins."""
-    return Filter(lambda event, _: event if isinstance(event, Join) else None, "join()", same=Same("join"))
+    kinds = any_of((Join,))
+    return Filter(lambda event, _: event if isinstance(event, Join) else None, "join()", kinds=kinds)
 
 
 def leave() -> Filter[Leave]:
     """Take leaves."""
-    return Filter(lambda event, _: event if isinstance(event, Leave) else None, "leave()", same=Same("leave"))
+    kinds = any_of((Leave,))
+    return Filter(lambda event, _: event if isinstance(event, Leave) else None, "leave()", kinds=kinds)
 
 
 def by(*sender_ids: int) -> Filter[Event]:
@@ -406,7 +376,7 @@ def by(*sender_ids: int) -> Filter[Event]:
     def look(event: Event, setting: Setting) -> Event | None:
         return event if event.sender is not None and event.sender.id in wanted else None
 
-    return Filter(look, "by(...)", same=Same("by", wanted))
+    return Filter(look, "by(...)", kinds=any_of(*(("by", id) for id in wanted)))
 
 
 def in_chat(*chat_ids: int) -> Filter[Event]:
@@ -420,7 +390,7 @@ def in_chat(*chat_ids: int) -> Filter[Event]:
     def look(event: Event, setting: Setting) -> Event | None:
         return event if event.chat_id in wanted else None
 
-    return Filter(look, "in_chat(...)", same=Same("in_chat", wanted))
+    return Filter(look, "in_chat(...)", kinds=any_of(*(("in_chat", id) for id in wanted)))
 
 
 def check_ids(ids: Sequence[object], who: str, what: str) -> frozenset[int]:
@@ -442,12 +412,11 @@ def when(condition: Callable[[Event], bool]) -> Filter[Event]:
         ConfigError: `condition` is not a function, or is async.
     """
     _check_condition(condition, "when()", "an event")
-    same = _same_condition("when", condition)
 
     def see(event: Event, setting: Setting) -> Event | None:
         return event if setting.says(see, condition, event) else None
 
-    return Filter(see, "when(...)", same=same)
+    return Filter(see, "when(...)", kinds=_of_condition("when", condition))
 
 
 def kept(key: ReadKey[S], condition: Callable[[S], bool] | None = None) -> Filter[Event]:
@@ -479,9 +448,8 @@ def kept(key: ReadKey[S], condition: Callable[[S], bool] | None = None) -> Filte
             return None
         return event if (value if condition is None else setting.says(see, condition, value)) else None
 
-    own = isinstance(condition, Hashable)
-    same = Same("kept", frozenset({(key.name, condition)})) if own else None
-    return Filter(see, f"kept({key.name})", same=same, asks_kept=True)
+    kinds = _of_condition("kept", condition, key.name)
+    return Filter(see, f"kept({key.name})", kinds=kinds, asks_kept=True)
 
 
 def _check_condition(condition: object, who: str, given: str) -> None:
@@ -494,8 +462,9 @@ def _check_condition(condition: object, who: str, given: str) -> None:
         )
 
 
-def _same_condition(word: str, condition: Callable[..., bool]) -> Same | None:
-    return Same(word, frozenset({condition})) if isinstance(cast("object", condition), Hashable) else None
+def _of_condition(word: str, condition: object, *more: object) -> Kinds:
+    comparable = isinstance(condition, Hashable)
+    return any_of((word, condition, *more)) if comparable else _unknown()
 
 
 def pressed(kind: type[V] | None = None) -> Filter[Press[V]]:
@@ -524,7 +493,7 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]]:
         return Filter(
             lambda event, _: cast("Press[V]", event) if isinstance(event, Press) else None,
             "pressed()",
-            same=Same("pressed"),
+            kinds=any_of((Press,)),
         )
     check_kind(kind)
     expect(kind, "pressed()")
@@ -537,7 +506,7 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]]:
         key = decode_key(wanted, text) if front == LASTING and dot else None
         return None if key is None else attrs.evolve(event, value=key)
 
-    return Filter(look, f"pressed({kind.__name__})", same=Same("pressed", frozenset({kind})))
+    return Filter(look, f"pressed({kind.__name__})", kinds=any_of((Press, kind)))
 
 
 def signal(kind: type[S]) -> Filter[S]:
@@ -554,7 +523,7 @@ def signal(kind: type[S]) -> Filter[S]:
         found = cast("object", event)
         return found.value if isinstance(found, Signal) and isinstance(found.value, kind) else None
 
-    return Filter(see, f"signal({kind.__name__})", True, Same("signal", frozenset({kind})))
+    return Filter(see, f"signal({kind.__name__})", True, any_of(path_of("signal", kind)))
 
 
 def starting() -> Filter[Message[Content] | Join]:
@@ -564,7 +533,7 @@ def starting() -> Filter[Message[Content] | Join]:
 
 def nothing() -> Filter[Event]:
     """Return a filter that takes nothing, for routes that only code starts."""
-    return Filter(lambda event, _: None, "nothing")
+    return Filter(lambda event, _: None, "nothing", kinds=frozenset())
 
 
 @final

@@ -20,7 +20,7 @@ from ...errors import ConfigError
 from ...seams.values import expect, register
 from ...wire.events import Event, Message, Sender
 from ...wire.ids import ChatId
-from .filters import Filter, Same, Setting
+from .filters import Filter, Setting, any_of
 from .typed import UNFIT, bare, seen
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
         return None
 
     name = f"matches({compiled.pattern!r}, {cls.__name__})"
-    return Filter(see, name, same=Same("matches", frozenset({(compiled, cls)})))
+    return Filter(see, name, kinds=any_of((Message, str, compiled, cls)))
 
 
 def _readers(cls: type[object]) -> Mapping[str, Callable[[str], object]]:
