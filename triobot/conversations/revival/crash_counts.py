@@ -19,16 +19,11 @@ then after intervals that double. A conversation that still crashes the process 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from contextlib import suppress
-from functools import cache
 from math import inf
-from pathlib import Path
 from types import coroutine
 from typing import Any, Final, TypeVar, cast, final
 
@@ -74,17 +69,6 @@ ROUTING: Final = "routing"
 _THREAD: Final = trio.to_thread.run_sync.__code__
 _IDLE: Final = 1_000
 """Number of steps of other tasks after which the instrument is removed; an installation costs as much."""
-
-
-@cache
-def _loaded_code() -> str:
-    digest = hashlib.blake2b(sys.version.encode(), digest_size=6)
-    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    for file in sorted(file for file in files if isinstance(file, str)):
-        with suppress(OSError):
-            found = Path(file).stat()
-            digest.update(f"{file}:{found.st_size}:{found.st_mtime_ns}".encode("utf-8", "replace"))
-    return f"build {digest.hexdigest()}"
 
 
 # Slots of the memory that outlives the process.
@@ -331,8 +315,9 @@ class CrashCounts(trio.abc.Instrument):
 
     @property
     def build(self) -> str:
-        """Name of the loaded code; changes with each loaded file of the bot and of its libraries."""
-        return _loaded_code()
+        """Name of the code that runs; changes with the bot's code and its libraries."""
+        code = self._services.code
+        return f"build {0 if code is None else code.build}"
 
     def condemns(self, row: ConversationRow) -> bool:
         """Whether this build must not run the conversation, which has crashed the process too often."""
