@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 
 import attrs
 import trio
@@ -67,6 +67,7 @@ class Answering:
         requests: all that came, whole.
         peers: connections so far, open or not.
         open: how many are open.
+        pool: our connections to it.
     """
 
     port: int
@@ -74,32 +75,38 @@ class Answering:
     requests: list[bytes] = attrs.Factory(list[bytes])
     peers: int = 0
     open: int = 0
+    pool: Connections = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        host = "127.0.0.1" if self.scheme == "http" else "localhost"
+        self.pool = Connections(Origin(self.scheme, host, self.port))
 
     @property
     def url(self) -> str:
         # A name where a certificate must have one; its look-up takes a thread, which a virtual clock outruns.
         return f"http://127.0.0.1:{self.port}" if self.scheme == "http" else f"https://localhost:{self.port}"
 
-    @property
-    def origin(self) -> Origin:
-        return Origin(self.scheme, "127.0.0.1" if self.scheme == "http" else "localhost", self.port)
 
-
-async def answered(pool: Connections, connection: ClientConnection, most: int = 10) -> bytes:
+async def answered(server: Answering, connection: ClientConnection, most: int = 10) -> bytes:
     """Send what was posted on a connection, and return the answer's body, as `posted` does it."""
     try:
         body = await connection.answer(most)
     except BaseException:
-        pool.discard(connection)
+        connection.close()
         raise
-    pool.settle(connection)
+    server.pool.settle(connection)
     return body
 
 
-async def ask(pool: Connections, server: Answering, message: bytes = MESSAGE, most: int = 10) -> bytes:
-    connection, _ = await pool.get(server.origin)
+async def post(server: Answering, message: bytes = MESSAGE) -> ClientConnection:
+    """Take a connection for a request; `answered` sends it."""
+    connection = server.pool.idle() or await server.pool.open()
     connection.post(message)
-    return await answered(pool, connection, most)
+    return connection
+
+
+async def ask(server: Answering) -> bytes:
+    return await answered(server, await post(server))
 
 
 @asynccontextmanager
@@ -131,7 +138,8 @@ async def answering(
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.serve_listeners, handle, [listener])
-        yield server
+        with closing(server.pool):
+            yield server
         nursery.cancel_scope.cancel()
 
 

@@ -3,49 +3,33 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncGenerator
-from contextlib import closing
 from functools import partial
 
 import pytest
 import trio
-from http_rig import MESSAGE, OK, Answering, Peer, answered, answering, ask, make_certificates
+from http_rig import MESSAGE, OK, Peer, answered, answering, ask, make_certificates, post
 
 from tests.loopback import PATIENCE
 from tests.steps import cancelled_at
 from triobot.base import authorities
-from triobot.http.connections import ClientConnection, Connections, NoConnectionError, Origin
+from triobot.http.connections import Connections, NoConnectionError, Origin, dial
 from triobot.http.request import MalformedError
 
 
-@pytest.fixture
-async def pool() -> AsyncGenerator[Connections]:
-    """Connections of which one is open at a time."""
-    with closing(Connections(most=1)) as made:
-        yield made
-
-
-async def post(pool: Connections, server: Answering, message: bytes = MESSAGE) -> ClientConnection:
-    """Take a connection for a request; `answered` sends it."""
-    connection, _ = await pool.get(server.origin)
-    connection.post(message)
-    return connection
-
-
-async def test_one_request_after_another_on_one_connection(pool: Connections) -> None:
+async def test_one_request_after_another_on_one_connection() -> None:
     async with answering() as server:
         for _ in range(3):
-            connection = await post(pool, server)
+            connection = await post(server)
             assert not connection.may_have_left
-            assert await answered(pool, connection) == b"ok"
+            assert await answered(server, connection) == b"ok"
             assert (connection.may_have_left, connection.reader.status) == (True, 200)
-        assert len(await answered(pool, await post(pool, server), most=1)) > 1
+        assert len(await answered(server, await post(server), most=1)) > 1
 
     assert server.requests == [MESSAGE] * 4
     assert server.peers == 1
 
 
-async def test_another_task_goes_on_with_what_one_was_cancelled_over(pool: Connections) -> None:
+async def test_another_task_goes_on_with_what_one_was_cancelled_over() -> None:
     """At any step, with an answer that comes byte by byte: it is sent once, and read whole."""
 
     async def answer(peer: Peer, _: bytes) -> None:
@@ -55,16 +39,16 @@ async def test_another_task_goes_on_with_what_one_was_cancelled_over(pool: Conne
 
     async with answering(answer) as server:
         for steps in range(1, 12):
-            connection = await post(pool, server)
+            connection = await post(server)
             for _ in range(20):
                 await cancelled_at(steps, partial(connection.answer, 10))
-            assert await answered(pool, connection) == b"ok"
+            assert await answered(server, connection) == b"ok"
 
     assert server.requests == [MESSAGE] * 11
     assert server.peers == 1
 
 
-async def test_a_request_that_is_cut_in_its_middle_ends_its_connection(pool: Connections) -> None:
+async def test_a_request_that_is_cut_in_its_middle_ends_its_connection() -> None:
     """Nobody can go on with it; and it may have left."""
 
     async def never(peer: Peer, _: bytes) -> None:
@@ -73,30 +57,30 @@ async def test_a_request_that_is_cut_in_its_middle_ends_its_connection(pool: Con
     async with answering(never) as server:
         # The server reads a request whole, and no other behind it.
         long = MESSAGE + b"x" * 50_000_000
-        connection = await post(pool, server, long)
+        connection = await post(server, long)
         with trio.move_on_after(0.05) as scope:
             await connection.answer(10)
         assert scope.cancelled_caught
         assert connection.may_have_left
         with pytest.raises(trio.ClosedResourceError):
-            await answered(pool, connection)
-        assert pool.taken == 0
+            await answered(server, connection)
+        assert not server.pool._idle
 
 
-async def test_a_connection_that_was_closed_meanwhile_is_not_used(pool: Connections) -> None:
+async def test_a_connection_that_was_closed_meanwhile_is_not_used() -> None:
     async def answer(peer: Peer, _: bytes) -> None:
         await peer.stream.send_all(OK)
         peer.stream.socket.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
 
     async with answering(answer) as server:
         for _ in range(5):
-            assert await ask(pool, server) == b"ok"
+            assert await ask(server) == b"ok"
             await trio.testing.wait_all_tasks_blocked(0.005)
 
     assert server.peers == 5
 
 
-async def test_a_connection_that_spoke_unasked_is_not_used(pool: Connections) -> None:
+async def test_a_connection_that_spoke_unasked_is_not_used() -> None:
     """Its words would be taken for the next answer."""
 
     async def answer(peer: Peer, _: bytes) -> None:
@@ -106,23 +90,23 @@ async def test_a_connection_that_spoke_unasked_is_not_used(pool: Connections) ->
 
     async with answering(answer) as server:
         for _ in range(3):
-            assert await ask(pool, server) == b"ok"
+            assert await ask(server) == b"ok"
             await trio.testing.wait_all_tasks_blocked(0.005)
 
     assert server.peers == 3
 
 
-async def test_a_connection_that_ends_unanswered_is_an_error(pool: Connections) -> None:
+async def test_a_connection_that_ends_unanswered_is_an_error() -> None:
     async with answering(b"") as server:
-        connection = await post(pool, server)
+        connection = await post(server)
         with pytest.raises(MalformedError):
-            await answered(pool, connection)
+            await answered(server, connection)
 
     assert connection.may_have_left
     assert server.requests == [MESSAGE]
 
 
-async def test_an_early_refusal_of_a_long_body_is_heard(pool: Connections) -> None:
+async def test_an_early_refusal_of_a_long_body_is_heard() -> None:
     async def refuse(stream: trio.SocketStream) -> None:
         await stream.receive_some(1000)
         await stream.send_all(b"HTTP/1.1 413 Long\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig")
@@ -132,61 +116,38 @@ async def test_an_early_refusal_of_a_long_body_is_heard(pool: Connections) -> No
 
     async with trio.open_nursery() as nursery:
         (listener,) = await nursery.start(partial(trio.serve_tcp, refuse, 0, host="127.0.0.1"))
-        connection, _ = await pool.get(Origin("http", "127.0.0.1", listener.socket.getsockname()[1]))
+        pool = Connections(Origin("http", "127.0.0.1", listener.socket.getsockname()[1]))
+        connection = await pool.open()
         connection.post(MESSAGE + b"x" * 5_000_000)
-        assert (await answered(pool, connection), connection.reader.status) == (b"big", 413)
-        assert pool.taken == 0
+        assert (await connection.answer(10), connection.reader.status) == (b"big", 413)
+        pool.settle(connection)
+        assert not pool._idle
         nursery.cancel_scope.cancel()
 
 
-class TestLimits:
-    """Places are counted, and go to who came first."""
+async def test_an_old_one_is_not_used_again(autojump_clock: trio.testing.MockClock) -> None:
+    async with answering() as server:
+        await ask(server)
+        await trio.sleep(3)
+        await ask(server)
+        await trio.sleep(5)
+        await ask(server)
 
-    async def test_requests_beyond_the_limit_wait(self) -> None:
-        now = most = 0
+    assert server.peers == 2
 
-        async def answer(peer: Peer, _: bytes) -> None:
-            nonlocal now, most
-            now += 1
-            most = max(most, now)
-            await trio.sleep(0.001)
-            now -= 1
-            await peer.stream.send_all(OK)
 
-        async with answering(answer) as server:
-            with closing(Connections(most=3)) as pool:
-                async with trio.open_nursery() as nursery:
-                    for _ in range(20):
-                        nursery.start_soon(ask, pool, server)
-
-        assert (most, server.peers) == (3, 3)
-
-    async def test_an_idle_one_elsewhere_makes_room(self, pool: Connections) -> None:
-        async with answering() as one, answering() as other:
-            for server in (one, other, one):
-                await ask(pool, server)
-            assert pool.taken == 1
-
-        assert (one.peers, other.peers) == (2, 1)
-
-    async def test_one_in_line_for_elsewhere_gets_the_place(self, pool: Connections) -> None:
-        async with answering() as one, answering() as other, trio.open_nursery() as nursery:
-            for server in (one, other, one, other):
-                nursery.start_soon(ask, pool, server)
-
-        assert (len(one.requests), len(other.requests)) == (2, 2)
-
-    async def test_an_old_one_is_not_used_again(
-        self, autojump_clock: trio.testing.MockClock, pool: Connections
-    ) -> None:
-        async with answering() as server:
-            await ask(pool, server)
-            await trio.sleep(3)
-            await ask(pool, server)
-            await trio.sleep(5)
-            await ask(pool, server)
-
-        assert server.peers == 2
+async def test_the_one_used_last_is_used_again_and_the_oldest_gives_way() -> None:
+    async with answering() as server:
+        pool = server.pool
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(ask, server)
+        first, _, last = (connection for connection, _ in pool._idle)
+        assert pool.idle() is last
+        pool.settle(last)
+        last.reader.reusable = True
+        (await pool.open()).close()
+        assert first not in {connection for connection, _ in pool._idle}
 
 
 async def _slow(peer: Peer, _: bytes) -> None:
@@ -199,9 +160,7 @@ class TestCancellation:
     """Wherever it comes, the connection is closed, its place is free, and the next request works."""
 
     @pytest.mark.parametrize("secured", [False, True])
-    async def test_at_every_step(
-        self, secured: bool, monkeypatch: pytest.MonkeyPatch, pool: Connections
-    ) -> None:
+    async def test_at_every_step(self, secured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         certificates = make_certificates("localhost") if secured else None
         if certificates is not None:
             monkeypatch.setattr(authorities, "client_context", lambda: certificates.client)
@@ -210,75 +169,45 @@ class TestCancellation:
             for warm in (False, True):
                 for step in range(1, 200):
                     if not warm:
-                        pool.close_idle()
-                    over = await cancelled_at(step, partial(ask, pool, server))
-                    assert pool.taken == len(pool._idle)
-                    assert len(pool._line) == 0
+                        server.pool.close_idle()
+                    over = await cancelled_at(step, partial(ask, server))
                     if over:
                         break
                 else:
                     raise AssertionError("it never ended")
                 assert step > 3
                 with trio.fail_after(PATIENCE):
-                    assert await ask(pool, server) == b"ok"
+                    assert await ask(server) == b"ok"
 
         await trio.testing.wait_all_tasks_blocked(0.01)
-
-    async def test_in_line(self, pool: Connections) -> None:
-        """One that leaves the line takes no place with it, not even if its turn had just come."""
-        release = trio.Event()
-
-        async def answer(peer: Peer, _: bytes) -> None:
-            await release.wait()
-            await peer.stream.send_all(OK)
-
-        async with answering(answer) as server:
-            for step in range(1, 100):
-                release = trio.Event()
-                over = False
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(ask, pool, server)
-                    await trio.testing.wait_all_tasks_blocked(0.001)
-
-                    async def walk(step: int = step) -> None:
-                        nonlocal over
-                        over = await cancelled_at(step, partial(ask, pool, server))
-
-                    nursery.start_soon(walk)
-                    await trio.testing.wait_all_tasks_blocked(0.001)
-                    release.set()
-                assert (pool.taken, len(pool._line)) == (len(pool._idle), 0)
-                if over:
-                    break
-            assert 2 < step < 99
 
 
 class TestTls:
     """Verified: the certificate, and the name."""
 
-    async def test_a_trusted_name(self, monkeypatch: pytest.MonkeyPatch, pool: Connections) -> None:
+    async def test_a_trusted_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
         certificates = make_certificates("localhost")
         monkeypatch.setattr(authorities, "client_context", lambda: certificates.client)
         async with answering(tls=certificates.server) as server:
             for _ in range(3):
-                assert await ask(pool, server) == b"ok"
+                assert await ask(server) == b"ok"
 
         assert server.peers == 1
 
-    async def test_another_name(self, monkeypatch: pytest.MonkeyPatch, pool: Connections) -> None:
+    async def test_another_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
         certificates = make_certificates("other.test")
         monkeypatch.setattr(authorities, "client_context", lambda: certificates.client)
         async with answering(tls=certificates.server) as server:
             with pytest.raises(NoConnectionError, match=r"(?i)hostname mismatch"):
-                await ask(pool, server)
-        assert (pool.taken, server.requests) == (0, [])
+                await ask(server)
+        assert server.requests == []
 
-    async def test_nobody_vouches_for_it(self, pool: Connections) -> None:
+    async def test_nobody_vouches_for_it(self) -> None:
         async with answering(tls=make_certificates("localhost").server) as server:
             with pytest.raises(NoConnectionError, match=r"(?i)certificate verify failed"):
-                await ask(pool, server)
+                await ask(server)
 
-    async def test_http_1_is_asked_for(self, pool: Connections) -> None:
+    async def test_http_1_is_asked_for(self) -> None:
         certificates = make_certificates("localhost")
         certificates.server.set_alpn_protocols(["h2", "http/1.1"])
         certificates.authority.configure_trust(authorities.client_context())
@@ -290,13 +219,13 @@ class TestTls:
 
         try:
             async with answering(answer, tls=certificates.server) as server:
-                await ask(pool, server)
+                await ask(server)
         finally:
             authorities.client_context.cache_clear()
 
         assert seen == ["http/1.1"]
 
-    async def test_no_tls_behind_https(self, pool: Connections) -> None:
+    async def test_no_tls_behind_https(self) -> None:
         async def refuse(stream: trio.SocketStream) -> None:
             async with stream:
                 await stream.send_all(b"HTTP/1.1 400 No\r\n\r\n")
@@ -304,23 +233,22 @@ class TestTls:
         async with trio.open_nursery() as nursery:
             (listener,) = await nursery.start(partial(trio.serve_tcp, refuse, 0, host="127.0.0.1"))
             with pytest.raises(NoConnectionError):
-                await pool.get(Origin("https", "127.0.0.1", listener.socket.getsockname()[1]))
+                await dial(Origin("https", "127.0.0.1", listener.socket.getsockname()[1]))
             nursery.cancel_scope.cancel()
 
 
-async def test_closed_connections_refuse(pool: Connections) -> None:
+async def test_closed_connections_refuse() -> None:
     async with answering() as server:
-        await ask(pool, server)
-        pool.close()
-        assert pool.taken == 0
+        await ask(server)
+        server.pool.close()
+        assert not server.pool._idle
         with pytest.raises(trio.ClosedResourceError):
-            await ask(pool, server)
+            await ask(server)
 
 
-async def test_nobody_listens(pool: Connections) -> None:
+async def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     for host in ("127.0.0.1", "nobody.invalid"):
         with pytest.raises(NoConnectionError):
-            await pool.get(Origin("http", host, port))
-    assert pool.taken == 0
+            await dial(Origin("http", host, port))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import httpx
 import pytest
 import trio
-from http_rig import MESSAGE, Peer, answered, answering, ask
+from http_rig import Peer, answered, answering, ask, post
 from test_http_response import BAD, GOOD
 
-from triobot.http.connections import Connections
 from triobot.http.request import MalformedError
 
 
@@ -25,15 +22,13 @@ async def test_answers_reach_the_program_alike(name: str) -> None:
             await peer.stream.send_eof()  # type: ignore[union-attr]
 
     async with answering(answer) as server, httpx.AsyncClient(trust_env=False) as client:
-        with closing(Connections(most=1)) as pool:
-            for _ in range(2):
-                connection, _ = await pool.get(server.origin)
-                connection.post(MESSAGE)
-                body = await answered(pool, connection, 10_000)
-                theirs = await client.post(server.url, content=b"x")
-                ours = connection.reader
-                assert (ours.status, body) == (theirs.status_code, theirs.content)
-                assert httpx.Headers(ours.headers) == theirs.headers
+        for _ in range(2):
+            connection = await post(server)
+            body = await answered(server, connection, 10_000)
+            theirs = await client.post(server.url, content=b"x")
+            ours = connection.reader
+            assert (ours.status, body) == (theirs.status_code, theirs.content)
+            assert httpx.Headers(ours.headers) == theirs.headers
 
 
 @pytest.mark.parametrize("name", sorted(BAD))
@@ -46,6 +41,5 @@ async def test_what_is_no_answer_is_an_error(name: str) -> None:
             pass
 
     async with answering(answer) as server:
-        with closing(Connections(most=1)) as pool, pytest.raises(MalformedError):
-            await ask(pool, server)
-        assert pool.taken == 0
+        with pytest.raises(MalformedError):
+            await ask(server)

@@ -50,25 +50,26 @@ async def serving(name: str, folder: Path) -> AsyncGenerator[tuple[str, ssl.SSLC
 class Ours(httpx.AsyncBaseTransport):
     """Our connections under httpx's requests: whole ones, as the client posts them."""
 
-    def __init__(self) -> None:
-        self.pool = Connections(most=100)
+    def __init__(self, base: str) -> None:
+        url = httpx.URL(base)
+        self.pool = Connections(Origin(url.scheme, url.host, url.port or 443))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url
         head = encode_head(request.method.encode(), url.raw_path, request.headers.raw)
         message = head + await request.aread()
-        origin = Origin(url.scheme, url.host, url.port or 443)
         while True:
-            connection, fresh = await self.pool.get(origin)
+            kept = self.pool.idle()
+            connection = kept or await self.pool.open()
             connection.post(message)
             try:
                 body = await connection.answer(100_000_000)
                 break
             except NothingSentError:
-                self.pool.discard(connection)
-                assert not fresh
+                connection.close()
+                assert kept
             except BaseException:
-                self.pool.discard(connection)
+                connection.close()
                 raise
         self.pool.settle(connection)
         return httpx.Response(connection.reader.status, headers=connection.reader.headers, content=body)
@@ -79,7 +80,7 @@ class Ours(httpx.AsyncBaseTransport):
 
 @asynccontextmanager
 async def client(which: str, base: str, tls: ssl.SSLContext) -> AsyncGenerator[httpx.AsyncClient]:
-    transport = Ours() if which == "ours" else httpx.AsyncHTTPTransport(verify=tls)
+    transport = Ours(base) if which == "ours" else httpx.AsyncHTTPTransport(verify=tls)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(authorities, "client_context", lambda: tls)
         async with httpx.AsyncClient(base_url=base, transport=transport, timeout=PATIENCE) as asking:

@@ -125,7 +125,7 @@ class PlatformClient:
         self._on_unreadable = on_unreadable
         # Our own connections, for operations without a file. The carrier uses httpx, and is created at the
         # first file, or here if the caller gives a transport.
-        own = self._own = new_connections(connections) if transport is None else None
+        own = self._own = new_connections(base.scheme, base.host, base.port) if transport is None else None
 
         def carrier() -> Carrier:
             from .carried import Carrier
@@ -207,8 +207,8 @@ class PlatformClient:
     def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> PostedForm[R] | None:
         """Encode an operation as a request. The task that awaits the request's `result` sends it.
 
-        The caller limits the request's time: only `seams.Begun.expire` ends the request. Begin no more
-        requests at a time than there are connections: the wait for a connection counts in a request's time.
+        The caller limits the request's time: only `seams.Begun.expire` ends the request. The caller also
+        limits the number of requests at a time: each request has a connection of its own.
 
         Args:
             fresh: use a new connection: the platform may have closed an idle connection unnoticed.

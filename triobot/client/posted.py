@@ -13,7 +13,7 @@ import attrs
 import trio
 from typing_extensions import TypeVar
 
-from ..http.connections import ClientConnection, Connections, NoConnectionError, NothingSentError, Origin
+from ..http.connections import ClientConnection, Connections, NoConnectionError, NothingSentError
 from ..http.links import LOST
 from ..http.outgoing import encode_head
 from ..http.request import MalformedError
@@ -38,7 +38,6 @@ class Forms:
     def __init__(
         self, connections: Connections, terms: Terms, read: Callable[[Operation[Any], Reply], Any]
     ) -> None:
-        self.origin: Final = Origin(terms.base.scheme, terms.base.host, terms.base.port)
         self.connections: Final = connections
         self.terms: Final = terms
         self.read: Final = read
@@ -98,9 +97,9 @@ class PostedForm(Generic[R]):
                     if self._stalled:
                         raise NoConnectionError("its time was over before it had a connection")
                     if not self._fresh:
-                        connection = self._forms.connections.idle(self._forms.origin)
+                        connection = self._forms.connections.idle()
                     if connection is None:
-                        connection, fresh = await self._connect()
+                        connection, fresh = await self._connect(), True
                     self._connection = connection
                     self._forms.terms.check_certain(self._operation.path)
                     connection.post(self._message)
@@ -140,10 +139,10 @@ class PostedForm(Generic[R]):
         """See `seams.Begun`."""
         self._drop()
 
-    async def _connect(self) -> tuple[ClientConnection, bool]:
+    async def _connect(self) -> ClientConnection:
         with trio.CancelScope(deadline=trio.current_time() + self.within) as self._dialing:
             try:
-                return await self._forms.connections.get(self._forms.origin, fresh=self._fresh)
+                return await self._forms.connections.open()
             finally:
                 self._dialing = None
         self._stalled = self._stalled or self.within
@@ -152,7 +151,7 @@ class PostedForm(Generic[R]):
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._forms.connections.discard(connection)
+            connection.close()
 
     def _broken_off(self, connection: ClientConnection | None, error: Exception) -> Reply:
         path, may_have_left = self._operation.path, connection is not None and connection.may_have_left

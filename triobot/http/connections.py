@@ -1,10 +1,4 @@
-"""Opens connections to the platform, assigns them to requests, and takes them back.
-
-`Connections` manages idle connections, slots, and the line of waiting requests. A *slot* is the right to an
-open or opening connection; there are `most` slots. A request without a slot waits in line. A connection that
-becomes free goes to the first request in line. If that request needs another origin, the connection is
-closed, and the request gets the slot. Each operation of `Connections` takes the same time for any number of
-connections.
+"""Opens connections to the platform, and keeps idle connections for later requests.
 
 `ClientConnection` is one connection: it sends a request, reads the response, and determines whether another
 request may follow. A failed write is no error yet: a server may refuse a long body early, answer and close,
@@ -14,12 +8,9 @@ and that answer counts.
 from __future__ import annotations
 
 import ssl
-from collections import OrderedDict
-from collections.abc import Callable
-from typing import Final, NamedTuple, cast, final
+from collections import deque
+from typing import Final, NamedTuple, final
 
-import attrs
-import outcome
 import trio
 
 from .links import LOST, ByteLink, PlainLink, TlsLink, detached
@@ -38,7 +29,7 @@ class NoConnectionError(Exception):
 
 @final
 class Origin(NamedTuple):
-    """Destination of a connection; a connection serves requests to the same origin only.
+    """Destination of connections.
 
     Attributes:
         scheme: ``http`` or ``https``.
@@ -55,15 +46,13 @@ class ClientConnection:
     """A connection with at most one request at a time.
 
     Attributes:
-        origin: the connection's destination.
         reader: parser of the response.
         broken: whether a write failed; an answer that came before the failure still counts.
         is_quiet: as `ByteLink.is_quiet`: an idle connection may be used only if it is quiet.
         may_have_left: whether a byte of the message passed to `post` may have left this machine.
     """
 
-    def __init__(self, origin: Origin, link: ByteLink) -> None:
-        self.origin: Final = origin
+    def __init__(self, link: ByteLink) -> None:
         self.reader: Final = ResponseReader()
         self.broken = False
         self.may_have_left = False
@@ -161,65 +150,54 @@ def _reason(error: BaseException) -> str:
 
 
 @final
-@attrs.define(eq=False)
-class Waiter:
-    """A request in line.
-
-    Attributes:
-        wake: called once, with a connection, or with None if the request has a slot for a new connection.
-    """
-
-    origin: Origin
-    wake: Callable[[ClientConnection | None], None]
-
-
-@final
 class Connections:
-    """The connections of one client, in use and idle, with their slots and the line of requests.
-
-    Attributes:
-        taken: number of slots in use: connections that are open or being opened, including idle ones.
+    """The connections to one origin. Callers limit the number of requests at a time, and so the number of
+    connections.
 
     Args:
-        most: largest number of connections.
         keep_seconds: seconds after which an idle connection is no longer used. Common servers keep an idle
             connection for at least 5 s. A request sent while the server closes has an unknown outcome, so
             this side closes first.
     """
 
-    def __init__(self, *, most: int, keep_seconds: float = 4.0) -> None:
+    def __init__(self, origin: Origin, *, keep_seconds: float = 4.0) -> None:
+        self._origin: Final = origin
         self._closed = False
         # Clock of the loop that opened the last connection; read only while a connection exists.
         self._time = trio.current_time
-        self._most: Final = most
         self._keep_seconds: Final = keep_seconds
-        self.taken = 0
-        # No idle connection expires before this time.
-        self._look_at = 0.0
-        # All idle connections, the oldest first; and the same connections by origin, where the youngest is
-        # used first.
-        self._idle: OrderedDict[ClientConnection, float] = OrderedDict()
-        self._by_origin: dict[Origin, OrderedDict[ClientConnection, None]] = {}
-        self._line: OrderedDict[Waiter, None] = OrderedDict()
+        # Idle connections with the times of their last use, the oldest first.
+        self._idle: deque[tuple[ClientConnection, float]] = deque()
 
     def close(self) -> None:
-        """Close idle connections now, and busy connections after their requests. No connection is assigned
-        any more.
+        """Close idle connections now, and busy connections after their requests. No connection is opened any
+        more.
         """
         self._closed = True
         self.close_idle()
 
-    def idle(self, origin: Origin) -> ClientConnection | None:
-        """Take an idle connection that is quiet (no byte and no end has arrived); None if there is none."""
-        while self._idle and (connection := self.take(origin, self._time())) is not None:
+    def close_idle(self) -> None:
+        while self._idle:
+            self._close_oldest()
+
+    def idle(self) -> ClientConnection | None:
+        """Take the idle connection that was used last and is quiet (no byte and no end has arrived); None if
+        there is none.
+        """
+        if not self._idle:
+            return None
+        now = self._time()
+        while self._idle and now - self._idle[0][1] > self._keep_seconds:
+            self._close_oldest()
+        while self._idle:
+            connection, _ = self._idle.pop()
             if connection.is_quiet():
                 return connection
-            self.discard(connection)
+            connection.close()
         return None
 
-    async def get(self, origin: Origin, *, fresh: bool = False) -> tuple[ClientConnection, bool]:
-        """Return a connection, idle or newly opened, and whether it is new; with `fresh`, always a new
-        connection.
+    async def open(self) -> ClientConnection:
+        """Open a connection, in place of the oldest idle connection.
 
         Raises:
             NoConnectionError: no connection could be opened.
@@ -229,41 +207,11 @@ class Connections:
         """
         if self._closed:
             raise trio.ClosedResourceError(_CLOSED)
-        if not fresh and (connection := self.idle(origin)) is not None:
-            return connection, False
-        if not self.claim():
-            handed = await self._wait_in_line(origin)
-            if handed is not None and not fresh and handed.is_quiet() and not self._closed:
-                return handed, False
-            if handed is not None:
-                handed.close()  # The slot stays with this request.
-            if self._closed:
-                self.free()
-                raise trio.ClosedResourceError(_CLOSED)
-        try:
-            link = await dial(origin)
-        except BaseException:
-            self.free()
-            raise
+        if self._idle:
+            self._close_oldest()
+        link = await dial(self._origin)
         self._time = trio.lowlevel.current_clock().current_time
-        return ClientConnection(origin, link), True
-
-    async def _wait_in_line(self, origin: Origin) -> ClientConnection | None:
-        """Wait in line. Return a connection; None if the request has a slot for a new connection."""
-        task = trio.lowlevel.current_task()
-
-        def wake(connection: ClientConnection | None) -> None:
-            trio.lowlevel.reschedule(task, outcome.Value(connection))
-
-        waiter = Waiter(origin, wake)
-        self.line_up(waiter)
-
-        def abort(raise_cancel: Callable[[], object]) -> trio.lowlevel.Abort:
-            self.leave(waiter)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        # A rescheduled task can't be cancelled before it runs, so a connection passed to it is never lost.
-        return cast("ClientConnection | None", await trio.lowlevel.wait_task_rescheduled(abort))
+        return ClientConnection(link)
 
     def settle(self, connection: ClientConnection) -> None:
         """Keep the connection of a finished request, or close the connection if it can't be used again.
@@ -271,91 +219,10 @@ class Connections:
         A connection can be used again if request and response are complete and both sides keep it open.
         """
         if connection.reader.reusable and not connection.broken and not self._closed:
-            self.give_back(connection, self._time())
+            self._idle.append((connection, self._time()))
         else:
-            self.discard(connection)
+            connection.close()
 
-    def discard(self, connection: ClientConnection) -> None:
-        """Close a connection in any state, and free its slot."""
+    def _close_oldest(self) -> None:
+        connection, _ = self._idle.popleft()
         connection.close()
-        self.free()
-
-    # --- slots: these methods never wait, and never iterate over all connections
-
-    def take(self, origin: Origin, now: float) -> ClientConnection | None:
-        """Take the idle connection that was used last; None if no connection is idle."""
-        if now >= self._look_at:
-            self._close_expired(now)
-        ours = self._by_origin.get(origin)
-        if ours is None:
-            return None
-        connection, _ = ours.popitem()
-        del self._idle[connection]
-        if not ours:
-            del self._by_origin[origin]
-        return connection
-
-    def claim(self) -> bool:
-        """Take a slot for a new connection, closing an idle connection if necessary; False if no slot is
-        free.
-        """
-        if self.taken < self._most:
-            self.taken += 1
-            return True
-        if self._idle:
-            self._forget_oldest().close()
-            return True
-        return False
-
-    def line_up(self, waiter: Waiter) -> None:
-        """Add a request to the end of the line."""
-        self._line[waiter] = None
-
-    def leave(self, waiter: Waiter) -> None:
-        """Remove a request from the line before its turn."""
-        del self._line[waiter]
-
-    def give_back(self, connection: ClientConnection, now: float) -> None:
-        """Pass a reusable connection to the first request in line, or keep the connection idle."""
-        if self._line:
-            waiter, _ = self._line.popitem(last=False)
-            if waiter.origin == connection.origin:
-                waiter.wake(connection)
-            else:
-                connection.close()
-                waiter.wake(None)
-            return
-        self._idle[connection] = now
-        ours = self._by_origin.get(connection.origin)
-        if ours is None:
-            ours = self._by_origin[connection.origin] = OrderedDict()
-        ours[connection] = None
-
-    def free(self) -> None:
-        """Free the slot of a connection that was closed or never opened; the first request in line gets the
-        slot.
-        """
-        if self._line:
-            waiter, _ = self._line.popitem(last=False)
-            waiter.wake(None)
-        else:
-            self.taken -= 1
-
-    def close_idle(self) -> None:
-        while self._idle:
-            self._forget_oldest().close()
-            self.taken -= 1
-
-    def _close_expired(self, now: float) -> None:
-        while self._idle and now - next(iter(self._idle.values())) > self._keep_seconds:
-            self._forget_oldest().close()
-            self.taken -= 1
-        self._look_at = next(iter(self._idle.values()), now) + self._keep_seconds
-
-    def _forget_oldest(self) -> ClientConnection:
-        connection, _ = self._idle.popitem(last=False)
-        ours = self._by_origin[connection.origin]
-        del ours[connection]
-        if not ours:
-            del self._by_origin[connection.origin]
-        return connection

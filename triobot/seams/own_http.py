@@ -18,10 +18,10 @@ def is_here() -> bool:
     return find_spec("triobot.http") is not None
 
 
-def new_connections(most: int) -> Connections | None:
-    """Return a pool of `most` connections of `triobot.http`; None without this package."""
+def new_connections(scheme: str, host: str, port: int) -> Connections | None:
+    """Return the connections of `triobot.http` to this origin; None without this package."""
     if not is_here():
         return None
-    from ..http.connections import Connections
+    from ..http.connections import Connections, Origin
 
-    return Connections(most=most)
+    return Connections(Origin(scheme, host, port))
